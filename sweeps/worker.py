@@ -29,8 +29,8 @@ from sweeps.search_space import Point
 from sweeps.storage import Storage
 from sweeps.trial_queue import Claim, Limits, NoTrial, Part, claim_trial
 from sweeps.trials import CurvePoint, Objective, TrialOutcome, excess, values_of
-from tracking.following.interruption import Interrupts
 from training.contract.errors import BudgetFull, InputError, JobNotFound, QuotaError, TrainfareError
+from training.services.interruption import Interrupts
 from training.services.launcher import stop_all
 
 _TICK_SECONDS = 0.02

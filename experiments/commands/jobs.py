@@ -17,8 +17,9 @@ from experiments.commands.verb import (
     fail_on_option,
     field,
 )
-from experiments.running.options import SERVICES, read_flag
+from experiments.running.options import read_flag
 from training.contract.errors import InputError
+from training.services.registry import DEFAULT, SERVICES, traits_of
 
 
 @click.command("attach", cls=FieldVerb, is_closed=True)
@@ -103,10 +104,10 @@ def _remember(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 service_option = click.option(
     "--service",
-    type=click.Choice(SERVICES),
+    type=click.Choice(list(SERVICES)),
     expose_value=False,
     callback=_remember,
-    help="Service of the jobs.  [default: local]",
+    help=f"Service of the jobs.  [default: {DEFAULT}]",
 )
 prices_option = click.option(
     "--prices",
@@ -118,8 +119,8 @@ prices_option = click.option(
 
 
 def chosen_service(ctx: click.Context) -> str:
-    """Return the service of the command, by default `local`."""
-    return str(ctx.meta.get("jobs.service", "local"))
+    """Return the service of the command."""
+    return str(ctx.meta.get("jobs.service", DEFAULT))
 
 
 @click.group("jobs", cls=VerbGroup, invoke_without_command=True, context_settings=CONTEXT_SETTINGS)
@@ -250,7 +251,8 @@ def prune(
         raise InputError(
             "--what no longer exists: jobs prune keeps the only copies of models and results, unless --everything."
         )
-    if (service := service or ctx.meta.get("jobs.service", "local")) != "local":
+    service = service or chosen_service(ctx)
+    if service not in SERVICES or not traits_of(service).keeps_state_in_home:
         raise InputError(f"--service is '{service}': jobs prune deletes only local state.")
     if group is not None and group.startswith("-"):
         raise InputError(f"--group is '{group}': it must be the id of a group.")

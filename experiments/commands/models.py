@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import click
 
 from experiments.commands.verb import FieldVerb, dry_run_option, experiment_field, field, format_option
+from experiments.deployments.services import ENDPOINTS
+from training.services.registry import DEFAULT
 
 
 @click.command("register", cls=FieldVerb, is_closed=True)
@@ -39,7 +41,7 @@ def register(fields: Mapping[str, str]) -> int:
 @click.command("deploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",), has_dry_run=True)
 @field("run", "Run id, job name, group id (its winner) or models:/NAME@ALIAS.", metavar="RUN")
 @field("model", "Transformers folder to deploy instead of a run's model.", metavar="FOLDER")
-@field("service", "Where to deploy.", metavar="local|sagemaker", default="local", show_default=True)
+@field("service", "Where to deploy.", metavar="|".join(ENDPOINTS), default=DEFAULT, show_default=True)
 @field("machine", "SageMaker instance type, such as ml.g4dn.xlarge.", metavar="TYPE")
 @field("machines", "Number of instances.", metavar="N", default="1", show_default=True)
 @field("name", "Name of the endpoint. Default: the job's or the folder's name.", metavar="NAME")
@@ -85,7 +87,7 @@ def deploy(fields: Mapping[str, str]) -> int:
 @field("text", "One input, as plain text.", metavar="TEXT")
 @field("inputs", "Inputs, as JSON. Default: standard input.", metavar="JSON")
 @field("parameters", "Parameters of the task, as a JSON object.", metavar="JSON")
-@field("service", "Service of the endpoint.", metavar="local|sagemaker")
+@field("service", "Service of the endpoint.", metavar="|".join(ENDPOINTS))
 @field("trace", "true logs the request to MLflow.", metavar="true|false", default="true", show_default=True)
 @field("file", "Predict every row of this file, folder or pattern, on this machine.", metavar="FILE")
 @field("run", "With --file: run id, job name, group id or models:/NAME@ALIAS.", metavar="RUN")
@@ -117,7 +119,7 @@ def predict(fields: Mapping[str, str]) -> int:
 @click.command("undeploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",))
 @field("endpoint", "Name of the endpoint.", metavar="NAME")
 @field("all", "true deletes every endpoint that `trainfare endpoints` lists.", metavar="true|false")
-@field("service", "Service of the endpoint.", metavar="local|sagemaker")
+@field("service", "Service of the endpoint.", metavar="|".join(ENDPOINTS))
 def undeploy(fields: Mapping[str, str]) -> int:
     """Delete an endpoint, or all endpoints.
 
@@ -132,7 +134,7 @@ def undeploy(fields: Mapping[str, str]) -> int:
 
 
 @click.command("endpoints", cls=FieldVerb, is_closed=True, prefixes=("aws.",))
-@field("service", "List only the endpoints of this service.", metavar="local|sagemaker")
+@field("service", "List only the endpoints of this service.", metavar="|".join(ENDPOINTS))
 def endpoints(fields: Mapping[str, str]) -> int:
     """List endpoints with their price per hour and cost so far.
 

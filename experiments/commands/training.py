@@ -18,6 +18,7 @@ from experiments.commands.verb import (
     format_option,
 )
 from training.contract.errors import InputError, nearest
+from training.services.registry import SERVICES
 
 FIELD_REFERENCE = (
     "Any field of the experiment is an option, nested fields with dots. docs/experiments.md describes all fields."
@@ -43,7 +44,7 @@ COMMON = (
     ),
     field("compiler", "Compiler setting: none, inductor, trcomp or trcomp-off.", metavar="NAME"),
     field("batch_size", "Samples in the batch of one device.", metavar="N"),
-    field("service", "Where jobs run.", metavar="local|sagemaker"),
+    field("service", "Where jobs run.", metavar="|".join(SERVICES)),
     field("machine.instance_type", "SageMaker instance type, such as ml.g4dn.xlarge.", metavar="TYPE"),
     field("max_usd", "Budget of all jobs, in US dollars. No job starts that could exceed it.", metavar="USD"),
     field("max_billable_seconds", "Budget of all jobs, in billable instance seconds.", metavar="SECONDS"),

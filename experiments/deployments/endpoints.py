@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.table import Table
 
+from experiments.deployments.services import ENDPOINTS, open_endpoints
 from experiments.running import options as read
 from experiments.running.output import print_error, print_line
 from models.endpoints.protocol import Echo, Endpoints, EndpointSpec, EndpointState
@@ -20,6 +21,7 @@ from state.home import home
 from state.regular_files import user_path
 from training.contract.errors import EndpointNotFound, InputError, ServiceError, TrainfareError
 from training.contract.price import Price
+from training.services.registry import DEFAULT, services_with, traits_of
 
 if TYPE_CHECKING:
     from models.trained_model import TrainedModel
@@ -42,9 +44,9 @@ def deploy(fields: Mapping[str, str]) -> int:
     spec = with_run(fields, spec) if "run" in fields else spec
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # so that `deploy` undoes its work
-    endpoints = open_service(service, aws, print_line)
+    endpoints, is_billed = open_endpoints(service, aws, print_line), traits_of(service).has_prices
     cost = hourly(endpoints.price(spec.machine), spec.machines)
-    if service == "sagemaker":
+    if is_billed:
         print_line(f"Cost: {cost}, until it is undeployed")
     state = endpoints.deploy(spec, print_line)
     print_line(f"Endpoint: {state.name} ({state.service}, {state.status})")
@@ -52,7 +54,7 @@ def deploy(fields: Mapping[str, str]) -> int:
     options = [f"--{name} {fields[name]}" for name in ("service", "aws.region", "aws.profile") if name in fields]
     words = " ".join(["--endpoint", state.name, *options])
     print_line(f'Try it: trainfare predict {words} --text "..."')
-    print_line(f"Delete it: trainfare undeploy {words}" + (f" (it costs {cost})" if service == "sagemaker" else ""))
+    print_line(f"Delete it: trainfare undeploy {words}" + (f" (it costs {cost})" if is_billed else ""))
     return 0
 
 
@@ -72,11 +74,12 @@ def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str
                 f"`trainfare undeploy` deletes it. AWS Budgets watches what it costs."
             )
     read.check_not_empty(fields)
-    service = read.read_service(fields) or "local"
+    service = read.read_service(fields, ENDPOINTS) or DEFAULT
     aws = read.read_aws(fields) | {name: fields[name] for name in ("image", "ami") if name in fields}
     spec = read_spec(fields, service)
-    if service == "local" and aws:
-        raise InputError("--aws.*, --image and --ami need --service sagemaker, but --service is local.")
+    if aws and not traits_of(service).reads_aws:
+        needed = services_with("reads_aws")
+        raise InputError(f"--aws.*, --image and --ami need --service {needed}, but --service is {service}.")
     if "prices" in aws:
         from training.services.sagemaker.prices import table_price
 
@@ -90,13 +93,16 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
 
     if ("run" in fields) == ("model" in fields):
         raise InputError("deploy needs either --run (a run id, a job name or a group id) or --model (a folder).")
-    if service == "local" and fields.get("machine", "local") != "local":
-        raise InputError(f"--machine is '{fields['machine']}': --service local runs only on this machine.")
-    if service == "sagemaker" and "machine" not in fields:
-        raise InputError("--service sagemaker needs --machine, an instance type such as ml.g4dn.xlarge.")
-    if service == "sagemaker" and read.read_flag(fields, "replace"):
+    traits = traits_of(service)
+    machine = fields.get("machine", traits.instance_type)
+    if machine is None:
+        raise InputError(f"--service {service} needs --machine, an instance type such as ml.g4dn.xlarge.")
+    if traits.instance_type not in (None, machine):
+        raise InputError(f"--machine is '{machine}': --service {service} runs only on {traits.label}.")
+    if not traits.runs_here and read.read_flag(fields, "replace"):
         raise InputError(
-            "--replace needs --service local: on SageMaker, deploy under another --name and undeploy the old endpoint."
+            f"--replace needs --service {services_with('runs_here')}: on {traits.label}, deploy under another --name "
+            "and undeploy the old endpoint."
         )
     folder = user_path(fields.get("model", "."), "--model")
     if "model" in fields and not (folder / "config.json").is_file():
@@ -108,8 +114,8 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
         model=folder.resolve(),
         host=fields.get("host", "127.0.0.1"),
         token_file=_token_file(fields, service),
-        machine=fields.get("machine", "local"),
-        machines=read.read_whole("machines", fields.get("machines", "1"), 1, 100 if service == "sagemaker" else 1),
+        machine=machine,
+        machines=read.read_whole("machines", fields.get("machines", "1"), 1, 1 if traits.is_one_machine else 100),
         replace=read.read_flag(fields, "replace"),
         precision=read.one_of("precision", fields["precision"], PRECISIONS) if "precision" in fields else None,
         wait_seconds=read.read_seconds("wait", fields["wait"]) if "wait" in fields else WAIT_SECONDS,
@@ -120,8 +126,12 @@ def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
     """Return the path of the token's file. Raises `InputError` if the server would not accept host or token."""
     from models.server.access import access, read_token
 
-    if service == "sagemaker" and (chosen := next((name for name in ("host", "token-file") if name in fields), None)):
-        raise InputError(f"--{chosen} needs --service local: SageMaker's endpoints are protected by AWS permissions.")
+    chosen = next((name for name in ("host", "token-file") if name in fields), None)
+    if chosen and not traits_of(service).runs_here:
+        raise InputError(
+            f"--{chosen} needs --service {services_with('runs_here')}: endpoints on {traits_of(service).label} are "
+            "protected by its permissions."
+        )
     path = user_path(fields["token-file"], "--token-file").resolve() if "token-file" in fields else None
     access(fields.get("host", "127.0.0.1"), read_token(path) if path else None)
     return path
@@ -172,35 +182,24 @@ def with_trained(
     return filled, trained
 
 
-def open_service(name: str, aws: Mapping[str, Any], echo: Echo, *, is_read_only: bool = False) -> Endpoints:
-    """Return a service. A read-only service can plan a deployment, and changes nothing."""
-    if name == "local":
-        from models.endpoints.local import LocalEndpoints
-
-        return LocalEndpoints(home())
-    from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
-
-    return SageMakerEndpoints(aws, echo, is_read_only=is_read_only)
-
-
 def search(
     fields: Mapping[str, str], echo: Echo, look: Callable[[Endpoints], Result]
 ) -> Iterator[tuple[Endpoints, Result]]:
     """Yield the service that the fields name with what `look` returns for it.
 
-    Without a name, these are this machine, and SageMaker if an AWS region is set: an error there becomes a note.
+    Without a name, these are all services, as far as an AWS region is set: an error of any but the first is a note.
     """
     aws = read.read_aws(fields)
-    chosen = read.read_service(fields) or ("sagemaker" if aws else None)
-    for name in [chosen] if chosen else read.SERVICES:
+    chosen = read.read_service(fields, ENDPOINTS)
+    for name in [chosen] if chosen else [each for each in ENDPOINTS if traits_of(each).reads_aws or not aws]:
         try:
-            service = open_service(name, aws, echo)
+            service = open_endpoints(name, aws, echo)
             yield service, look(service)
         except (InputError, ServiceError) as error:
-            if chosen or name == "local":
+            if chosen or aws or name == DEFAULT:
                 raise
             if not isinstance(error, InputError):  # else, no region is set
-                echo(f"Note: SageMaker was not searched for endpoints: {error}")
+                echo(f"Note: {traits_of(name).label} was not searched for endpoints: {error}")
 
 
 def find_service(name: str, fields: Mapping[str, str], echo: Echo) -> Endpoints:
@@ -235,7 +234,7 @@ def endpoints(fields: Mapping[str, str]) -> int:
             print_line(f"{state.name}: {state.reason}")
     if prices := {f"{price.source}, {price.date}" for price in states.values() if price}:
         print_line(f"USD are those so far, at today's price and machines ({'; '.join(sorted(prices))}); times are UTC.")
-    if any(state.service == "sagemaker" for state in states):
+    if any(traits_of(state.service).reads_aws for state in states):
         print_line("Endpoints on SageMaker are those of one region: --aws.region lists another.")
     return 0
 
@@ -245,9 +244,10 @@ def _table(states: Mapping[EndpointState, Price | None], now: datetime) -> Table
     for column in COLUMNS:
         table.add_column(column, justify="right" if "USD" in column else "left", overflow="fold")
     for state, price in states.items():
+        machines = "" if traits_of(state.service).instance_type else f", {state.machines} x {state.machine}"
         table.add_row(
             state.name,
-            state.service if state.machine == "local" else f"{state.service}, {state.machines} x {state.machine}",
+            f"{state.service}{machines}",
             state.identity,
             state.status,
             f"{state.created:%Y-%m-%d %H:%M}",

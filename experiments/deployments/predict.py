@@ -10,12 +10,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.deployments.endpoints import find_service, open_service
+from experiments.deployments.endpoints import find_service
+from experiments.deployments.services import open_endpoints
 from experiments.running import options as read
 from experiments.running.output import print_error, print_line
 from models.endpoints.protocol import EndpointState
 from state.regular_files import user_path
 from training.contract.errors import InputError, TrackingError, nearest
+from training.services.registry import DEFAULT
 
 if TYPE_CHECKING:
     from models.batch import OnRow, Source
@@ -44,7 +46,7 @@ def predict(fields: Mapping[str, str]) -> int:
     names = (
         [fields["endpoint"]]
         if "endpoint" in fields
-        else [each.name for each in open_service("local", {}, print_error).endpoints()]
+        else [each.name for each in open_endpoints(DEFAULT, {}, print_error).endpoints()]
     )
     if len(names) != 1:
         has = f"has the endpoints {', '.join(sorted(names))}" if names else "has no endpoint"

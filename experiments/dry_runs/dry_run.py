@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from experiments.deployments.endpoints import open_service, read_request, with_trained
+from experiments.deployments.endpoints import read_request, with_trained
+from experiments.deployments.services import open_endpoints
 from experiments.dry_runs.plan_jobs import plan_jobs
 from experiments.dry_runs.scratch_state import ScratchState, scratch_state
 from experiments.dry_runs.text import json_text, print_plan
@@ -17,6 +18,7 @@ from models.logged.model_folder import folder_of
 from state.home import home
 from tracking.server.store import open_existing_store
 from training.contract.errors import InputError
+from training.services.registry import DEFAULT
 
 
 def dry_run(verb: str, fields: Mapping[str, str]) -> int:
@@ -37,11 +39,11 @@ def dry_run(verb: str, fields: Mapping[str, str]) -> int:
 
 def plan_deploy(fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
     """Return the plan of a deployment, in the steps of `experiments.deployments.endpoints`."""
-    plan = CommandPlan(verb="deploy", name=fields.get("name", ""), service=fields.get("service", "local"))
+    plan = CommandPlan(verb="deploy", name=fields.get("name", ""), service=fields.get("service", DEFAULT))
     if request := state.attempt(lambda: read_request(fields)):
         spec, name, aws = request
         filled = state.attempt(lambda: _filled(fields, spec, state)) if "run" in fields else spec
-        service = state.attempt(lambda: open_service(name, aws, state.echo, is_read_only=True))
+        service = state.attempt(lambda: open_endpoints(name, aws, state.echo, is_read_only=True))
         if filled and service and (deployment := state.attempt(lambda: service.plan(filled))):
             state.notes.extend([deployment.note] if deployment.note else [])
             price = service.price(filled.machine)

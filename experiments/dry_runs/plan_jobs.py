@@ -17,7 +17,7 @@ from experiments.planning.inputs import Inputs, notes_of
 from experiments.planning.load import load_fields
 from experiments.running.follow_group import earlier_jobs
 from experiments.running.launch import LaunchPlan, prepare_launch
-from experiments.running.service_context import ServiceContext
+from experiments.running.service_context import prepare
 from experiments.schema.compare_fields import METRICS_OF_TASKS
 from experiments.schema.experiment import Experiment
 from experiments.schema.script_fields import declared_scales
@@ -40,11 +40,12 @@ from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
 from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store, open_existing_store
-from training.contract.budget import Amount
 from training.contract.request import build
+from training.contract.service import ServiceContext
 from training.scripts.environments import requirement_lines
 from training.scripts.runtime_description import runtime_description
-from training.services.local.service import check_request
+from training.services.budget import Amount
+from training.services.registry import DEFAULT, traits_of
 from training.staging.tokens.description import lines
 from training.staging.tokens.staged import Staged, describe
 
@@ -93,7 +94,7 @@ def _refused(verb: str, fields: Mapping[str, str], state: ScratchState) -> Comma
         state.attempt(partial(state.inputs, experiment))
         state.attempt(partial(state.open_context, experiment))
         state.attempt(open_existing_store)
-    service = experiment.service if experiment else fields.get("service", "local")
+    service = experiment.service if experiment else fields.get("service", DEFAULT)
     return CommandPlan(verb=verb, name=Path(name).stem, service=service, refusals=tuple(state.refused.values()))
 
 
@@ -136,8 +137,8 @@ def _with_jobs(
 
 def _open_group(prepared: LaunchPlan | PreparedSweep, store: Store) -> str | None:
     """Return the open group that the command would continue, or None."""
-    is_local = isinstance(prepared, LaunchPlan) and prepared.experiment.service == "local"
-    if is_local and not (home() / "id").exists():
+    is_keyed = isinstance(prepared, LaunchPlan) and traits_of(prepared.experiment.service).keeps_state_in_home
+    if is_keyed and not (home() / "id").exists():
         return None  # without an id, this state folder has no group
     return open_group_id(store, prepared.name, prepared.key)
 
@@ -155,11 +156,9 @@ def job_entry(
 
     `context` is read-only.
     """
-    prepared = context.prepare(planned)
+    prepared = prepare(context, planned)
     prepared = replace(prepared, spec=state.spec_at_home(prepared.spec))
     request = build(prepared.spec)
-    if context.service.name == "local":
-        check_request(request)
     experiment, size = arm.experiment, size_of(arm.experiment, inputs)
     expected, spot = planned_costs(prepared, experiment, inputs, size, earlier)
     runtime, estimated = list[str](), list[str]()
@@ -169,7 +168,7 @@ def job_entry(
     elif state.sample_rows(inputs) is not None:
         is_chosen = experiment.padding in {"auto", "buckets"} and experiment.bucket_lengths is None
         estimated += SAMPLED_FIELDS if is_chosen else ()
-        estimated += () if context.service.name == "local" else ("InputDataConfig",)
+        estimated += ("InputDataConfig",) if context.service.traits.uploads_inputs else ()
     return JobEntry(
         planned=prepared,
         experiment=experiment,
@@ -275,7 +274,7 @@ def _spot(
     earlier: Sequence[Job],
     on_demand: ExpectedCost,
 ) -> SpotEstimate | None:
-    is_training = experiment.service == "sagemaker" and experiment.probe is None
+    is_training = traits_of(experiment.service).can_be_interrupted and experiment.probe is None
     if not is_training or size is None or not isinstance(inputs, Staged):
         return None
     alike = jobs_of_equal_steps(job, earlier)

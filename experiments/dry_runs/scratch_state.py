@@ -15,12 +15,14 @@ from experiments.planning.command_plan import Refusal
 from experiments.planning.inputs import Echo, Inputs, inputs_in
 from experiments.running.launch import Preparation, Result
 from experiments.running.output import print_error, sentence
-from experiments.running.service_context import ServiceContext, open_service_context
+from experiments.running.service_context import open_service_context
 from experiments.schema.experiment import Experiment
 from state.locks import SHARED
 from state.regular_files import user_path
 from training.contract.errors import TrainfareError, messages_of
 from training.contract.job_spec import JobSpec
+from training.contract.service import ServiceContext
+from training.services.registry import traits_of
 from training.staging.estimate import Estimate, stage_or_estimate
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
@@ -74,7 +76,11 @@ class ScratchState(Preparation):
     def inputs(self, experiment: Experiment) -> Inputs:
         """Return the inputs of an experiment, staged here or estimated. Raises InputError."""
         inputs = inputs_in(self.folder, experiment, self._stage, lambda _: None, is_planned=True)
-        if experiment.service == "local" or not isinstance(inputs, Staged) or self.sample_rows(inputs) is None:
+        if (
+            not traits_of(experiment.service).uploads_inputs
+            or not isinstance(inputs, Staged)
+            or self.sample_rows(inputs) is None
+        ):
             return inputs
         missing = (self.folder / "staged").as_uri()
         uris = {

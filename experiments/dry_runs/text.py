@@ -16,8 +16,10 @@ from reports.formats.text import json_value
 from reports.model.numbers import counted, durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from reports.probe.spot import spot_lines
-from training.contract.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
+from training.contract.job_spec import NOT_CHOSEN
 from training.contract.plain_text import size_text
+from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
+from training.services.registry import service_name, traits_of
 from training.services.sagemaker.instance_types import described
 
 MAX_ROUNDS = 12
@@ -61,8 +63,7 @@ def blocks(plan: CommandPlan) -> Iterator[Block]:
 
 def headline(plan: CommandPlan) -> str:
     """Return the first sentence: the command, the service and the number of jobs."""
-    where = "this machine" if plan.service == "local" else "Amazon SageMaker"
-    subject = f"Plan of {plan.verb} {plan.name}, on {where}"
+    subject = f"Plan of {plan.verb} {plan.name}, on {traits_of(plan.service).label}"
     if plan.search:
         return f"{subject}: at most {counted(plan.search.max_jobs, 'job')}."
     if not plan.jobs:
@@ -120,7 +121,7 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         yield from endpoint_definitions(plan.endpoint)
     if plan.jobs:
         yield Definition("Machine", f"{_by_arm(plan, _machine)}\n{counted(plan.parallel, 'job')} at a time")
-    if images := _by_arm(plan, lambda job: job.planned.spec.image.removeprefix("local")):
+    if images := _by_arm(plan, lambda job: job.planned.spec.image.removeprefix(NOT_CHOSEN)):
         yield Definition("Image", images)
     if plan.uploads or plan.new_bucket:
         yield Definition("Uploads", _uploads(plan))
@@ -164,11 +165,11 @@ def _input_text(plan: CommandPlan, inputs: InputPlan) -> str:
 
 def _machine(job: JobEntry) -> str:
     spec, price = job.planned.spec, job.planned.price
-    if spec.instance_type == "local":
-        name, cost = "this machine", ""
-    else:
+    traits = traits_of(service_name(spec.instance_type))
+    name = traits.label
+    if traits.instance_type is None:
         name = f"{spec.instance_count} x {spec.instance_type} ({described(spec.instance_type)})"
-        cost = ", price unknown"
+    cost = ", price unknown" if traits.has_prices else ""
     if price is not None:
         cost = f", {price.usd_per_hour:.4g} USD per hour each ({price.source}, {price.date})"
     spares = f" (or {', '.join(spec.fallback_instance_types)})" if spec.fallback_instance_types else ""
@@ -221,11 +222,11 @@ def endpoint_definitions(endpoint: EndpointPlan) -> Iterator[Definition]:
     """Yield the model, the machine, the effect, the cost and the requests."""
     yield Definition("Endpoint", f"{endpoint.name} {ACTIONS[endpoint.action]}")
     yield Definition("Model", endpoint.model + ("" if endpoint.is_fetched else ", not fetched yet"))
-    machine = "this machine" if endpoint.service == "local" else f"{endpoint.machines} x {endpoint.machine}"
-    yield Definition("Machine", machine)
+    traits = traits_of(endpoint.service)
+    yield Definition("Machine", traits.label if traits.runs_here else f"{endpoint.machines} x {endpoint.machine}")
     if endpoint.image:
         yield Definition("Image", endpoint.image)
-    if endpoint.service != "local":
+    if traits.has_prices:
         price = f"{endpoint.usd_per_hour:.4g} USD per hour ({endpoint.price_source}), until it is undeployed"
         unknown = "unknown: the price of the instance type is unknown"
         yield Definition("Cost", unknown if endpoint.usd_per_hour is None else price)

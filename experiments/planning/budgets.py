@@ -13,7 +13,8 @@ from reports.model.numbers import counted
 from tracking.budgets.budget_tag import GroupBudget
 from tracking.budgets.reserving import with_limit
 from tracking.groups.planned_job import PlannedJob
-from training.contract.budget import (
+from training.contract.errors import InputError
+from training.services.budget import (
     SHORTEST_LIMIT_SECONDS,
     Amount,
     Budget,
@@ -25,7 +26,7 @@ from training.contract.budget import (
     total,
     worst_case,
 )
-from training.contract.errors import InputError
+from training.services.registry import service_name, services_with, traits_of
 
 WITHOUT_PRICE = "Without a price, set max_billable_seconds, such as --max-billable-seconds 36000"
 
@@ -98,8 +99,9 @@ def _check_prices(jobs: Sequence[PlannedJob], budget: Budget) -> None:
 
 def why_no_price(*instance_types: str) -> str:
     """Return why a price is unknown, and how to set it."""
-    if "local" in instance_types:
-        return "this machine has no price: only instances of service sagemaker have one"
+    traits = traits_of(service_name(instance_types[0]))
+    if not traits.has_prices:
+        return f"{traits.label} has no price: only instances of service {services_with('has_prices')} have one"
     table = json.dumps({"date": "2026-11-01", "usd_per_hour": dict.fromkeys(instance_types, 1.41)})
     return f"the price of {', '.join(instance_types)} is unknown: set aws.prices to a JSON file such as {table}"
 

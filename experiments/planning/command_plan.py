@@ -12,8 +12,9 @@ from experiments.schema.experiment import Experiment
 from judging.design import Design
 from reports.probe.spot import SpotEstimate
 from tracking.groups.planned_job import PlannedJob
-from training.contract.budget import Amount
 from training.contract.service import Request
+from training.services.budget import Amount
+from training.services.registry import DEFAULT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +140,7 @@ class CommandPlan:
     verb: str
     name: str
     """Name of the experiment, or of the endpoint."""
-    service: str = "local"
+    service: str = DEFAULT
     resumes: str | None = None
     """Open group that the command would continue."""
     refusals: tuple[Refusal, ...] = ()

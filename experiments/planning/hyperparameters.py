@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from experiments.schema.compare_fields import TARGET_METRICS
 from experiments.schema.experiment import Experiment
 from training.contract.job_spec import Scalar
-from training.services.sagemaker.s3_location import AccountFields
+from training.contract.s3_location import AccountFields
 from training.staging.sources.request import StagingRequest
 
 UNCHANGED_FIELDS = (

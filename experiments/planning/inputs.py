@@ -20,13 +20,14 @@ from state.home import home
 from state.locks import lock_for_use
 from training.contract.errors import InputError
 from training.contract.job_spec import ScriptEntry, is_shell_safe
+from training.contract.s3_location import AccountFields
 from training.scripts.channels import Channels, find_channels
 from training.scripts.environments import ScriptEnvironment, planned_environment, requirement_notes, script_environment
 from training.scripts.runtime_description import network_uses
 from training.scripts.source import ScriptSource, find_script, is_package, program_file, with_entry
 from training.services.local import toolkit
 from training.services.local.toolkit import local_path
-from training.services.sagemaker.s3_location import AccountFields
+from training.services.registry import traits_of
 from training.staging.sources.progress import Progress, shown
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged, describe
@@ -140,11 +141,11 @@ def script_inputs(
     values = hyperparameters(experiment)
     _check_booleans(script, source, values)
     entry = _entry(experiment, script, source, values)
-    local = experiment.service == "local"
+    is_contained = traits_of(experiment.service).runs_containers
     account = AccountFields(region=experiment.aws.region, profile=experiment.aws.profile)
     channels = find_channels(script.channels, home, account)
     make = planned_environment if is_planned else script_environment
-    environment = make(source, home, echo) if local and script.requirements == "install" else None
+    environment = make(source, home, echo) if script.requirements == "install" and not is_contained else None
     return ScriptInputs(
         source=source if entry is None else with_entry(source, sources, echo),
         channels=channels,
@@ -153,7 +154,9 @@ def script_inputs(
         network_uses=tuple(network_uses(source.folder, values, script.secrets)),
         remarks=(
             *channels.notes,
-            *requirement_notes(source.folder, local=local, python=environment.python if environment else None),
+            *requirement_notes(
+                source.folder, local=not is_contained, python=environment.python if environment else None
+            ),
         ),
     )
 
@@ -162,8 +165,8 @@ def _entry(
     experiment: Experiment, script: Script, source: ScriptSource, values: Mapping[str, Any]
 ) -> ScriptEntry | None:
     """Return the settings of our entry point if the toolkit alone cannot start the script as it should."""
-    carried, secrets = {}, {}
-    if experiment.service != "local":
+    carried, secrets, is_contained = {}, {}, traits_of(experiment.service).runs_containers
+    if is_contained:
         # The shell of SageMaker's toolkit would change these values.
         unsafe = (name for name in values if not all(map(is_shell_safe, toolkit.arguments({name: values[name]}))))
         carried = {name: values[name] for name in unsafe}
@@ -173,7 +176,7 @@ def _entry(
     has_forms = bool(script.words or flags or lists or script.arguments.style != "space")
     is_shell = not script.program.endswith(".py")
     # The toolkit installs requirements.txt only for Python files, and runs only top-level modules of a package.
-    needs_packages = is_shell and script.requirements == "install" and experiment.service == "sagemaker"
+    needs_packages = is_shell and script.requirements == "install" and is_contained
     is_inner = "/" in script.program and not is_shell and is_package(source.folder)
     is_module = script.program.startswith("-m ")
     if not (has_forms or secrets or needs_packages or is_inner or is_module or carried):
@@ -214,7 +217,7 @@ def _check_launcher(experiment: Experiment, script: Script, source: ScriptSource
 
 
 def _check_secrets(experiment: Experiment, script: Script, variables: Mapping[str, str]) -> None:
-    """Raise InputError if a secret of a local job is not set in this process."""
-    for name in script.secrets if experiment.service == "local" else ():
+    """Raise InputError if a secret that jobs inherit from this process is not set."""
+    for name in () if traits_of(experiment.service).runs_containers else script.secrets:
         if not variables.get(name, "").strip():
             raise InputError(f"script.secrets.{name}: the environment variable {name} is not set. Set it and try again")

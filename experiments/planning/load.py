@@ -18,9 +18,9 @@ from experiments.schema.overrides import BACKEND_CONFIG, Tree, backend_values, r
 from experiments.schema.yaml_document import Document, read_document
 from state.regular_files import user_path
 from training.contract.errors import InputError, InputErrors, nearest
+from training.contract.s3_location import is_s3
 from training.scripts.channels import BUILTIN_PREFIX
 from training.scripts.source import is_git_url
-from training.services.sagemaker.s3_location import is_s3
 from training.staging.models.model_files import PACKAGE_PREFIX
 
 FOLDER = Path(__file__).resolve().parent.parent

@@ -25,14 +25,15 @@ from judging.round_order import round_order
 from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES, write_scales
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
-from training.contract.job_spec import JobSpec, MetricDefinition
+from training.contract.job_spec import NOT_CHOSEN, JobSpec, MetricDefinition
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
+from training.services.registry import traits_of
 from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged
 
 MACHINE_FIELDS = (
-    *("instance_type", "fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),
+    *("fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),
     *("model_parallel", "volume_gib", "max_run_seconds", "spot", "max_wait_seconds", "keep_alive_seconds"),
     "capacity_retry_minutes",
 )
@@ -165,8 +166,9 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         **_program(experiment, staged),
         output_uri=(home / "outputs").as_uri(),
         checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if keeps_checkpoints else None,
+        instance_type=traits_of(experiment.service).instance_type or machine.instance_type,
         **{name: getattr(machine, name) for name in MACHINE_FIELDS},
-        image=image.uri or "local",
+        image=image.uri or NOT_CHOSEN,
         image_versions=image.versions(),
         environment=environment(experiment, staged, home),
     )
@@ -188,15 +190,15 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
 
 def environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, str]:
     """Return the variables of a job's request. A script's own variables come last."""
-    machine, script, is_local = experiment.machine, experiment.script, experiment.service == "local"
+    machine, script, traits = experiment.machine, experiment.script, traits_of(experiment.service)
     variables: Mapping[str, object | None] = {
         "TRAINFARE_CORES": machine.cores,
         # torchrun kills 30 s after SIGTERM, which can be too early to write a checkpoint. A service kills after 120 s.
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": 110 if machine.devices * machine.instance_count > 1 else None,
         "TRAINFARE_MEMORY_GIB": machine.memory_gib,
         # A request must not contain the values of the job's secrets.
-        SECRET_VARIABLES: ",".join(script.secrets) or None if script and is_local else None,
-        MEASURE_VARIABLE: 1 if script and is_local else None,
+        SECRET_VARIABLES: ",".join(script.secrets) or None if script and not traits.runs_containers else None,
+        MEASURE_VARIABLE: 1 if script and traits.runs_here else None,
         "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
     }
     if isinstance(staged, ScriptInputs) and staged.environment:
@@ -309,7 +311,7 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
 def run_tags(experiment: Experiment) -> dict[str, str]:
     """Return the terms of spot capacity, the published figures, and the scales of a script's metrics."""
     tags: dict[str, str] = {}
-    if experiment.service == "sagemaker":
+    if traits_of(experiment.service).can_be_interrupted:
         terms = {name: getattr(experiment.machine, name) for name in SPOT_TERMS}
         tags |= {f"platform.{name}": f"{value:g}" for name, value in terms.items() if value is not None}
     if published := experiment.published:

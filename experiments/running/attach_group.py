@@ -5,29 +5,28 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 from experiments.running.follow_group import follow, jobs_phrase
 from experiments.running.options import read_fail_on
 from experiments.running.output import confirm, has_terminal, print_line
+from experiments.running.scheduler import run_jobs
 from experiments.schema.messages import printable
 from reports.model.numbers import counted
 from state.folders import damage
 from state.home import home
-from tracking.following.group_session import run_jobs
-from tracking.groups.group import child_runs, find_group
+from tracking.groups.group import find_group
 from tracking.groups.plan_file import read_plan
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import is_incomplete
+from tracking.recording.recorder import job_runs
 from tracking.server.store import open_store
-from training.contract.errors import AccessError, InputError, JobNotFound
+from training.contract.errors import InputError, JobNotFound
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.contract.service import Service
 from training.scripts.runtime_description import command_line
 from training.services.local.container import SECRET_VARIABLES
 from training.services.local.toolkit import local_path
+from training.services.registry import SERVICES, service_name
 
 IMPORT_VERB = "attach"
 """Verb of the groups of imported jobs."""
@@ -51,19 +50,20 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
     group = find_group(store, group_id=group_id, experiment_name="")
     if group.verb == "sweep":
         raise InputError(f"group {group.id} is a sweep: join it by running the same `trainfare sweep` command here.")
-    runs = {} if group.is_open else child_runs(store, group)
-    incomplete = {name for name, run in runs.items() if is_incomplete(run)}
+    runs = {} if group.is_open else job_runs(store, group)
+    incomplete = {name for name, run in runs.items() if run.is_incomplete}
     if not group.is_open and not incomplete:
         raise InputError(f"group {group.id} has ended: `trainfare report --group {group.id}` shows its result.")
     if group.verb == IMPORT_VERB:
-        names = ", ".join(child_runs(store, group)) or "NAME"
+        names = ", ".join(job_runs(store, group)) or "NAME"
         raise InputError(
             f"group {group.id} records what others started: `trainfare attach --job` continues one of its "
             f"jobs ({names})."
         )
     plan, is_own = read_plan(store, group, home())
     jobs = [job for job in plan.jobs if job.spec.name in incomplete] if incomplete else plan.jobs
-    service = _service(plan.jobs[0].spec, group.id)
+    first = plan.jobs[0].spec
+    service = SERVICES[service_name(first.instance_type)].service_of(first, group.id)
     startable = [] if is_own else [job.spec for job in jobs if _may_start(service, job.spec)]
     if startable:
         _show(startable, group.id)
@@ -85,7 +85,7 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
             f"{_foreign(group_id)}. It pushes its model to {push.repository}: add --trust if you trust it."
         )
     print_line(f"Resuming {group.id}: {jobs_phrase(plan.jobs, plan.design)}")
-    if service.name == "local":
+    if not service.traits.uploads_inputs:
         for uri in sorted({each for job in jobs for each in (job.spec.source_uri, *job.spec.channels.values())}):
             if text := damage(local_path(uri)):
                 raise InputError(f"{text}. Run the command that started the group again: it makes the files again.")
@@ -99,7 +99,11 @@ def _may_start(service: Service, spec: JobSpec) -> bool:
         description = service.describe(str(build(spec).get("TrainingJobName")))  # `spec.request` can change the name
     except JobNotFound:
         return True
-    return service.name == "sagemaker" and bool(spec.capacity_retry_minutes) and "TrainingStartTime" not in description
+    return (
+        service.traits.may_lack_instances
+        and bool(spec.capacity_retry_minutes)
+        and "TrainingStartTime" not in description
+    )
 
 
 def _show(specs: Sequence[JobSpec], group_id: str) -> None:
@@ -132,34 +136,6 @@ def _settings(spec: JobSpec) -> Iterator[tuple[str, str]]:
 
 def _pairs(values: Mapping[str, str]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items()) or "none"
-
-
-def _service(spec: JobSpec, group_id: str) -> Service:
-    if spec.region != "local":
-        from training.services.sagemaker.clients import Clients, account_of
-        from training.services.sagemaker.service import SageMakerService
-
-        clients = Clients(spec.region)
-        _check_account(spec, group_id, account_of(clients))  # fails immediately without credentials or network
-        return SageMakerService(clients)
-    from training.services.local.service import LocalService
-
-    if not Path(unquote(urlparse(spec.output_uri).path)).parent.is_relative_to(home()):
-        raise InputError(
-            f"group {group_id} writes to {urlparse(spec.output_uri).path}, which is not under {home()}: run attach on "
-            "the machine where it was started, with the same TRAINFARE_HOME."
-        )
-    return LocalService(home())
-
-
-def _check_account(spec: JobSpec, group_id: str, account: str) -> None:
-    """Raise AccessError if the jobs ran in another account. SageMaker takes only roles of the job's own account."""
-    owner = spec.role_arn.split(":")[4]
-    if owner != account:
-        raise AccessError(
-            f"the jobs of group {group_id} belong to AWS account {owner}, but the credentials belong to account "
-            f"{account}: set AWS_PROFILE to a profile of account {owner}. attach does not read aws.profile."
-        )
 
 
 def check_secrets(jobs: Sequence[PlannedJob], started: set[str], variables: Mapping[str, str]) -> None:

@@ -13,7 +13,6 @@ from experiments.running.attach_group import IMPORT_VERB
 from experiments.running.follow_group import follow
 from experiments.running.options import read_fail_on
 from experiments.running.output import print_line
-from experiments.running.service_context import price_of
 from tracking.groups.group import open_group
 from tracking.groups.planned_job import IMPORTED, DataSource, PlannedJob, ScriptPlan
 from tracking.queries.job_tables import all_experiment_ids, quoted
@@ -26,6 +25,7 @@ from training.contract.price import Price
 from training.contract.request import check_metric
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request, instance_count
 from training.scripts.likely_secrets import is_likely_secret, likely_secret_texts
+from training.services.sagemaker import room
 from training.services.sagemaker.clients import Clients, account_of
 from training.services.sagemaker.service import SageMakerService
 
@@ -96,7 +96,7 @@ def attach_job(fields: Mapping[str, str]) -> int:
     has_ended = description["TrainingJobStatus"] in TERMINAL_STATUSES
     print_line(f"{'Recording' if has_ended else 'Following'} training job {name}")
     lines = service.logs(name).lines if has_ended or "TrainingStartTime" in description else ()
-    price = price_of("sagemaker", fields.get("prices"), print_line)(instance_type_of(description))
+    price = room.prices(fields.get("prices"), print_line)(instance_type_of(description))
     job = described_job(description, price, lines[:200])
     recorded = open_run(store, group, job)
     if not (recorded.is_described or recorded.has_ended):

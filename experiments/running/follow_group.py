@@ -8,7 +8,9 @@ from functools import cache
 import pandas as pd
 
 from experiments.planning.expected_cost import expected_cost
+from experiments.running.group_progress import ExpectedSeconds, GroupProgress
 from experiments.running.output import exit_code, print_line, status_writer
+from experiments.running.scheduler import run_jobs, without_left_out
 from judging.design import Design
 from judging.waves import Progress
 from reports.charts.class_charts import PngClassCharts
@@ -19,20 +21,18 @@ from reports.model.numbers import counted
 from state.home import home
 from tracking.budgets.budget_tag import end_sentence
 from tracking.budgets.ledger import Ledger
-from tracking.following.followed_job import Outcome
-from tracking.following.group_progress import ExpectedSeconds, GroupProgress
-from tracking.following.group_session import run_jobs, without_left_out
-from tracking.following.interruption import Detached
 from tracking.groups.group import Group, close_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables
 from tracking.queries.job_tables import ended_jobs
 from tracking.recording.costs import record_warm_pool_costs
+from tracking.recording.recorder import Outcome
 from tracking.server.store import Store
-from training.contract.budget import budget_sentence
 from training.contract.errors import TrackingError
 from training.contract.plain_text import without_markup
 from training.contract.service import Service
+from training.services.budget import budget_sentence
+from training.services.interruption import Detached
 
 Echo = Callable[[str], None]
 RunJobs = Callable[[Sequence[PlannedJob]], list[Outcome]]
@@ -82,7 +82,7 @@ def follow(
     if refusals and len(refusals) == len(jobs):
         close_group(store, group, "FAILED", note=without_markup(str(refusals[0])))
         raise refusals[0]
-    if service.name == "sagemaker":
+    if service.traits.has_warm_pools:
         record_warm_pool_costs(store, service)  # a later job may have reused the instances of an earlier job
     # Imported late, because importing the charts takes as long as all other imports together.
     from experiments.running.push_model import push_models
@@ -204,7 +204,7 @@ def log_trained(
 
         try:
             log_models(store, service, group, outcomes, home() / MODELS_FOLDER, echo)
-            if service.name == "local" and not keeps_artifacts:
+            if service.traits.keeps_state_in_home and not keeps_artifacts:
                 delete_artifacts(store, group, outcomes, home(), echo)
         except TrackingError as error:
             echo(f"No model artifact was deleted: {str(error).rstrip('.')}.")

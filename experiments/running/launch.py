@@ -19,11 +19,13 @@ from experiments.planning.load import arms, load
 from experiments.planning.plan import design_of, group_key, plan
 from experiments.running.options import read_fail_on, read_flag
 from experiments.running.output import print_line
-from experiments.running.service_context import ServiceContext, open_service_context
+from experiments.running.service_context import open_service_context, prepare, priced
 from experiments.schema.experiment import Experiment
 from judging.design import Design
 from state.home import home, home_id
 from tracking.groups.planned_job import PlannedJob, as_training
+from training.contract.service import ServiceContext
+from training.services.registry import traits_of
 
 
 def launch(verb: str, overrides: Mapping[str, str]) -> int:
@@ -36,9 +38,9 @@ def launch(verb: str, overrides: Mapping[str, str]) -> int:
 
 def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     from experiments.running.follow_group import follow, jobs_phrase
+    from experiments.running.scheduler import start_jobs
     from reports.charts.class_charts import PngClassCharts
     from tracking.budgets.budget_tag import set_budget
-    from tracking.following.group_session import start_jobs
     from tracking.groups.group import open_group
     from tracking.groups.plan_file import DESIGN, write_design, write_plan
     from tracking.recording.costs import record_warm_pool_costs
@@ -49,7 +51,7 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
         from experiments.running.push_model import open_repository
 
         open_repository(push, experiment.aws.region, experiment.aws.profile)
-    if context.service.name == "sagemaker":
+    if context.service.traits.has_warm_pools:
         record_warm_pool_costs(store, context.service)
     group = open_group(
         store,
@@ -60,7 +62,7 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
         tags={DESIGN: write_design(design)} if design else {},
         prefix=experiment.aws.job_prefix or "",
     )
-    jobs = [context.prepare(job) for job in plan.jobs(group.id)]
+    jobs = [prepare(context, job) for job in plan.jobs(group.id)]
     print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {jobs_phrase(jobs, design)}")
     for sentence in plan.budget_text:
         print_line(sentence)
@@ -159,7 +161,7 @@ class LaunchPlan(Prepared):
     @property
     def key(self) -> str:
         """Hash of the request. A state folder without an id gets one, which is part of the key of local jobs."""
-        place = home_id(home()) if self.experiment.service == "local" else ""
+        place = home_id(home()) if traits_of(self.experiment.service).keeps_state_in_home else ""
         staged = [inputs for _, inputs in self.arm_inputs]
         return group_key(self.verb, self.name, self.arms, self.repeats, staged, self.design, place)
 
@@ -190,7 +192,7 @@ def prepare_launch(verb: str, overrides: Mapping[str, str], steps: Preparation) 
     budget = budget_of(launch.experiment)
     if not launch.is_complete or not budget.budget.is_limited:
         return launch
-    sentences = steps.attempt(lambda: check_budget([context.priced(job) for job in launch.jobs(CHECK)], budget))
+    sentences = steps.attempt(lambda: check_budget([priced(context, job) for job in launch.jobs(CHECK)], budget))
     return replace(launch, budget_text=sentences or ())
 
 
@@ -212,8 +214,8 @@ def read_launch(verb: str, overrides: Mapping[str, str], echo: Callable[[str], N
         experiment=selected_arms[0].experiment,
         arms=selected_arms,
         repeats=repeats,
-        # On SageMaker, all probes run together.
-        parallel=len(selected_arms) if verb == "probe" and experiment.service != "local" else parallel,
+        # Probes run together, unless they would share this machine.
+        parallel=parallel if verb != "probe" or traits_of(experiment.service).runs_here else len(selected_arms),
         design=design,
         wait=wait,
         fail_on=fail_on,

@@ -10,19 +10,19 @@ from datetime import UTC, datetime
 from rich.table import Table
 
 from experiments.running.output import print_line, status_writer
-from experiments.running.service_context import PriceOf, open_service, price_of
 from reports.formats.terminal import PlainConsole
 from reports.model.numbers import counted, joined
-from training.contract.budget import GRACE_SECONDS, GRACE_VARIABLE
 from training.contract.errors import InputError, TrackingError
 from training.contract.failures import lacks_capacity, one_line_reason
 from training.contract.plain_text import duration_text
 from training.contract.price import Price, instance_seconds
-from training.contract.service import TERMINAL_STATUSES, Description, Service, instance_count
+from training.contract.service import TERMINAL_STATUSES, Description, PriceOf, Service, instance_count
+from training.services.budget import stop_grace_seconds
 from training.services.launcher import stop_all
+from training.services.registry import SERVICES
 
 MAX_DESCRIBED = 50
-"""Ended jobs of SageMaker whose costs are listed. Each takes a call."""
+"""Ended jobs whose costs are listed, if each takes a call."""
 UPLOAD_SECONDS = 60.0
 """Seconds allowed for the upload of what a stopped job saved, after its grace."""
 STILL_STOPPING = 1
@@ -31,24 +31,24 @@ STILL_STOPPING = 1
 
 def print_jobs(service: str, prices: str | None) -> None:
     """Print a table of the service's jobs; `prices` is a file that replaces AWS's price list."""
-    opened = open_service(service)
+    opened = SERVICES[service].open_service()
     descriptions = _all_jobs(opened)
-    known = known_prices(descriptions, price_of(service, prices, print_line))
+    known = known_prices(descriptions, SERVICES[service].prices(prices, print_line))
     # A truncated name cannot be passed to `stop`: print whole names, also if the output is not a terminal.
     PlainConsole(width=200).print(_table(descriptions, known))
     if summary := total(descriptions, known):
         print_line(summary)
     ended = sum(not is_running(each) for each in descriptions)
-    if opened.name != "local" and ended > MAX_DESCRIBED:
+    if not opened.traits.lists_costs and ended > MAX_DESCRIBED:
         print_line(f"Times and costs are shown for the newest {MAX_DESCRIBED} of {ended} ended jobs.")
 
 
 def _all_jobs(service: Service) -> list[Description]:
     """Return the jobs, running ones first.
 
-    SageMaker's list of jobs lacks their machines and billed times, so running and recent jobs are also described.
+    If the list of jobs lacks their machines and billed times, running and recent jobs are also described.
     """
-    if service.name == "local":
+    if service.traits.lists_costs:
         return service.jobs()
     running = [each["TrainingJobName"] for each in service.jobs(running_only=True)]
     ended = [each for each in service.jobs() if each["TrainingJobName"] not in running]
@@ -128,7 +128,7 @@ def _instance_type(description: Description) -> str:
 
 def print_log(service: str, name: str) -> None:
     """Print the log of a job."""
-    opened = open_service(service)
+    opened = SERVICES[service].open_service()
     opened.describe(name)
     cursor = None
     while (page := opened.logs(name, cursor)).lines:
@@ -142,9 +142,9 @@ def stop(service: str, *, name: str | None, group: str | None) -> int:
 
     Jobs of SageMaker that wait for instances start no further attempt.
     """
-    opened = open_service(service)
+    opened = SERVICES[service].open_service()
     # Requests come first, so that no attempt starts after the running jobs were listed.
-    last_attempts = _request_stop(name, group) if opened.name != "local" else []
+    last_attempts = _request_stop(name, group) if opened.traits.may_lack_instances else []
     if group is not None:
         code = stop_group(opened, group)
     else:
@@ -157,7 +157,7 @@ def stop(service: str, *, name: str | None, group: str | None) -> int:
 
 def _request_stop(name: str | None, group: str | None) -> Sequence[str]:
     """Record in the runs of jobs that they are to stop. Return the names of their last attempts."""
-    from tracking.following.followed_job import request_stop
+    from tracking.recording.recorder import request_stop
     from tracking.server.store import open_existing_store
 
     try:
@@ -249,7 +249,5 @@ def _outcome(description: Description) -> str:
 
 
 def _grace_seconds(service: Service, description: Description) -> float:
-    """Return the seconds between SIGTERM and SIGKILL: a variable of a local job may change them."""
-    if service.name != "local":
-        return GRACE_SECONDS
-    return float(description.get("Environment", {}).get(GRACE_VARIABLE, GRACE_SECONDS))
+    """Return the seconds between SIGTERM and SIGKILL, which a variable of the job may change."""
+    return stop_grace_seconds(service.name, description.get("Environment", {}))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from training.contract.errors import InputError, nearest
 
-SERVICES = ("local", "sagemaker")
 MAY_BE_EMPTY = ("text", "allow", "fail-on")
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _MAX_SECONDS = 366 * 86400
@@ -66,9 +65,9 @@ def read_fail_on(fields: Mapping[str, str]) -> frozenset[str]:
     return read_choices("fail-on", fields.get("fail-on", ""), FAIL_ON)
 
 
-def read_service(fields: Mapping[str, str]) -> str | None:
+def read_service(fields: Mapping[str, str], known: Iterable[str]) -> str | None:
     """Return the service, or None if `--service` is not set."""
-    return one_of("service", fields["service"], SERVICES) if "service" in fields else None
+    return one_of("service", fields["service"], list(known)) if "service" in fields else None
 
 
 def read_name(name: str, text: str) -> str:

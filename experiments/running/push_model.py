@@ -22,9 +22,9 @@ from experiments.schema.fields import PushToHub
 from models.logged.group_models import MODEL_TAG
 from models.logged.model_folder import MODELS_FOLDER, new_unfinished
 from state.home import home
-from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
+from tracking.recording.recorder import Outcome
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrainfareError
 from training.contract.service import Service

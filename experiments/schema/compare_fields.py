@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from sweeps.search_space import BatchGrid
 from sweeps.trials import CostName
 from training.contract.errors import InputError, nearest
+from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import COMPILERS, CompileMode
-from training.staging.sources.request import Frozen, Name
 
 QualityMetric = Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss", "eval_perplexity"]
 TARGET_METRICS: dict[str, Literal["min", "max"]] = {

@@ -18,16 +18,13 @@ from experiments.schema.machine_fields import Machine, check_group_budget
 from experiments.schema.overrides import COMPILER_OPTIONS
 from experiments.schema.script_rules import check_script
 from training.contract.errors import InputError
+from training.contract.job_spec import NOT_CHOSEN
+from training.contract.request import TRAINING_COMPILER
+from training.services.registry import SERVICES, traits_of
 
 Check = Callable[[ExperimentFields], None]
 MAX_TASK_LEARNING_RATE = 10.0
 """Largest learning rate of our own tasks, which train with AdamW. A script may have any rate."""
-SAGEMAKER_ONLY = (
-    *("fallback_instance_types", "launcher", "mpi_options", "model_parallel", "spot", "max_wait_seconds"),
-    *("keep_alive_seconds", "image", "spot_discount_percent", "capacity_retry_minutes"),
-)
-"""Fields of `machine` that have no effect on this machine."""
-LOCAL_ONLY = ("cores", "memory_gib")
 NEEDS_GPU = {
     ("precision", "fp16"): "'auto', 'bf16' or 'fp32'",
     ("precision", "fp8"): "'auto', 'bf16' or 'fp32'",
@@ -142,37 +139,32 @@ def _check_push(experiment: ExperimentFields) -> None:
 
 
 def _check_service(experiment: ExperimentFields) -> None:
+    """Check our own rules. The service's rules follow when it is opened."""
     _check_options(experiment)
-    if experiment.service == "sagemaker":
-        _check_sagemaker(experiment)
-        check_group_budget(experiment.aws.request, experiment.max_usd, experiment.max_billable_seconds)
-        return
-    for name in SAGEMAKER_ONLY:
-        if getattr(experiment.machine, name) != Machine.model_fields[name].get_default(call_default_factory=True):
-            raise ValueError(f"machine.{name} requires service 'sagemaker'; the service is 'local'")
-    if experiment.compiler in {"trcomp", "trcomp-off"}:
+    traits, machine = traits_of(experiment.service), experiment.machine
+    own, service = traits.instance_type, f"the {traits.name} service"
+    if own is None and machine.instance_type == NOT_CHOSEN:
+        needs = f"service {traits.name!r} needs one such as ml.g5.xlarge"
+        raise ValueError(f"machine.instance_type is {NOT_CHOSEN!r}, but {needs}")
+    fields = {name: other for other, room in SERVICES.items() for name in room.TRAITS.machine_fields}
+    for name in fields:
+        is_foreign = name not in traits.machine_fields
+        if is_foreign and getattr(machine, name) != Machine.model_fields[name].get_default(call_default_factory=True):
+            raise ValueError(f"machine.{name} requires service {fields[name]!r}; the service is {traits.name!r}")
+    if experiment.compiler in TRAINING_COMPILER and not traits.has_training_compiler:
         raise ValueError(
-            f"compiler {experiment.compiler!r} does not run on the local service: it exists only in SageMaker's "
-            f"Training Compiler images. To compile here, use 'inductor'"
+            f"compiler {experiment.compiler!r} does not run on {traits.label}: it exists only in SageMaker's Training "
+            "Compiler images. To compile here, use 'inductor'"
         )
-    machine = experiment.machine
-    if machine.instance_type != "local":
-        raise ValueError(f"machine.instance_type {machine.instance_type!r} must be 'local' on the local service")
-    if machine.instance_count != 1:
-        raise ValueError(f"machine.instance_count {machine.instance_count} must be 1: the local service is one machine")
-
-
-def _check_sagemaker(experiment: ExperimentFields) -> None:
-    """Check our own rules. SageMaker's rules follow in training.services.sagemaker.job_rules."""
-    machine = experiment.machine
-    if machine.instance_type == "local":
-        raise ValueError("machine.instance_type is 'local', but service 'sagemaker' needs one such as ml.g5.xlarge")
-    for name in LOCAL_ONLY:
-        if getattr(machine, name) is not None:
-            raise ValueError(f"machine.{name} requires service 'local': on SageMaker the instance type sets it")
+    if own is not None and machine.instance_type not in (own, NOT_CHOSEN):
+        raise ValueError(f"machine.instance_type {machine.instance_type!r} must be {own!r} on {service}")
+    if traits.is_one_machine and machine.instance_count != 1:
+        raise ValueError(f"machine.instance_count {machine.instance_count} must be 1: {service} is one machine")
     restarts = experiment.script is not None or experiment.calibration is not None
     if machine.spot and not restarts and experiment.save_strategy == "none":
         raise ValueError("machine.spot needs checkpoints to resume from, but save_strategy is none")
+    if traits.reads_aws:
+        check_group_budget(experiment.aws.request, experiment.max_usd, experiment.max_billable_seconds)
 
 
 def _check_options(experiment: ExperimentFields) -> None:
@@ -325,7 +317,7 @@ def this_machine() -> ThisMachine:
 
 def check_machine(experiment: ExperimentFields, machine: ThisMachine) -> None:
     """Raise InputError for an experiment that the local service cannot run on this machine."""
-    if experiment.service != "local":
+    if not traits_of(experiment.service).runs_here:
         return
     cores = experiment.machine.cores
     if cores is not None and cores > machine.cores:

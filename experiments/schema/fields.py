@@ -20,8 +20,10 @@ from experiments.schema.compare_fields import (
 from experiments.schema.machine_fields import Aws, Machine
 from experiments.schema.script_fields import Script
 from sweeps.search_space import Optimiser, ScalingRule, scale
+from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import CompileMode, Compiler
-from training.staging.sources.request import Data, Frozen, ModelOverrides, Name, Task
+from training.services.registry import DEFAULT, ServiceName
+from training.staging.sources.request import Data, ModelOverrides, Task
 
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=131_072)], ...], Field(strict=False, min_length=1)]
 Budget = Annotated[float, Field(gt=0.0, le=1e12)]
@@ -208,7 +210,7 @@ class ExperimentFields(Frozen):
     """Shortest time limit in seconds to which a budget may lower a job's. None means 60, and then a fifth more than the
     longest job of the arm."""
 
-    service: Literal["local", "sagemaker"] = "local"
+    service: ServiceName = DEFAULT
     """Service that runs the jobs: this machine or Amazon SageMaker."""
     machine: Machine = Machine()
     """Instances and resources of a job."""

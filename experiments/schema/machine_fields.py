@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from judging.spot.rates import DEFAULT_PER_HOUR
-from training.contract.job_spec import Launcher, Scalar
-from training.staging.sources.request import Frozen, Name
+from training.contract.frozen import Frozen, Name
+from training.contract.job_spec import NOT_CHOSEN, Launcher, Scalar
+from training.contract.request import has_instance_groups
 
 Names = Annotated[tuple[Name, ...], Field(strict=False)]
 Minutes = Annotated[tuple[Annotated[float, Field(ge=0.0, le=1_440.0)], ...], Field(strict=False, max_length=10)]
@@ -60,7 +61,7 @@ class Image(Frozen):
 class Machine(Frozen):
     """Instances and resources of a job."""
 
-    instance_type: Name = "local"
+    instance_type: Name = NOT_CHOSEN
     """Instance type, such as `ml.p3.2xlarge`. `local` is this machine."""
     fallback_instance_types: Names = ()
     """SageMaker: at most four instance types, each with as many GPUs, to try when `instance_type` is not available."""
@@ -130,12 +131,6 @@ SET_BY_FIELDS = {
 }
 """Members of a request and the fields that set them. Costs, names and limits follow from these fields, so the members
 cannot be changed behind their backs."""
-
-
-def has_instance_groups(changes: Mapping[str, Any]) -> bool:
-    """Return whether the members of a request describe a heterogeneous cluster."""
-    resources = changes.get("ResourceConfig")
-    return isinstance(resources, Mapping) and "InstanceGroups" in resources
 
 
 def check_group_budget(changes: Mapping[str, Any], max_usd: float | None, max_billable_seconds: float | None) -> None:

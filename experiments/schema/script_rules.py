@@ -11,6 +11,7 @@ from experiments.schema.overrides import known_fields
 from experiments.schema.script_fields import Script
 from training.contract.errors import nearest
 from training.contract.job_spec import Scalar
+from training.services.registry import services_with, traits_of
 
 SIGN = "$"
 
@@ -101,16 +102,17 @@ def check_script(experiment: ExperimentFields) -> None:
     """Raise ValueError for an unknown `$name`, and for a field that would have no effect."""
     assert experiment.script is not None
     missing = [name for name, secret in experiment.script.secrets.items() if secret is None]
-    if experiment.service == "sagemaker" and missing:
+    traits = traits_of(experiment.service)
+    if traits.runs_containers and missing:
         raise ValueError(
-            f"script.secrets.{missing[0]} needs the name of a secret in AWS Secrets Manager on SageMaker, because jobs "
-            "do not get variables of this machine"
+            f"script.secrets.{missing[0]} needs the name of a secret in AWS Secrets Manager on {traits.label}, because "
+            "jobs do not get variables of this machine"
         )
     for name, channel in experiment.script.channels.items():
-        if experiment.service == "local" and (reason := channel.only_on_sagemaker):
+        if not traits.streams_channels and (reason := channel.needs_streams):
             raise ValueError(
-                f"script.channels.{_cut(name)} {reason} is read only on SageMaker: set service to sagemaker, or "
-                "download the data and name its folder"
+                f"script.channels.{_cut(name)} {reason} is not read on {traits.label}: set service to "
+                f"{services_with('streams_channels')}, or download the data and name its folder"
             )
     fields = referenced_fields(experiment.script)
     for hyperparameter, field in fields.items():

@@ -18,7 +18,7 @@ from experiments.planning.load import load
 from experiments.planning.plan import design_of, job, source_digest
 from experiments.running.launch import Preparation, Prepared
 from experiments.running.options import read_fail_on
-from experiments.running.service_context import ServiceContext
+from experiments.running.service_context import priced
 from experiments.schema.compare_fields import (
     INDUCTOR_OPTIONS,
     METRICS_OF_TASKS,
@@ -38,6 +38,7 @@ from sweeps.search_space import Point, Space, space, tested_batch_sizes
 from sweeps.trials import CostName, Objective, Quality
 from tracking.groups.planned_job import FINALIST, PlannedJob
 from training.contract.errors import InputError
+from training.contract.service import ServiceContext
 from training.staging.tokens.staged import Staged
 
 DEFAULT_BATCH_SIZES = "8..256"
@@ -462,7 +463,7 @@ def prepare_sweep(overrides: Mapping[str, str], steps: Preparation) -> PreparedS
         return prepared
     jobs, sweep = prepared.jobs, prepared.sweep
     steps.attempt(partial(jobs.check, context))
-    sample = steps.attempt(partial(context.priced, jobs.trial("check", *sweep.baseline)))
+    sample = steps.attempt(partial(priced, context, jobs.trial("check", *sweep.baseline)))
     if sample is None:
         return prepared
     steps.attempt(partial(_check_price, sweep, sample))

@@ -24,10 +24,12 @@ from experiments.planning.load import with_absolute_paths
 from experiments.running.follow_group import log_trained, run_waves
 from experiments.running.launch import Preparation
 from experiments.running.output import exit_code, print_line
-from experiments.running.service_context import ServiceContext
+from experiments.running.scheduler import run_jobs
+from experiments.running.service_context import prepare
 from experiments.running.write_report import report_group
 from experiments.schema.yaml_document import as_yaml
 from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, full_names, prepare_sweep
+from experiments.sweeping.trial_jobs import TrialJobs, calibrated_costs, outcome_of
 from judging.design import Design
 from judging.summaries import geometric_mean
 from reports.charts.class_charts import PngClassCharts
@@ -41,21 +43,19 @@ from sweeps.early_stopping import choose, finalists, settings
 from sweeps.optuna_study import PointSampler, importances, open_study
 from sweeps.search_space import Point
 from sweeps.storage import Storage, hold_lease, open_storage, sqlite_url
-from sweeps.trial_jobs import TrialJobs, calibrated_costs, outcome_of
 from sweeps.trial_queue import Limits, Part
 from sweeps.trials import Objective, Search, best_trial, cost, cost_of, eligible_trials, excess, values_of
 from sweeps.worker import run_worker
 from tracking.budgets.budget_tag import end_sentence, set_budget
 from tracking.budgets.ledger import Ledger
-from tracking.following.followed_job import Outcome
-from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, close_group, open_group
 from tracking.groups.plan_file import DESIGN, read_design, write_design, write_sweep
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables
-from tracking.recording.recorder import JobRun, find_job_run
+from tracking.recording.recorder import JobRun, Outcome, find_job_run
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError
+from training.contract.service import ServiceContext
 
 STORAGE_VARIABLE = "TRAINFARE_SWEEP_STORAGE"
 """Variable with the address of the workers' database. A variable keeps its password out of commands and runs."""
@@ -103,7 +103,7 @@ class OpenSweep:
 
     def prepared_trial(self, compiler: str, point: Point) -> PlannedJob:
         """Return the job of a point, with its inputs uploaded."""
-        return self.context.prepare(self.jobs.trial(self.group.id, compiler, point))
+        return prepare(self.context, self.jobs.trial(self.group.id, compiler, point))
 
     def run(self, planned: Sequence[PlannedJob]) -> list[Outcome]:
         """Run the jobs that have not run yet, within the budgets. Used for all jobs except trials."""
@@ -111,7 +111,7 @@ class OpenSweep:
             self.store,
             self.context.service,
             self.group,
-            [self.context.prepare(job) for job in planned],
+            [prepare(self.context, job) for job in planned],
             parallel=self.jobs.sweep.fields.max_parallel,
             echo=self.echo,
             charts=PngClassCharts(),

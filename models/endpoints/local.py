@@ -30,6 +30,7 @@ from state.own_process import own_process
 from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
 from training.contract.price import Price
 from training.contract.retry import RetryPolicy
+from training.services.local.traits import TRAITS
 
 PAUSE_SECONDS = 0.1
 REPORT_SECONDS = 5.0
@@ -334,13 +335,13 @@ def _state(name: str, server: ServerFolder) -> EndpointState:
     is_alive = server.is_alive()
     return EndpointState(
         name=name,
-        service="local",
+        service=TRAITS.name,
         status=("InService" if answers else "Creating") if is_alive else "Failed",
         identity=str(kept.get("identity", "")),
         run_id=kept.get("run_id"),
         model_id=kept.get("model_id"),
         address=f"{address}/invocations" if (address := server.address()) else "",
-        machine="local",
+        machine=TRAITS.name,
         created=datetime.fromtimestamp(kept.get("created", 0.0), UTC),
         reason=None if is_alive else server.failure_reason(),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from models.inference.evaluation import UNKNOWN, Evaluation
+from training.contract.job_spec import NOT_CHOSEN
 from training.contract.price import Price, instance_seconds
 
 Echo = Callable[[str], None]
@@ -47,8 +48,8 @@ class EndpointSpec:
     """Address to which a local endpoint binds."""
     token_file: Path | None = None
     """File with the token that requests to a local endpoint need. None: they need none."""
-    machine: str = "local"
-    """Instance type, such as `ml.g4dn.xlarge`; `local` for this machine."""
+    machine: str = NOT_CHOSEN
+    """Instance type, such as `ml.g4dn.xlarge`, or the only one of the service, such as `local`."""
     machines: int = 1
     replace: bool = False
     """True if this model may replace a different one on the endpoint with this name."""
@@ -67,7 +68,7 @@ class EndpointState:
 
     name: str
     service: str
-    """`local` or `sagemaker`."""
+    """Name of its service."""
     status: str
     """Status in SageMaker's spelling, such as Creating, InService or Failed."""
     identity: str

@@ -16,10 +16,10 @@ from models.trained_model import error_code
 from models.winner import best_job, winner
 from reports.comparison.arms import job_of
 from state import folders as state_folders
-from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group, child_runs
 from tracking.groups.planned_job import MODEL_ID
 from tracking.queries import job_tables
+from tracking.recording.recorder import Outcome
 from tracking.server.errors import is_refusal
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError

@@ -122,11 +122,11 @@ COSTS = (
         "tests/experiments/planning/test_expected_cost.py::test_similar_jobs_are_scaled_to_the_samples",
     ),
     Fault(
-        "training/contract/budget.py",
+        "training/services/budget.py",
         "return _amount(spec, price, spec.max_run_seconds + overhead_seconds(spec))",
         "return _amount(spec, price, spec.max_run_seconds)",
         "The worst case of a job leaves out its stop and upload, so a budget can be exceeded.",
-        "tests/training/contract/test_budget.py::test_a_job_costs_at_most_its_limit_the_grace_and_the_upload",
+        "tests/training/services/test_budget.py::test_a_job_costs_at_most_its_limit_the_grace_and_the_upload",
     ),
     Fault(
         "tracking/budgets/reserving.py",
@@ -190,11 +190,11 @@ RECORDING = (
 )
 FOLLOWING = (
     Fault(
-        "tracking/following/group_session.py",
-        "if job.spec.name not in outcomes and not self._attach(job)",
-        "if not self._attach(job)",
+        "experiments/running/scheduler.py",
+        "if run and run.has_ended and not run.is_incomplete:",
+        "if run and run.has_ended and run.is_incomplete:",
         "A job whose outcome is recorded is followed or started again.",
-        "tests/tracking/following/test_group_session.py::test_a_recorded_job_is_not_started_again",
+        "tests/experiments/running/test_scheduler.py::test_a_recorded_job_is_not_started_again",
     ),
     Fault(
         "tracking/groups/group.py",

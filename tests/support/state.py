@@ -7,9 +7,9 @@ from pathlib import Path
 
 from mlflow.entities import Run
 
+from experiments.running.scheduler import run_jobs, start_jobs
 from tests.support.services.following import until
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
-from tracking.following.group_session import run_jobs, start_jobs
 from tracking.groups.group import Group, close_group, open_group
 from tracking.groups.plan_file import write_plan
 from tracking.groups.planned_job import PlannedJob

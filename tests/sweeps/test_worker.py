@@ -16,10 +16,10 @@ import pytest
 from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 
+from experiments.sweeping.trial_jobs import curve, outcome_of
 from sweeps.costs import Measurement, cost_model
 from sweeps.optuna_study import DUPLICATE
 from sweeps.search_space import Point
-from sweeps.trial_jobs import curve, outcome_of
 from sweeps.trial_queue import Limits, Part
 from sweeps.trials import Objective, TrialOutcome, cost_of, values_of
 from sweeps.worker import WorkerResult, attributes, seconds_of

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from experiments.running.scheduler import run_jobs
 from tests.support.tracking.planned_jobs import planned
 from tests.support.tracking.team import Team
 from tests.team_server.conftest import Person, runs_of
-from tracking.following.group_session import run_jobs
 from tracking.groups.group import open_group
 from tracking.server.store import Store
 from training.services.local.service import LocalService

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tracking.groups.group import Group
 from tracking.server.store import Store
-from training.contract.budget import Amount, Budget, amount_text, budget_text
+from training.services.budget import Amount, Budget, amount_text, budget_text
 
 BUDGET = "platform.budget"
 """Tag of a group's run with its budget."""

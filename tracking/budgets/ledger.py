@@ -34,12 +34,12 @@ from tracking.groups.group import Group, search_runs
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries.job_tables import counted_run, has_ended
 from tracking.recording.costs import OPEN_POOL, WARM_POOL, record_warm_pool_costs
-from tracking.recording.recorder import DESCRIBED, JobRun
+from tracking.recording.recorder import DESCRIBED, JobRun, open_run
 from tracking.server.store import Store
-from training.contract.budget import NOTHING, Amount, Spending, budget_sentence, total
 from training.contract.errors import BudgetFull, JobNotFound
 from training.contract.price import InstanceSeconds
 from training.contract.service import Service
+from training.services.budget import NOTHING, Amount, Spending, budget_sentence, total
 
 LIMIT = "platform.max_run_seconds"
 """Tag with the time limit of a job that a budget lowered."""
@@ -70,20 +70,28 @@ class Ledger:
         """Return the records of all jobs of the group."""
         return read_records(self.store, self.group)
 
-    def limit_seconds(self, planned: PlannedJob, run: JobRun, jobs: int = 1) -> int:
+    def open_run(self, planned: PlannedJob, jobs: int = 1) -> JobRun:
+        """Open the run of a job that would fit now. `jobs` could start now and share what is left. Raises BudgetFull.
+
+        Without a budget, the job's worst case is a tag of the run, which a later budget counts.
+        """
+        if not self.is_limited:
+            planned = replace(planned, tags={**planned.tags, UNLIMITED: reservation(planned).as_text()})
+        elif isinstance(answer := self.room(planned, jobs), NoRoom):
+            raise self._full(answer)
+        return open_run(self.store, self.group, planned)
+
+    def limit_seconds(self, planned: PlannedJob, run: JobRun, jobs: int = 1) -> int | None:
         """Reserve the worst case of a job before it is submitted, and return the time limit with which it fits.
 
-        `jobs` could start now and share what is left. Raises BudgetFull.
+        None without a budget. `jobs` could start now and share what is left. Raises BudgetFull.
         """
+        if not self.is_limited:
+            return None
         answer = self.reserve(planned, run.id, jobs)
         if isinstance(answer, NoRoom):
             raise self._full(answer)
         return answer.limit_seconds
-
-    def check_room(self, planned: PlannedJob, jobs: int = 1) -> None:
-        """Raise BudgetFull if a job would not fit now. Reserves nothing, so that no run is opened in vain."""
-        if isinstance(answer := self.room(planned, jobs), NoRoom):
-            raise self._full(answer)
 
     def why_no_room(self, planned: PlannedJob, names: Collection[str]) -> str | None:
         """Return why no further job like `planned` fits now, or None. One of `names` fits if it was started before."""
@@ -107,7 +115,7 @@ class Ledger:
         answer = room(request, records)
         if (
             isinstance(answer, NoRoom)
-            and self.service.name == "sagemaker"
+            and self.service.traits.has_warm_pools
             and any(map(_may_hold_pool, records.values()))
         ):
             record_warm_pool_costs(self.store, self.service)  # a pool that has closed costs less than it could
@@ -203,11 +211,6 @@ class Ledger:
         metrics = [Metric(name, value, at_ms, max(0, step)) for name, value in spending_metrics(spending).items()]
         self.store.call(self.store.client.log_batch, self.group.run_id, metrics=metrics)
         return spending
-
-
-def with_worst_case(planned: PlannedJob) -> PlannedJob:
-    """Return a job that starts without a budget, with its worst case as a tag, which a later budget counts."""
-    return replace(planned, tags={**planned.tags, UNLIMITED: reservation(planned).as_text()})
 
 
 def spending_metrics(spending: Spending) -> dict[str, float]:

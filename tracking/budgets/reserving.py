@@ -22,7 +22,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tracking.groups.planned_job import PlannedJob
-from training.contract.budget import (
+from training.contract.job_spec import JobSpec
+from training.contract.price import InstanceSeconds
+from training.contract.service import Description
+from training.services.budget import (
     NOTHING,
     SHORTEST_LIMIT_SECONDS,
     Amount,
@@ -32,9 +35,6 @@ from training.contract.budget import (
     warm_pool,
     worst_case,
 )
-from training.contract.job_spec import JobSpec
-from training.contract.price import InstanceSeconds
-from training.contract.service import Description
 
 SPARE = 1.2
 """A job may take so much longer than the longest earlier one of its arm."""

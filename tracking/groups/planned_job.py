@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from training.contract.budget import dearest
 from training.contract.job_spec import JobSpec
 from training.contract.price import Price
+from training.services.budget import dearest
 from training.staging.tokens.description import DataDescription
 
 MODEL_ID = "platform.model_id"

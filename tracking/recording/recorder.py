@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from mlflow.entities import Metric, Param, Run
@@ -18,9 +19,9 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFL
 from judging.disturbance import disturbances
 from judging.doomed import MOMENTS, Death, Moment
 from tracking.groups.claim import Subject, find_or_open, launch_lock
-from tracking.groups.group import Group, child_run
-from tracking.groups.planned_job import PlannedJob
-from tracking.queries.job_tables import has_ended
+from tracking.groups.group import Group, child_run, child_runs
+from tracking.groups.planned_job import IMPORTED, PlannedJob
+from tracking.queries.job_tables import has_ended, quoted, runs_where
 from tracking.recording import costs, metric_points
 from tracking.recording.costs import SERVICE_NAME, pool_tags
 from tracking.recording.job_copies import EventCopy, LogCopy
@@ -39,11 +40,14 @@ from tracking.recording.run_artifacts import (
     start_event,
 )
 from tracking.server.store import Store
+from training.contract.errors import InputError, QuotaError
 from training.contract.events import Event
 from training.contract.failures import LastException, last_exception
 from training.contract.plain_text import without_markup
-from training.contract.price import Price
+from training.contract.price import InstanceSeconds, Price
 from training.contract.service import Description, end_of
+from training.services.budget import NOTHING, Amount
+from training.services.registry import service_name, traits_of
 
 DISTURBED = "platform.disturbed"
 """Tag of a job's run: why its measurement was disturbed, or `no`."""
@@ -56,6 +60,8 @@ CAPACITY_RETRIES = "platform.capacity_retries"
 EXCEPTION, MOMENT = "platform.exception", "platform.exception_moment"
 DESCRIBED = "platform.described"
 """Tag of a run whose job was submitted."""
+STOP_REQUESTED = "platform.stop_requested"
+"""Tag of a job's run: the time in UTC at which somebody asked to stop the job."""
 _BATCH_METRICS = 1000
 _BATCH_PARAMS = 100
 """Limits of MLflow for one `log_batch` call."""
@@ -66,16 +72,48 @@ class JobRun:
     """Run of a job."""
 
     id: str
+    arm: str = ""
+    """Label of the job's arm."""
     is_described: bool = False
     """True if the job was submitted and everything known before its start is written."""
     has_ended: bool = False
     """True if the job's outcome is recorded."""
+    is_incomplete: bool = False
+    """True if records of an ended job are missing; `attach` reads them if they have arrived."""
     failure: tuple[str, str] | None = None
     """(class, reason) of a job that ended without completing."""
     death: Death | None = None
     """Exception of which the job died."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Last value of each metric."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Outcome of one job."""
+
+    planned: PlannedJob
+    run_id: str
+    failure: tuple[str, str] | None
+    """(class, reason), or None if the job completed."""
+    death: Death | None = None
+    """Exception of which the job died."""
+    refusal: InputError | QuotaError | None = None
+    """Error with which the service refused to start the job."""
+    cost: Amount = NOTHING
+    """Cost of the job."""
+
+
+def recorded_outcome(planned: PlannedJob, run: JobRun) -> Outcome:
+    """Return the outcome of a job whose run has ended."""
+    return Outcome(planned=planned, run_id=run.id, failure=run.failure, death=run.death, cost=cost_of(run.metrics))
+
+
+def cost_of(metrics: Mapping[str, float]) -> Amount:
+    """Return the cost in the metrics of a job that has ended."""
+    return Amount(
+        seconds=InstanceSeconds(metrics.get("cost/billable_instance_seconds", 0.0)), usd=metrics.get("cost/usd")
+    )
 
 
 def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
@@ -91,7 +129,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
         "platform.repeat": str(planned.repeat),
         "platform.job_name": spec.name,
         "platform.compiler": spec.compiler,
-        "platform.service": "local" if spec.instance_type == "local" else "sagemaker",
+        "platform.service": service_name(spec.instance_type),
         "platform.instance_type": spec.instance_type,
         "platform.image": spec.image,
         "platform.data_key": planned.data_key,
@@ -110,8 +148,10 @@ def job_run(run: Run) -> JobRun:
     failure = tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", "")
     return JobRun(
         id=str(run.info.run_id),
+        arm=tags.get("platform.arm", ""),
         is_described=DESCRIBED in tags,
         has_ended=is_ended,
+        is_incomplete=tags.get(MISSING, "no") != "no",
         failure=failure if is_ended and run.info.status != "FINISHED" else None,
         death=recorded_death(tags),
         metrics=dict(run.data.metrics),
@@ -132,6 +172,35 @@ def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
     """Return the run of one of a group's jobs, or None if the job was never started."""
     run = child_run(store, group, job_name)
     return job_run(run) if run else None
+
+
+def job_runs(store: Store, group: Group) -> dict[str, JobRun]:
+    """Return the runs of the group's jobs by the name of the job."""
+    return {name: job_run(run) for name, run in child_runs(store, group).items()}
+
+
+def request_stop(store: Store, *, group: str | None = None, job_name: str | None = None) -> Sequence[str]:
+    """Record the request in the open runs of a group's jobs or of one job. Return the names of their last attempts.
+
+    A job that waits for its next attempt has nothing at its service to stop, so its launchers read the request. It
+    counts for good, also for a command that attaches later. Jobs that were never submitted are left out: a command that
+    follows the group starts them. So are imported jobs, which trainfare does not start. `job_name` may also be the name
+    of a further attempt.
+    """
+    selections = [("group", group)] if group else [("job_name", job_name), ("service_name", job_name)]
+    is_open = "tags.`platform.kind` = 'job' and attributes.status = 'RUNNING'"
+    queries = [f"tags.`platform.{tag}` = {quoted(str(value))} and {is_open}" for tag, value in selections]
+    open_runs = [run for query in queries for run in store.call(runs_where, store.client, query)]
+    runs = [run for run in open_runs if DESCRIBED in run.data.tags and run.data.tags.get("platform.role") != IMPORTED]
+    for run in runs:
+        store.tag(run.info.run_id, {STOP_REQUESTED: f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"})
+    return [str(run.data.tags.get(SERVICE_NAME) or run.data.tags["platform.job_name"]) for run in runs]
+
+
+def is_stop_requested(store: Store, run_id: str) -> bool:
+    """Return whether somebody asked to stop the job of a run, or another launcher has recorded its outcome."""
+    run = store.call(store.client.get_run, run_id)
+    return STOP_REQUESTED in run.data.tags or has_ended(run)
 
 
 class Recorder:
@@ -219,7 +288,8 @@ class Recorder:
         self._log_batch(metrics=metric_points.final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
         tags = _final_tags(description, result, failure)
         reasons = disturbances(lambda name: finals.get(name, math.nan))
-        tags |= {MISSING: ", ".join(missing) or "no"} if self._planned.spec.instance_type != "local" else {}
+        may_miss_records = traits_of(service_name(self._planned.spec.instance_type)).has_late_records
+        tags |= {MISSING: ", ".join(missing) or "no"} if may_miss_records else {}
         tags |= {} if reasons is None else {DISTURBED: ", ".join(reasons) or "no"}
         self.death = death_of(failure, self.events, self.log.tail()) if failure else None
         self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag(), **death_tags(self.death)})
@@ -317,11 +387,6 @@ def _failure_tags(failure: tuple[str, str]) -> dict[str, str]:
 def missing_text(missing: Iterable[str]) -> str:
     """Return the names of missing records, such as `the end of its log and its billed seconds`."""
     return " and ".join({"log": "the end of its log", "billing": "its billed seconds"}[name] for name in missing)
-
-
-def is_incomplete(run: Run) -> bool:
-    """Return whether records of an ended job are missing in its run; `attach` reads them if they have arrived."""
-    return run.data.tags.get(MISSING, "no") != "no"
 
 
 _CLASSES = frozenset({"Error", "OutOfMemory"})

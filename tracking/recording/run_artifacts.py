@@ -25,6 +25,7 @@ from tracking.groups.planned_job import TRAINING, DataSource, PlannedJob
 from tracking.server.store import Store
 from training.contract.events import Event
 from training.contract.plain_text import without_markup
+from training.services.registry import service_name, traits_of
 from training.staging.tokens.description import (
     balance_phrase,
     lengths_phrase,
@@ -264,7 +265,8 @@ def start_event(planned: PlannedJob) -> Event:
     """
     assert planned.script is not None
     spec = planned.spec
-    name = f"this machine ({cpu_name()})" if spec.instance_type == "local" else spec.instance_type
+    traits = traits_of(service_name(spec.instance_type))
+    name = f"{traits.label} ({cpu_name()})" if traits.runs_here else spec.instance_type
     device = {"kind": "unknown", "name": name, "count": spec.instance_count}
     fields = {"hyperparameters": dict(planned.script.hyperparameters), "device": device}
     return Event(kind="start", seq=0, time=0.0, fields=fields)
@@ -279,7 +281,8 @@ def cache_state(planned: PlannedJob) -> str:
     spec = planned.spec
     if spec.compiler in ("none", "trcomp-off"):
         return "off"
-    if spec.instance_type != "local" or "TORCHINDUCTOR_FORCE_DISABLE_CACHES" in spec.environment:
+    keeps_cache = traits_of(service_name(spec.instance_type)).keeps_state_in_home
+    if not keeps_cache or "TORCHINDUCTOR_FORCE_DISABLE_CACHES" in spec.environment:
         return "cold"
     folder = Path(spec.environment["TORCHINDUCTOR_CACHE_DIR"])
     return "warm" if folder.is_dir() and any(folder.iterdir()) else "cold"

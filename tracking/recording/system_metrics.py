@@ -24,13 +24,13 @@ from training.contract.service import Service
 
 
 class SystemSampler:
-    """Sampling of system metrics for one job by one of its followers.
+    """Sampling of this machine's metrics for one job by one of its followers; nothing for a job elsewhere.
 
     Of all launchers that follow the job, the one that holds the lock samples. When it ends, another one continues.
     """
 
-    def __init__(self, lock_file: Path) -> None:
-        self._lock_file = lock_file
+    def __init__(self, service: Service, job_name: str) -> None:
+        self._service, self._job_name = service, job_name
         self._descriptor: int | None = None
         self._points: list[Metric] = []
         self._lock = threading.Lock()
@@ -39,10 +39,13 @@ class SystemSampler:
 
     def drain(self) -> list[Metric]:
         """Return the points sampled since the last call; none while another launcher samples."""
+        if not self._service.traits.runs_here:
+            return []
         if self._descriptor is None:
             try:
-                self._descriptor = exclusive_lock(self._lock_file)
-            except (BlockingIOError, FileNotFoundError):  # another launcher samples, or the folder is deleted
+                log = Path(self._service.log_location(self._job_name))
+                self._descriptor = exclusive_lock(log.with_name("sampled.lock"))
+            except (BlockingIOError, FileNotFoundError, JobNotFound):  # another launcher samples, or it is deleted
                 return []
             self._thread.start()
         with self._lock:
@@ -76,13 +79,3 @@ def _monitors() -> list[BaseMetricsMonitor]:
     except Exception:  # pynvml or a GPU is missing: mlflow raises several kinds of errors
         return monitors
     return monitors
-
-
-def system_sampler(service: Service, job_name: str) -> SystemSampler | None:
-    """Return the sampler of this machine's metrics for a local job, or None."""
-    if service.name != "local":
-        return None
-    try:
-        return SystemSampler(Path(service.log_location(job_name)).with_name("sampled.lock"))
-    except JobNotFound:  # the follower reports the deleted job
-        return None

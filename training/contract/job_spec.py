@@ -21,6 +21,8 @@ DataType = Literal["S3Prefix", "ManifestFile", "AugmentedManifestFile"]
 Distribution = Literal["FullyReplicated", "ShardedByS3Key"]
 FILE_SYSTEMS = {"fsxlustre": "FSxLustre", "efs": "EFS"}
 """Scheme of a channel's URI to the file system's type: `fsxlustre://fs-0123abcd/mount/rows`."""
+NOT_CHOSEN = "local"
+"""Instance type, image or region that nobody chose, as it is stored in plans. The service of the job decides it."""
 DAY = 86_400
 LONGEST_SECONDS = 28 * DAY
 """Longest run of a training job on SageMaker."""
@@ -115,8 +117,8 @@ class JobSpec(_Frozen):
     """Folder or S3 prefix for the artifacts, which go into a folder named after the job."""
     checkpoint_uri: str | None = None
     """Folder or S3 prefix that is synchronised with the container's checkpoint folder. None disables checkpoints."""
-    image: str = "local"
-    """Container image URI; the local service ignores it. `local` chooses AWS's image by `image_versions`."""
+    image: str = NOT_CHOSEN
+    """Container image URI. If it is not chosen, a service with containers takes AWS's image by `image_versions`."""
     image_versions: Mapping[str, str] = {}
     """SageMaker: versions, such as `{"transformers": "4.49"}`, that the chosen image must have. Empty means the newest
     that run on the instance types."""
@@ -128,10 +130,10 @@ class JobSpec(_Frozen):
     """Arguments of `entry_point`, in place of `train`."""
     role_arn: str = "arn:aws:iam::000000000000:role/local"
     """Role that the job assumes; the local service ignores it."""
-    region: str = "local"
+    region: str = NOT_CHOSEN
     """AWS region; the local service ignores it."""
-    instance_type: str = "local"
-    """Instance type, such as `ml.p3.2xlarge`. `local` is this machine."""
+    instance_type: str = NOT_CHOSEN
+    """Instance type, such as `ml.p3.2xlarge`, or the only one of the job's service, such as `local`."""
     instance_count: int = Field(default=1, ge=1)
     """Number of instances."""
     devices: int = Field(default=1, ge=1)

@@ -27,7 +27,7 @@ from training.contract.job_spec import (
     Launcher,
     MetricDefinition,
 )
-from training.contract.service import Request
+from training.contract.service import INSTANCE_TYPES, Request
 
 INFO_LOG_LEVEL = 20
 TRAINING_COMPILER = ("trcomp", "trcomp-off")
@@ -106,6 +106,12 @@ def _with_groups(request: Request) -> Request:
         return request
     replaced = ("InstanceType", "InstanceCount", "InstancePreferences")
     return {**request, "ResourceConfig": {name: value for name, value in resources.items() if name not in replaced}}
+
+
+def has_instance_groups(changes: Mapping[str, Any]) -> bool:
+    """Return whether the members of a request describe a heterogeneous cluster."""
+    resources = changes.get("ResourceConfig")
+    return isinstance(resources, Mapping) and "InstanceGroups" in resources
 
 
 def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -252,9 +258,10 @@ def _launcher_flags(spec: JobSpec, launcher: Launcher) -> dict[str, Any]:
             "sagemaker_distributed_dataparallel_enabled": False,
             "mp_parameters": dict(spec.model_parallel),
         }
-    # The toolkit counts the GPUs of an instance. On this machine, this key of its torchrun launcher sets the number of
-    # processes.
-    processes = {"sagemaker_mpi_num_of_processes_per_host": spec.devices} if spec.instance_type == "local" else {}
+    # The toolkit counts the GPUs of SageMaker's instances. Elsewhere, this key of its torchrun launcher sets the number
+    # of processes.
+    counts = spec.instance_type.startswith(INSTANCE_TYPES)
+    processes = {} if counts else {"sagemaker_mpi_num_of_processes_per_host": spec.devices}
     return {"sagemaker_torch_distributed_enabled": True, **processes}
 
 

@@ -1,13 +1,22 @@
-"""Protocol of a training service, and what its description of a job shows."""
+"""A training service: its traits, its protocol, how it is opened, and what its description of a job shows.
+
+Each service has a room in `training/services` whose `room.py` declares all of this; `training/services/registry.py`
+lists the rooms. Imports only the standard library, because every command reads the traits.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+from training.contract.price import Price
+
+if TYPE_CHECKING:  # pydantic takes long
+    from training.contract.job_spec import JobSpec
 
 Request = dict[str, Any]
 """`CreateTrainingJob` request, in the form of boto3's `create_training_job(**request)`."""
@@ -25,15 +34,63 @@ BEFORE_TRAINING = QUEUE_STATUSES | DOWNLOAD_STATUSES
 """Secondary statuses in which a job does not write a log yet."""
 INTERRUPTED_STATUSES = frozenset({"Interrupted", "Restarting"})
 """Secondary statuses of a spot job whose instances were reclaimed."""
+INSTANCE_TYPES = "ml."
+"""Start of SageMaker's instance types. The jobs of other services state what they wait for."""
 OTHER_INSTANCE_PREFIX = re.compile(r"\[algo-\d+\] ")
 """Start of a log line from any instance except the first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """Everything that other rooms need to know about a service. They ask for a trait, never for a name."""
+
+    name: str
+    """Name in experiment files, options and the tag `platform.service`."""
+    label: str
+    """Name for people, within a sentence."""
+    instance_type: str | None
+    """Instance type of all jobs, in requests and records. None if each experiment chooses one."""
+    is_one_machine: bool
+    """True if a job or an endpoint has exactly one machine."""
+    machine_fields: tuple[str, ...]
+    """Fields of an experiment's `machine` that have an effect here, and none on some other service."""
+    runs_here: bool
+    """True if jobs run on this machine and share its cores and GPUs with each other."""
+    keeps_state_in_home: bool
+    """True if jobs, logs and artifacts are files in the state folder, with which alone a command can follow them."""
+    uploads_inputs: bool
+    """True if jobs read copies of their source and channels. False if they read the staged files themselves."""
+    runs_containers: bool
+    """True if SageMaker's toolkit starts jobs in containers, which have no variables, packages or paths of this
+    machine: packages are installed and secrets are read in the container, and arguments pass through a shell."""
+    streams_channels: bool
+    """True if channels can be manifests, file systems or streams, which the service itself reads."""
+    has_training_compiler: bool
+    """True if the compilers `trcomp` and `trcomp-off` exist here."""
+    has_prices: bool
+    """True if instances have a price, so that a budget can be in US dollars."""
+    has_warm_pools: bool
+    """True if instances can stay after a job, at a cost, for the next one."""
+    may_lack_instances: bool
+    """True if a job can fail because no instance is available. It is then started again later."""
+    can_be_interrupted: bool
+    """True if a job can be interrupted and started again, as on spot capacity."""
+    has_late_records: bool
+    """True if the end of a log and the billed seconds can arrive after the end of a job, or never."""
+    lists_costs: bool
+    """True if the list of jobs has their machines and billed seconds. False if each job must be described for that."""
+    reads_aws: bool
+    """True if the experiment's `aws` fields apply."""
+    stop_grace_variable: str | None
+    """Variable of a job's environment with the seconds between SIGTERM and SIGKILL. None if they cannot be changed."""
 
 
 class Service(Protocol):
     """A service that runs jobs. Any process can make any call at any time."""
 
+    traits: Traits
     name: str
-    """`local` or `sagemaker`."""
+    """`traits.name`."""
     pauses_seconds: tuple[float, float]
     """Shortest and longest pause between two queries of a job, in seconds. Pauses start short after a change and grow
     while nothing changes."""
@@ -72,6 +129,53 @@ class Service(Protocol):
 
         Raises ArtifactError if it does not exist. Raises ServiceError for other errors, also while it is read.
         """
+
+
+Echo = Callable[[str], None]
+"""Prints a line."""
+PriceOf = Callable[[str], Price | None]
+"""Function from instance type to price; None if the price is unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceContext:
+    """A service, with the steps that prepare a job for it."""
+
+    service: Service
+    check: Callable[[JobSpec], JobSpec]
+    """Raises InputError for a job that cannot run there. Uploads nothing."""
+    upload: Callable[[JobSpec], JobSpec]
+    """Copies the inputs of a job to the service; returns the spec with their locations. Raises as `check` does."""
+    price: PriceOf
+    """Returns the price of an instance type, or None if unknown."""
+    missing_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Size of each upload that a read-only context left out, by its URI."""
+    missing_bucket: str | None = None
+    """Bucket that a read-only context would have created."""
+
+
+class Room(Protocol):
+    """A service's declaration: the module `room.py` of its room. It imports the service only when it is opened."""
+
+    TRAITS: Traits
+
+    def open_context(self, aws: Mapping[str, Any], echo: Echo, *, is_read_only: bool) -> ServiceContext:
+        """Open the service with the fields that an experiment's `aws` sets. Raises InputError, AccessError.
+
+        A read-only context changes nothing: its `upload` returns the URIs of the uploads without making them.
+        """
+
+    def open_service(self) -> Service:
+        """Return the service in the region and account of the environment. Raises AccessError, InputError."""
+
+    def service_of(self, spec: JobSpec, group_id: str) -> Service:
+        """Return the service on which a job of this group was planned.
+
+        Raises AccessError or InputError if this user or this state folder cannot follow the job.
+        """
+
+    def prices(self, table: str | None, echo: Echo) -> PriceOf:
+        """Return the prices in the user's file `table`, or else those of the service."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +235,7 @@ def wait_of(description: Description) -> Wait | None:
     message = str(transitions[-1].get("StatusMessage", "")) if transitions else ""
     if message.startswith("Waiting for "):
         reason = message.removeprefix("Waiting for ")
-    elif resources.get("InstanceType") == "local":
+    elif not resources.get("InstanceType", INSTANCE_TYPES).startswith(INSTANCE_TYPES):
         return None  # it is about to start, or to look for a slot
     else:
         instance_type = resources.get("SelectedInstanceType") or resources.get("InstanceType") or "an instance"

@@ -12,13 +12,13 @@ from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, mode
 
 from state.regular_files import user_path
 from training.contract.errors import InputError, nearest
+from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import ChannelOptions, DataType, Distribution, InputMode
+from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.scripts.source import check_folder, digest_folder
-from training.services.sagemaker.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.staging.formats.files import digest_file
 from training.staging.models.model_files import PACKAGE_PREFIX, locate
 from training.staging.sources.docstrings import docstring_file
-from training.staging.sources.request import Frozen, Name
 
 BUILTIN_PREFIX = "builtin:"
 BUILTINS = ("docstrings",)
@@ -189,7 +189,7 @@ class ScriptChannel(Frozen):
         )
 
     @property
-    def only_on_sagemaker(self) -> str | None:
+    def needs_streams(self) -> str | None:
         """Phrase for the part of the channel that a job on this machine cannot read, or None."""
         if self.file_system is not None:
             return f"is in the file system {self.file_system!r}, which"

@@ -24,6 +24,7 @@ from training.services.local.container import (
     ROOT,
     SECRET_VARIABLES,
 )
+from training.services.registry import service_name, traits_of
 
 HUB_ARGUMENTS = frozenset(
     ("model_name_or_path", "model_id", "config_name", "tokenizer_name", "dataset_name", "hub_model_id")
@@ -72,6 +73,10 @@ def command_line(spec: JobSpec) -> str:
     return f"{start} {words}".rstrip() + processes
 
 
+def _is_contained(spec: JobSpec) -> bool:
+    return traits_of(service_name(spec.instance_type)).runs_containers
+
+
 def _channels(spec: JobSpec) -> str:
     pipes = {name for name, options in spec.channel_options.items() if options.mode == "Pipe"}
     places = {name: f"{name}_0, {name}_1 ... (named pipes, one for each epoch)" for name in pipes}
@@ -86,7 +91,7 @@ def _variables(spec: JobSpec) -> Iterator[str]:
     for name, value in sorted(spec.environment.items()):
         if name not in (SECRET_VARIABLES, PYTHON_VARIABLE):
             yield f"{name}={value}"
-    if spec.instance_type == "local":
+    if not _is_contained(spec):
         inherited = (*sorted(INHERITED_NAMES), *(f"{prefix}..." for prefix in INHERITED_PREFIXES))
         yield f"and of this machine only {', '.join(inherited)}"
 
@@ -94,7 +99,7 @@ def _variables(spec: JobSpec) -> Iterator[str]:
 def _requirements(spec: JobSpec, *, has_requirements: bool) -> str:
     if not has_requirements:
         return "the script has none"
-    if spec.instance_type == "local":
+    if not _is_contained(spec):
         python = spec.environment.get(PYTHON_VARIABLE)
         return f"installed in the environment of {python}" if python else "not installed (script.requirements: list)"
     if spec.entry is None and not spec.program.endswith(".py"):
@@ -103,7 +108,7 @@ def _requirements(spec: JobSpec, *, has_requirements: bool) -> str:
 
 
 def _paths(spec: JobSpec) -> Iterator[str]:
-    if spec.instance_type == "local":
+    if not _is_contained(spec):
         yield f"Paths: on this machine, {ROOT} is in the job's folder; arguments and variables are changed accordingly"
 
 

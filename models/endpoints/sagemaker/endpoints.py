@@ -55,6 +55,7 @@ from training.services.sagemaker.prices import listed_price, table_price
 from training.services.sagemaker.request_rules import check_request
 from training.services.sagemaker.service import log_address
 from training.services.sagemaker.storage import Storage
+from training.services.sagemaker.traits import TRAITS
 
 KINDS = {"Endpoint": "endpoint", "EndpointConfig": "endpoint_config", "Model": "model"}
 """Kinds of objects in SageMaker's spelling, with that of boto3's methods. In the order of deletion: each refers to the
@@ -310,7 +311,7 @@ class SageMakerEndpoints:
             reason = f"its lifetime ends at {expires}, but lifetimes no longer delete an endpoint: undeploy it"
         return EndpointState(
             name=str(resource.endpoint),
-            service="sagemaker",
+            service=TRAITS.name,
             status=status,
             identity=tags.get("trainfare:identity", ""),
             run_id=tags.get("trainfare:run"),

@@ -17,8 +17,8 @@ from experiments.planning.budgets import (
 from judging.design import Design
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.planned_job import AGAIN, PlannedJob
-from training.contract.budget import Budget
 from training.contract.price import Price
+from training.services.budget import Budget
 
 PRICE = Price(usd_per_hour=3.6, source="table", date="2026-11-01")  # 0.001 USD a second
 DEARER = Price(usd_per_hour=7.2, source="table", date="2026-11-01")

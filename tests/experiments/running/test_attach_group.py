@@ -20,13 +20,13 @@ from experiments.planning.arms import Arm
 from experiments.planning.load import load
 from experiments.planning.plan import job
 from experiments.running.attach_group import check_secrets
+from experiments.running.scheduler import start_jobs
 from tests.conftest import ROOT
 from tests.support.aws.account import Account
 from tests.support.requests.building import staged
 from tests.support.services.harness import SageMakerHarness
 from tests.support.state import LATER_DATA, OTHER_DATA, State
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
-from tracking.following.group_session import start_jobs
 from tracking.groups.group import open_group
 from tracking.groups.plan_file import write_plan
 from tracking.groups.planned_job import PlannedJob, ScriptPlan

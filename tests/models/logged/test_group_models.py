@@ -14,9 +14,9 @@ from models.logged.group_models import delete_artifacts, kept_runs, log_models
 from models.trained_model import find_artifact_location, trained_model_of
 from tests.support.models.made_models import job_run, packed, planned_job
 from tests.support.models.place import Place
-from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group
 from tracking.groups.planned_job import ScriptPlan
+from tracking.recording.recorder import Outcome
 from training.contract.errors import InputError
 
 Rule = Literal["best", "winner", "each"] | None

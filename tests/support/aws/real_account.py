@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import pytest
 
 from state.home import home
-from training.contract.budget import Budget, worst_case
 from training.contract.job_spec import JobSpec
 from training.contract.price import Price
+from training.services.budget import Budget, worst_case
 from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.images import default_image

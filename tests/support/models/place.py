@@ -13,8 +13,8 @@ from models.logged.group_models import log_models
 from models.trained_model import TrainedModel
 from tests.support.models.made_models import job_run, planned_job
 from tests.support.tracking.tracked import Tracked
-from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group
+from tracking.recording.recorder import Outcome
 from tracking.server.store import Store
 from training.contract.service import Service
 from training.services.local.service import LocalService

@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 from mlflow.entities import Metric
 
+from experiments.running.scheduler import run_jobs
 from tests.conftest import ROOT
 from tests.support.tracking.planned_jobs import planned
 from tracking.budgets.budget_tag import BudgetEnd, GroupBudget, group_budget, read_budget_end, set_budget
-from tracking.budgets.ledger import Ledger, spending_metrics, with_worst_case
+from tracking.budgets.ledger import Ledger, spending_metrics
 from tracking.budgets.reserving import NoRoom, Reservation
-from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import open_run
 from tracking.server.store import Store, open_store
-from training.contract.budget import Amount, Budget, Spending, worst_case
 from training.contract.errors import BudgetFull
 from training.contract.price import InstanceSeconds
 from training.contract.request import build
+from training.services.budget import Amount, Budget, Spending, worst_case
 from training.services.launcher import submit
 from training.services.local.service import LocalService
 
@@ -55,11 +55,10 @@ def job(tmp_path: Path, name: str, limit: int = 100) -> PlannedJob:
 
 def test_a_second_job_waits_until_the_first_has_ended(ledger: Ledger, tmp_path: Path) -> None:
     first, second = job(tmp_path, "first"), job(tmp_path, "second")
-    ledger.check_room(first)
-    run = open_run(ledger.store, ledger.group, first)
+    run = ledger.open_run(first)
     assert ledger.limit_seconds(first, run) == 100
     with pytest.raises(BudgetFull, match=r"Budget of 400 s: 0\.0 s spent, 400 s left; a job waits") as full:
-        ledger.check_room(second)
+        ledger.open_run(second)
     assert (full.value.is_final, full.value.holding) == (False, {"first"})
     assert ledger.spending().committed.seconds == 250
     cost = Metric("cost/billable_instance_seconds", 330.0, 0, 0)
@@ -67,7 +66,7 @@ def test_a_second_job_waits_until_the_first_has_ended(ledger: Ledger, tmp_path: 
     assert ledger.spending().committed.seconds == 250  # more may be billed until the run has ended
     ledger.store.call(ledger.store.client.set_terminated, run.id, "FAILED")
     with pytest.raises(BudgetFull, match="no further job fits for certain") as full:
-        ledger.check_room(second)
+        ledger.open_run(second)
     assert full.value.is_final
 
 
@@ -89,10 +88,12 @@ def test_a_deleted_run_still_counts(ledger: Ledger, tmp_path: Path) -> None:
 
 
 def test_a_job_that_started_without_a_budget_counts_until_it_is_known_not_to_exist(
-    ledger: Ledger, tmp_path: Path
+    store: Store, group: Group, tmp_path: Path
 ) -> None:
     first = job(tmp_path, "first", 9000)
-    run = open_run(ledger.store, ledger.group, with_worst_case(first))
+    ledger = Ledger(store, LocalService(tmp_path / "home"), group)
+    run = ledger.open_run(first)
+    set_budget(store, group, GroupBudget(budget=Budget(max_billable_seconds=400), least_seconds=50))
     assert isinstance(ledger.room(job(tmp_path, "second")), NoRoom)
     answer = ledger.reserve(first, run.id)
     assert isinstance(answer, Reservation)

@@ -25,8 +25,8 @@ from tracking.budgets.reserving import (
     with_limit,
 )
 from tracking.groups.planned_job import PlannedJob
-from training.contract.budget import NOTHING, Amount, Budget
 from training.contract.price import InstanceSeconds, Price
+from training.services.budget import NOTHING, Amount, Budget
 
 UNKNOWN = Amount(seconds=InstanceSeconds(9999.0), usd=None)
 PRICE = Price(usd_per_hour=3.6, source="table", date="2026-11-01")  # 0.001 USD a second

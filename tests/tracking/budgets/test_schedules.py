@@ -15,9 +15,9 @@ import pytest
 from tests.support.tracking.planned_jobs import planned_as
 from tracking.budgets.reserving import JobRecord, NoRoom, Request, Reservation, Write, reserve, warm_pool, with_limit
 from tracking.groups.planned_job import PlannedJob
-from training.contract.budget import Amount, Budget, overhead_seconds, total, worst_case
 from training.contract.job_spec import JobSpec
 from training.contract.price import Price, instance_seconds
+from training.services.budget import Amount, Budget, overhead_seconds, total, worst_case
 
 
 @pytest.mark.parametrize("first", range(0, 200, 20))

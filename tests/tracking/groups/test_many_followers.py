@@ -68,7 +68,7 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 os.environ["TRAINFARE_HOME"] = {home!r}
 from tests.support.tracking.planned_jobs import planned
-from tracking.following.group_session import run_jobs
+from experiments.running.scheduler import run_jobs
 from tracking.groups.group import close_group, open_group
 from tracking.server.store import open_store
 from training.services.local.service import LocalService

@@ -34,7 +34,8 @@ from training.contract.service import TERMINAL_STATUSES, Description, LogPage, R
 from training.services.local import processes, slots, supervisor, toolkit
 from training.services.local.disk import FULL_ERRORS, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import DamagedJob, JobFolder, LogTimes, State, with_billing, with_transition
-from training.services.local.supervisor import GRACE_VARIABLE, MEMORY_VARIABLE
+from training.services.local.supervisor import MEMORY_VARIABLE
+from training.services.local.traits import GRACE_VARIABLE, TRAITS
 
 PAGE_BYTES = 4 * 2**20
 """Size limit of one page of the log; a longer line is split."""
@@ -58,7 +59,7 @@ class LocalService:
     (`ModelFailure`).
     """
 
-    name = "local"
+    traits, name = TRAITS, TRAITS.name
     pauses_seconds = (0.05, 1.0)
     log_delay_seconds = longest_delay_seconds = 0.0
     jobs_command = "trainfare jobs"
@@ -302,8 +303,8 @@ def check_request(request: Request) -> None:
         raise InputError(f"sagemaker_program is '{program}'; torchrun starts only Python files.")
     if "sagemaker_training_compiler_enabled" in hyperparameters:
         raise InputError(
-            "Compilers 'trcomp' and 'trcomp-off' exist only in SageMaker's images: "
-            "choose the service 'sagemaker', or the compiler 'none' or 'inductor'."
+            "Compilers 'trcomp' and 'trcomp-off' exist only in SageMaker's images: run the job on SageMaker, or choose "
+            "the compiler 'none' or 'inductor'."
         )
     for key in toolkit.DISTRIBUTION_KEYS:
         if hyperparameters.get(key) and key != "sagemaker_torch_distributed_enabled":

@@ -28,12 +28,12 @@ from training.contract.errors import InputError
 from training.services.local import container, processes, slots, toolkit
 from training.services.local.disk import FULL_ERRORS, DiskWatch, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import MAX_REASON_CHARACTERS, JobFolder, Record, first_state
+from training.services.local.traits import GRACE_VARIABLE
 
 CREATED = "created"
 EXISTS = "exists"
 
 MEMORY_VARIABLE = "TRAINFARE_MEMORY_GIB"
-GRACE_VARIABLE = "TRAINFARE_STOP_GRACE_SECONDS"
 STOP_GRACE_SECONDS = 120.0
 """Seconds between SIGTERM and SIGKILL, as on SageMaker."""
 MEASURE_VARIABLE = "TRAINFARE_MEASURE_LOAD"

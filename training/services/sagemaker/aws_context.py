@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 from training.contract.errors import InputError
-from training.contract.job_spec import JobSpec
+from training.contract.job_spec import NOT_CHOSEN, JobSpec
 from training.contract.request import build
 from training.services.sagemaker.clients import Clients, account_of, role_of
 from training.services.sagemaker.images import check_image, default_image, entry_point
@@ -77,7 +77,7 @@ class AwsContext:
         """Return the job as it will run on AWS, before its upload. Raises InputError if it cannot run."""
         region, types = self.clients.region, (spec.instance_type, *spec.fallback_instance_types)
         check_instance_types(spec)
-        image = default_image(spec, region) if spec.image == "local" else spec.image
+        image = default_image(spec, region) if spec.image == NOT_CHOSEN else spec.image
         entry, arguments = entry_point(image)
         resolved = spec.model_copy(
             update={

@@ -22,6 +22,7 @@ from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request
 from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import Clients, partition_of
+from training.services.sagemaker.traits import TRAITS
 
 LIST_PAGE = 100
 MAX_LISTED = 500
@@ -47,7 +48,7 @@ CONSOLES = {
 class SageMakerService:
     """Service for training jobs of one account and region. It has no state, so any process can use any job."""
 
-    name = "sagemaker"
+    traits, name = TRAITS, TRAITS.name
     pauses_seconds = (2.0, 15.0)
     log_delay_seconds = 15.0
     longest_delay_seconds = 600.0
@@ -63,7 +64,7 @@ class SageMakerService:
     @property
     def jobs_command(self) -> str:
         """Command that lists and stops the jobs of this service."""
-        return f"AWS_REGION={self.region} trainfare jobs --service sagemaker"
+        return f"AWS_REGION={self.region} trainfare jobs --service {self.name}"
 
     def create(self, request: Request) -> None:
         """Start the job. Raises JobExists if the name is taken, or QuotaError, AccessError or InputError."""

@@ -17,9 +17,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from training.contract.errors import InputError
+from training.contract.s3_location import Location, location_of
 from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.s3_location import Location, location_of
 
 MAX_BYTES = 64 * 2**20
 """Largest manifest that is read here, in bytes."""

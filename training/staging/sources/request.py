@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from training.services.sagemaker.s3_location import ANY_ACCOUNT, AccountFields
+from training.contract.frozen import Frozen, Name
+from training.contract.s3_location import ANY_ACCOUNT, AccountFields
 from training.staging.formats.files import DEFAULT_MAX_EXPANSION
 from training.staging.formats.text import UTF8, TextFormat, delimiter_character, encoding_name
 
@@ -17,7 +18,6 @@ MAX_ROWS = 1_000_000_000
 MAX_TOKENS = 131_072
 
 Rows = Annotated[int, Field(ge=1, le=MAX_ROWS)]
-Name = Annotated[str, Field(min_length=1, max_length=4_096)]
 
 
 def _word_or_whole_number(value: object) -> object:
@@ -41,14 +41,6 @@ def _scalar(value: object) -> object:
 ModelOverrides = Annotated[
     dict[Name, Annotated[str | int | float | bool, BeforeValidator(_scalar)]], Field(max_length=1_000)
 ]
-
-
-class Frozen(BaseModel):
-    """Base of all models in an experiment file: no unknown keys, no implicit conversion, no NaN."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
 
 
 class Columns(Frozen):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
-from training.services.sagemaker.s3_location import ANY_ACCOUNT, AccountFields, is_s3
+from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.staging.formats.files import Row, missing_column
 from training.staging.sources.data_files import DataFiles, FileRows, describe_files, digest_files, find_data_files
 from training.staging.sources.docstrings import docstring_file

@@ -12,7 +12,7 @@ from typing import Any
 
 from state.folders import UNFINISHED_PREFIX
 from training.contract.errors import InputError
-from training.services.sagemaker.s3_location import AccountFields, Location, location_of
+from training.contract.s3_location import AccountFields, Location, location_of
 from training.staging.formats.files import Row, is_packed
 from training.staging.formats.readers import BINARY, reader_name
 from training.staging.formats.text import TextFormat

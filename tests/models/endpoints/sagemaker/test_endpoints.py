@@ -144,7 +144,10 @@ def test_the_commands_of_a_user(
     # Where it cannot be searched, only the endpoints of this machine are listed.
     account.api.faults.last("ListEndpoints", DENIED)
     assert main(["endpoints"]) == 0
-    assert "Note: SageMaker was not searched for endpoints: The list of endpoints: access" in capsys.readouterr().err
+    assert (
+        "Note: Amazon SageMaker was not searched for endpoints: The list of endpoints: access"
+        in capsys.readouterr().err
+    )
     assert main(["endpoints", "--service", "sagemaker"]) == 1
     account.api.faults.clear()
     assert main(["undeploy", "--all", "true"]) == 0

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from experiments.running import scheduler
+from experiments.running.scheduler import run_jobs
 from tests.support.aws.account import Account
 from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped
 from tests.support.services.following import until
 from tests.support.services.harness import SageMakerHarness
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
 from tests.training.services.sagemaker.conftest import Terminal
-from tracking.following import group_session
-from tracking.following.group_session import run_jobs
 from tracking.groups.group import child_runs, open_group
 from tracking.server.store import open_store
 from training.contract.plain_text import without_markup
@@ -161,7 +161,7 @@ def test_a_job_that_waits_for_the_quota_says_so_and_how_long(
     account: Account, tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(group_session, "_FULL_SECONDS", 1.0)
+    monkeypatch.setattr(scheduler, "_FULL_SECONDS", 1.0)
     harness, store = SageMakerHarness(tmp_path, account), open_store(tracking_uri)
     account.jobs.quotas = {"ml.g5.xlarge": 1}
     group = open_group(store, experiment_name="demo", verb="compare", key="k1")

@@ -12,8 +12,8 @@ from experiments.planning.load import load
 from tests.support.aws.account import Account
 from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.contract.errors import InputError
+from training.contract.s3_location import ANY_ACCOUNT
 from training.services.local.toolkit import local_path
-from training.services.sagemaker.s3_location import ANY_ACCOUNT
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.stored_files import StoredFiles
 from training.staging.stage import stage

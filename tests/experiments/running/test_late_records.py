@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from experiments.__main__ import main
+from experiments.running.scheduler import run_jobs
 from tests.support.aws.account import Account
 from tests.support.services.harness import SageMakerHarness
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
-from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, child_runs, close_group, open_group
 from tracking.groups.plan_file import write_plan
 from tracking.server.store import Store, open_store

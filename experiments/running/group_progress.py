@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import fmean
 
-from tracking.following.followed_job import FollowedJob, Outcome
+from experiments.running.followed_job import FollowedJob
 from tracking.groups.planned_job import PlannedJob
-from training.contract.budget import Amount, Spending, budget_text, total
+from tracking.recording.recorder import Outcome
 from training.contract.plain_text import duration_text
 from training.contract.price import InstanceSeconds
 from training.contract.service import Wait
+from training.services.budget import Amount, Spending, budget_text, total
 
 TERMINAL_SECONDS = 1.0
 LOG_SECONDS = 60.0

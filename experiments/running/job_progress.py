@@ -42,7 +42,7 @@ def _calibration_line(event: Event) -> str:
     return f"batch {event.fields['step']}: {measured}"
 
 
-class Progress:
+class JobProgress:
     """Progress of one job, printed through `echo`."""
 
     def __init__(

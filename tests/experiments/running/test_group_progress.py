@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from experiments.running.group_progress import GroupProgress, GroupState, amount_left, state_text
 from tests.support.tracking.planned_jobs import planned
-from tracking.following.followed_job import Outcome
-from tracking.following.group_progress import GroupProgress, GroupState, amount_left, state_text
 from tracking.groups.planned_job import PlannedJob
-from training.contract.budget import Amount, Budget, Spending
+from tracking.recording.recorder import Outcome
 from training.contract.price import InstanceSeconds
+from training.services.budget import Amount, Budget, Spending
 
 
 def amount(seconds: float, usd: float | None = None) -> Amount:

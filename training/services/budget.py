@@ -6,16 +6,15 @@ of that is billed, for each instance. So a job costs at most its limit, the grac
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from training.contract.job_spec import JobSpec
 from training.contract.price import InstanceSeconds, Price, instance_seconds
+from training.services.registry import service_name, traits_of
 
 GRACE_SECONDS = 120.0
 """Seconds between SIGTERM and SIGKILL at the time limit: SageMaker's, and the local service's default."""
-GRACE_VARIABLE = "TRAINFARE_STOP_GRACE_SECONDS"
-"""Variable of a local job's environment with another grace."""
 UPLOAD_SECONDS = 30.0
 """Seconds allowed for the upload after the grace. No service limits it."""
 SHORTEST_LIMIT_SECONDS = 60
@@ -121,10 +120,15 @@ class Spending:
         return self.budget.left(self.committed)
 
 
+def stop_grace_seconds(service: str, environment: Mapping[str, str]) -> float:
+    """Return the seconds between SIGTERM and SIGKILL of a job with this environment."""
+    variable = traits_of(service).stop_grace_variable
+    return float(environment.get(variable, GRACE_SECONDS)) if variable else GRACE_SECONDS
+
+
 def overhead_seconds(spec: JobSpec) -> float:
     """Return the seconds of one instance that may be billed beyond the time limit: the grace and the upload."""
-    grace = spec.environment.get(GRACE_VARIABLE) if spec.instance_type == "local" else None
-    return (GRACE_SECONDS if grace is None else float(grace)) + UPLOAD_SECONDS
+    return stop_grace_seconds(service_name(spec.instance_type), spec.environment) + UPLOAD_SECONDS
 
 
 def worst_case(spec: JobSpec, price: Price | None) -> Amount:

@@ -10,61 +10,63 @@ from __future__ import annotations
 import hashlib
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Sequence
 
-from mlflow.entities import Run
-
-from judging.doomed import Death
+from experiments.running.job_progress import JobProgress
+from tracking.budgets.ledger import Ledger
 from tracking.budgets.reserving import budget_failure, with_limit
-from tracking.following.progress import Progress
-from tracking.groups.planned_job import IMPORTED, PlannedJob
-from tracking.queries.job_tables import has_ended, quoted, runs_where
-from tracking.recording.costs import SERVICE_NAME
-from tracking.recording.recorder import JobRun, Recorder, job_run, missing_text
+from tracking.groups.planned_job import PlannedJob
+from tracking.recording.recorder import JobRun, Outcome, Recorder, cost_of, is_stop_requested, missing_text
 from tracking.recording.run_artifacts import ClassCharts
 from tracking.recording.script_log import ScriptLogReader
-from tracking.recording.system_metrics import system_sampler
+from tracking.recording.system_metrics import SystemSampler
 from tracking.server.store import Store
 from training.contract import request
-from training.contract.budget import NOTHING, Amount
 from training.contract.errors import InputError, JobNotFound, QuotaError
 from training.contract.events import Event
 from training.contract.failures import lacks_capacity, one_line_reason
 from training.contract.job_spec import JobSpec
 from training.contract.plain_text import duration_text
-from training.contract.price import InstanceSeconds, instance_seconds
+from training.contract.price import instance_seconds
 from training.contract.service import TERMINAL_STATUSES, Description, Service, Wait, end_of, wait_of
-from training.services import launcher
-from training.services.launcher import Follower, Job, Update, submit
+from training.services.budget import Amount
+from training.services.launcher import Follower, Job, Update, failure_of, submit
 
 QUOTA_PAUSE_SECONDS = 60.0
 """Pause before the next attempt, after the account's quota had no room for it."""
 STOP_CHECK_SECONDS = 15.0
 """Pause between two looks for a request to stop a job that waits for its next attempt."""
-STOP_REQUESTED = "platform.stop_requested"
-"""Tag of a job's run: the time in UTC at which somebody asked to stop the job."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """Outcome of one job."""
+def start_job(
+    ledger: Ledger,
+    planned: PlannedJob,
+    run: JobRun,
+    echo: Callable[[str], None],
+    charts: ClassCharts | None = None,
+    jobs_at_once: int = 1,
+) -> FollowedJob | Outcome:
+    """Reserve a part of the group's budget for a job, submit the job and follow it. `run` is its open run.
 
-    planned: PlannedJob
-    run_id: str
-    failure: tuple[str, str] | None
-    """(class, reason), or None if the job completed."""
-    death: Death | None = None
-    """Exception of which the job died."""
-    refusal: InputError | QuotaError | None = None
-    """Error with which the service refused to start the job."""
-    cost: Amount = NOTHING
-    """Cost of the job."""
+    `jobs_at_once` could start now and share what is left of the budget. Raises BudgetFull while the budget has no room,
+    and QuotaError while the account has none. Return the outcome of a job that the service will never start: its run is
+    ended, so that no later launcher waits for it.
+    """
+    if run.is_described:
+        return FollowedJob(ledger.store, ledger.service, planned, run, echo, charts)
+    limit_seconds = ledger.limit_seconds(planned, run, jobs_at_once)
+    followed = FollowedJob(ledger.store, ledger.service, planned, run, echo, charts)
+    try:
+        followed.submit(limit_seconds)
+    except (QuotaError, InputError) as error:
+        if isinstance(error, QuotaError) and not error.is_final:
+            raise
+        return followed.refuse(error)
+    return followed
 
 
 class FollowedJob:
-    """A running job, its recorder and the sampler of system metrics."""
+    """A job, its recorder and the sampler of system metrics."""
 
     def __init__(
         self,
@@ -74,22 +76,14 @@ class FollowedJob:
         run: JobRun,
         echo: Callable[[str], None],
         charts: ClassCharts | None = None,
-        *,
-        limit_seconds: int | None = None,
     ):
-        """Follow the job of a run, and submit it first if needed. A budget may lower its time limit."""
+        """Follow the job of a run. If no launcher has submitted it, call `submit` before `advance`."""
         self.planned, self._store = planned, store
         self._recorder = Recorder(store, run.id, planned, charts)
-        self._progress = Progress(planned.run_name, echo, usd_per_second=_usd_per_second(planned))
-        if limit_seconds is not None and limit_seconds < planned.spec.max_run_seconds:
-            limits = f"from {planned.spec.max_run_seconds:,} to {limit_seconds:,} s"
-            self._progress.show_warning(f"the budget lowers its time limit {limits}")
+        seconds = instance_seconds(1.0, planned.spec.instance_count)
+        usd_per_second = planned.price.usd(seconds) if planned.price else None
+        self._progress = JobProgress(planned.run_name, echo, usd_per_second=usd_per_second)
         self.job = Job(service, planned.spec.name)
-        if not run.is_described:
-            body = request.build(with_limit(planned.spec, limit_seconds or planned.spec.max_run_seconds))
-            self._recorder.open(body)
-            launcher.submit(service, body)
-            self._recorder.log_data()  # after the submission: the chart is drawn while the job starts
         self._follower = self._new_follower()
         # Due immediately, in a random order: launchers that are killed early should not always read the same jobs.
         self.due = random.random()
@@ -99,7 +93,28 @@ class FollowedJob:
         """Time of the next attempt, in seconds of the monotonic clock."""
         self._is_stopped = False
         self._script_log = _script_log(planned)
-        self._sampler = system_sampler(service, planned.spec.name)
+        self._sampler = SystemSampler(service, planned.spec.name)
+
+    def submit(self, limit_seconds: int | None = None) -> None:
+        """Start the job, and write what is known before its start. A budget may lower its time limit.
+
+        Raises QuotaError or InputError if the service refuses the job.
+        """
+        spec = self.planned.spec
+        if limit_seconds is not None and limit_seconds < spec.max_run_seconds:
+            limits = f"from {spec.max_run_seconds:,} to {limit_seconds:,} s"
+            self._progress.show_warning(f"the budget lowers its time limit {limits}")
+        body = request.build(with_limit(spec, limit_seconds or spec.max_run_seconds))
+        self._recorder.open(body)
+        submit(self.job.service, body)
+        self._recorder.log_data()  # after the submission: the chart is drawn while the job starts
+
+    def refuse(self, refusal: InputError | QuotaError) -> Outcome:
+        """End the run of a job that the service refused to start."""
+        failure = "Refused", str(refusal)
+        self._recorder.finish_refused(failure)
+        self._progress.show_outcome({}, failure)
+        return Outcome(planned=self.planned, run_id=self._recorder.run_id, failure=failure, refusal=refusal)
 
     @property
     def events(self) -> Iterable[Event]:
@@ -161,9 +176,10 @@ class FollowedJob:
         update = self._follower.look()
         # The random factor spreads out jobs that started together.
         self.due = time.monotonic() + self._follower.pause_seconds * random.uniform(0.9, 1.1)
-        system = self._sampler.drain() if self._sampler else []
-        if update and update.is_whole:
-            self._restart()
+        system = self._sampler.drain()
+        if update and update.is_whole:  # the service sends the log again from its start
+            self._recorder.restart()
+            self._script_log = _script_log(self.planned)
         if update or system:
             lines, events = (update.lines, self._events(update)) if update else ((), ())
             self._recorder.record(lines, events, system)
@@ -237,11 +253,6 @@ class FollowedJob:
     def _new_follower(self) -> Follower:
         return Follower(self.job, exists=True, emits_events=self.planned.script is None)
 
-    def _restart(self) -> None:
-        """Forget the log, because the service sends it again from its start."""
-        self._recorder.restart()
-        self._script_log = _script_log(self.planned)
-
     def _events(self, update: Update) -> Sequence[Event]:
         if self._script_log is None:
             return update.events
@@ -260,7 +271,7 @@ class FollowedJob:
             if self._script_log:
                 recorder.record((), self._script_log.result(end_of(description).timestamp()))
         else:
-            failure = launcher.failure_of(description, recorder.events, recorder.log.tail(50))
+            failure = failure_of(description, recorder.events, recorder.log.tail(50))
             failure = budget_failure(failure, description, self.planned)
             if self._is_stopped and failure[0] == "Capacity":
                 failure = "Stopped", "it was stopped while it waited for instances"
@@ -282,34 +293,12 @@ class FollowedJob:
 
     def close(self) -> None:
         """Stop sampling system metrics. The job keeps running."""
-        if self._sampler:
-            self._sampler.close()
-
-
-def record_refusal(
-    store: Store, planned: PlannedJob, run_id: str, refusal: InputError | QuotaError, echo: Callable[[str], None]
-) -> Outcome:
-    """End the run of a job that the service refused to start. No later launcher then waits for the job."""
-    failure = "Refused", str(refusal)
-    Recorder(store, run_id, planned).finish_refused(failure)
-    Progress(planned.run_name, echo, usd_per_second=_usd_per_second(planned)).show_outcome({}, failure)
-    return Outcome(planned=planned, run_id=run_id, failure=failure, refusal=refusal)
-
-
-def cost_of(metrics: Mapping[str, float]) -> Amount:
-    """Return the cost in the metrics of a job that has ended."""
-    return Amount(
-        seconds=InstanceSeconds(metrics.get("cost/billable_instance_seconds", 0.0)), usd=metrics.get("cost/usd")
-    )
+        self._sampler.close()
 
 
 def _script_log(planned: PlannedJob) -> ScriptLogReader | None:
     """Return the reader of a script's log; None for our own job, which emits events."""
     return ScriptLogReader(planned.script.regexes, planned.script.batch) if planned.script else None
-
-
-def _usd_per_second(planned: PlannedJob) -> float | None:
-    return planned.price.usd(instance_seconds(1.0, planned.spec.instance_count)) if planned.price else None
 
 
 class Attempts:
@@ -393,30 +382,3 @@ def attempt_name(job_name: str, attempt: int) -> str:
     digest = hashlib.sha256(job_name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
     start = job_name[: MAX_NAME_CHARACTERS - len(suffix) - len(digest) - 1].rstrip("-")
     return f"{start}-{digest}{suffix}"
-
-
-def request_stop(store: Store, *, group: str | None = None, job_name: str | None = None) -> Sequence[str]:
-    """Record the request in the open runs of a group's jobs or of one job. Return the names of their last attempts.
-
-    Jobs that were never submitted are left out: a command that follows the group starts them. So are imported jobs,
-    which trainfare does not start. `job_name` may also be the name of a further attempt.
-    """
-    selections = [("group", group)] if group else [("job_name", job_name), ("service_name", job_name)]
-    filters = [f"tags.`platform.{tag}` = {quoted(str(value))}" for tag, value in selections]
-    open_runs = [run for each in filters for run in _job_runs(store, each)]
-    runs = [run for run in open_runs if job_run(run).is_described and run.data.tags.get("platform.role") != IMPORTED]
-    for run in runs:
-        store.tag(run.info.run_id, {STOP_REQUESTED: f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"})
-    return [str(run.data.tags.get(SERVICE_NAME) or run.data.tags["platform.job_name"]) for run in runs]
-
-
-def _job_runs(store: Store, selection: str) -> list[Run]:
-    query = f"{selection} and tags.`platform.kind` = 'job' and attributes.status = 'RUNNING'"
-    runs: list[Run] = store.call(lambda: list(runs_where(store.client, query)))
-    return runs
-
-
-def is_stop_requested(store: Store, run_id: str) -> bool:
-    """Return whether somebody asked to stop the job of a run, or another launcher has recorded its outcome."""
-    run = store.call(store.client.get_run, run_id)
-    return STOP_REQUESTED in run.data.tags or has_ended(run)

@@ -15,10 +15,10 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from experiments.running.scheduler import run_jobs
 from tests.conftest import ROOT
 from tests.support.terminal import read_until, start_at_terminal
 from tests.support.tracking.planned_jobs import planned
-from tracking.following.group_session import run_jobs
 from tracking.groups.group import close_group, open_group
 from tracking.server.store import open_store
 from training.services.launcher import Job
@@ -89,8 +89,8 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.group import close_group, open_group
-from tracking.following.interruption import Detached
-from tracking.following.group_session import run_jobs
+from training.services.interruption import Detached
+from experiments.running.scheduler import run_jobs
 from tracking.server.store import open_store
 from training.services.local.service import LocalService
 folder = Path({folder!r})

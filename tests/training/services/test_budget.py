@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from training.contract.budget import (
+from training.contract.job_spec import JobSpec
+from training.contract.price import InstanceSeconds, Price
+from training.services.budget import (
     NOTHING,
     Amount,
     Budget,
@@ -18,8 +20,6 @@ from training.contract.budget import (
     warm_pool,
     worst_case,
 )
-from training.contract.job_spec import JobSpec
-from training.contract.price import InstanceSeconds, Price
 from training.services.local import supervisor
 
 PRICE = Price(usd_per_hour=3.6, source="table", date="2026-11-01")  # 0.001 USD a second

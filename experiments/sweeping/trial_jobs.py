@@ -7,19 +7,19 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from experiments.running.followed_job import FollowedJob, start_job
 from sweeps.costs import CostModel, Measurement, cost_model
 from sweeps.search_space import Point
 from sweeps.trials import CurvePoint, Objective, TrialOutcome
 from sweeps.worker import Running
-from tracking.budgets.ledger import Ledger, with_worst_case
-from tracking.following.followed_job import FollowedJob, record_refusal
+from tracking.budgets.ledger import Ledger
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries.metric_histories import histories
-from tracking.recording.recorder import JobRun, find_job_run, open_run
+from tracking.recording.recorder import JobRun, Outcome, find_job_run
 from tracking.recording.run_artifacts import ClassCharts
 from tracking.server.store import Store
-from training.contract.errors import InputError, QuotaError, TrackingError
+from training.contract.errors import TrackingError
 from training.contract.events import Event
 from training.contract.price import instance_seconds
 from training.contract.service import Service
@@ -73,28 +73,19 @@ class TrialJobs:
         Raises `QuotaError` if the account has no room for the job, `BudgetFull` if the budget has none, and
         `InputError` if the service refuses it. A permanent refusal is recorded in the job's run.
         """
-        planned = self._job(compiler, point)
+        planned, ledger = self._job(compiler, point), Ledger(self._store, self._service, self._group)
+        tags = {"platform.trial": str(trial_number)}
+        planned = replace(planned, tags={**planned.tags, **tags})
         run = find_job_run(self._store, self._group, planned.spec.name)
-        if run is not None and run.has_ended:
-            self._store.tag(run.id, {"platform.trial": str(trial_number), "platform.role": "trial"})
+        run = run or ledger.open_run(planned, self._jobs_at_once)
+        if run.has_ended:
+            self._store.tag(run.id, {**tags, "platform.role": "trial"})
             return _EndedJob(planned.spec.name, outcome_of(run, self._objective))
-        planned = replace(planned, tags={**planned.tags, "platform.trial": str(trial_number)})
-        ledger = Ledger(self._store, self._service, self._group)
-        is_limited = ledger.is_limited
-        if is_limited and run is None:
-            ledger.check_room(planned, self._jobs_at_once)
-        labelled = planned if is_limited else with_worst_case(planned)
-        opened = run or open_run(self._store, self._group, labelled)
-        limit = ledger.limit_seconds(planned, opened, self._jobs_at_once) if is_limited else None
-        try:
-            followed = FollowedJob(
-                self._store, self._service, planned, opened, self._echo, self._charts, limit_seconds=limit
-            )
-        except (QuotaError, InputError) as error:
-            if isinstance(error, InputError) or error.is_final:
-                record_refusal(self._store, planned, opened.id, error, self._echo)
-            raise
-        return _RunningJob(followed, self._read, self._objective)
+        started = start_job(ledger, planned, run, self._echo, self._charts, self._jobs_at_once)
+        if not isinstance(started, Outcome):
+            return _RunningJob(started, self._read, self._objective)
+        assert started.refusal
+        raise started.refusal
 
     def conclude(self, job_name: str, end: str) -> None:
         """Write the trial's `end` to its job's run."""

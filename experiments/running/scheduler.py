@@ -12,21 +12,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
-from mlflow.entities import Run
-
+from experiments.running.followed_job import FollowedJob, start_job
+from experiments.running.group_progress import GroupProgress
 from judging.doomed import Death, doom_of
-from tracking.budgets.ledger import Ledger, with_worst_case
-from tracking.following.followed_job import FollowedJob, Outcome, cost_of, record_refusal
-from tracking.following.group_progress import GroupProgress
-from tracking.following.interruption import Interrupts
-from tracking.groups.group import Group, child_runs
+from tracking.budgets.ledger import Ledger
+from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import JobRun, Recorder, is_incomplete, job_run, open_run, recorded_death
+from tracking.recording.recorder import JobRun, Outcome, Recorder, job_runs, recorded_outcome
 from tracking.recording.run_artifacts import ClassCharts
 from tracking.server.store import Store
-from training.contract.budget import NOTHING, Amount, Spending, budget_sentence, total
-from training.contract.errors import BudgetFull, InputError, QuotaError, TrainfareError
+from training.contract.errors import BudgetFull, QuotaError, TrainfareError
 from training.contract.service import Service
+from training.services.budget import NOTHING, Amount, Spending, budget_sentence, total
+from training.services.interruption import Interrupts
 from training.services.launcher import stop_all
 
 LEFT_OUT = "platform.repeats_left_out"
@@ -139,30 +137,24 @@ class _Jobs:
         self._blocked: tuple[str, str, float] | None = None
         self._budget_wait = BudgetWait(echo)
         self.ledger = Ledger(store, service, group)
-        runs = child_runs(store, group)
-        self.doomed = DoomedArms(store, runs.values(), echo)
-        self._runs = {name: job_run(run) for name, run in runs.items()}
+        self._runs = job_runs(store, group)
+        self.doomed = DoomedArms(store, self._runs.values(), echo)
         self.active: dict[str, FollowedJob] = {}
         self.outcomes: dict[str, Outcome] = {}
         for job in planned:
             run = self._runs.get(job.spec.name)
-            if run and run.has_ended and not is_incomplete(runs[job.spec.name]):
-                self.outcomes[job.spec.name] = _recorded_outcome(job, run)
-        outcomes = self.outcomes
-        self.waiting = deque(job for job in planned if job.spec.name not in outcomes and not self._attach(job))
+            if run and run.has_ended and not run.is_incomplete:
+                self.outcomes[job.spec.name] = recorded_outcome(job, run)
+            elif run and run.is_described:
+                self.active[job.spec.name] = FollowedJob(store, service, job, run, echo, charts)
+        self.waiting = deque(
+            job for job in planned if job.spec.name not in self.outcomes and job.spec.name not in self.active
+        )
 
     @property
     def running(self) -> int:
         """Number of jobs that keep others waiting: how a job ended decides which start next, unless it is late."""
         return sum(not followed.is_late for followed in self.active.values())
-
-    def _attach(self, job: PlannedJob) -> bool:
-        """Follow a job that an earlier launcher submitted. Return False for any other job."""
-        run = self._runs.get(job.spec.name)
-        if run is None or not run.is_described:
-            return False
-        self.active[job.spec.name] = FollowedJob(self._store, self._service, job, run, self._echo, self._charts)
-        return True
 
     def start_next(self, parallel: int) -> bool:
         """Start the first waiting job. Return False if it has no room now; no job waits if none ever will.
@@ -205,28 +197,22 @@ class _Jobs:
         """
         if time.monotonic() < self._full_until:
             return False
-        name, is_limited = job.spec.name, self.ledger.is_limited
+        name = job.spec.name
         if name not in self._runs:
-            if is_limited:
-                self.ledger.check_room(job, sharing)
-            labelled = job if is_limited else with_worst_case(job)
-            self._runs[name] = run = open_run(self._store, self._group, labelled)
+            self._runs[name] = run = self.ledger.open_run(job, sharing)
             if run.has_ended:  # another launcher has run the job meanwhile
-                self.outcomes[name] = _recorded_outcome(job, run)
-                self.doomed.add(self.outcomes[name])
+                self._record(recorded_outcome(job, run))
                 return True
-        run = self._runs[name]
-        limit = self.ledger.limit_seconds(job, run, sharing) if is_limited and not run.is_described else None
         try:
-            self.active[name] = FollowedJob(
-                self._store, self._service, job, run, self._echo, self._charts, limit_seconds=limit
-            )
-        except (QuotaError, InputError) as error:
-            if isinstance(error, QuotaError) and not error.is_final:
-                self._block(job, f"the quota '{error.quota}' (all of it is in use)")
-                self._full_until = time.monotonic() + _FULL_SECONDS
-                return False
-            self.outcomes[name] = record_refusal(self._store, job, self._runs[name].id, error, self._echo)
+            started = start_job(self.ledger, job, self._runs[name], self._echo, self._charts, sharing)
+        except QuotaError as error:
+            self._block(job, f"the quota '{error.quota}' (all of it is in use)")
+            self._full_until = time.monotonic() + _FULL_SECONDS
+            return False
+        if isinstance(started, Outcome):
+            self._record(started)
+        else:
+            self.active[name] = started
         return True
 
     def advance(self) -> bool:
@@ -235,10 +221,13 @@ class _Jobs:
         if name is None or self.active[name].due > time.monotonic():
             return False
         if outcome := self.active[name].advance():
-            self.outcomes[name] = outcome
-            self.doomed.add(outcome)
+            self._record(outcome)
             del self.active[name]
         return True
+
+    def _record(self, outcome: Outcome) -> None:
+        self.outcomes[outcome.planned.spec.name] = outcome
+        self.doomed.add(outcome)
 
     def _block(self, job: PlannedJob, reason: str) -> None:
         """Remember the wait of a job that is not submitted yet."""
@@ -268,22 +257,18 @@ class _Jobs:
             followed.close()
 
 
-def _recorded_outcome(job: PlannedJob, run: JobRun) -> Outcome:
-    return Outcome(planned=job, run_id=run.id, failure=run.failure, death=run.death, cost=cost_of(run.metrics))
-
-
 class DoomedArms:
     """Exceptions of which the jobs of a group died, from the runs on the tracking server."""
 
-    def __init__(self, store: Store, runs: Iterable[Run], echo: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, runs: Iterable[JobRun], echo: Callable[[str], None]) -> None:
         """`echo` reports each arm of which jobs are left out, once."""
         self._store, self._echo = store, echo
         self._deaths: dict[str, dict[str, Death]] = {}
         """By arm and by the id of the job's run."""
         self._reported: set[str] = set()
         for run in runs:
-            if death := recorded_death(run.data.tags):
-                self._deaths.setdefault(run.data.tags.get("platform.arm", ""), {})[run.info.run_id] = death
+            if run.death:
+                self._deaths.setdefault(run.arm, {})[run.id] = run.death
 
     def add(self, outcome: Outcome) -> None:
         """Add the outcome of a job."""

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from experiments.running.followed_job import FollowedJob, attempt_name
+from experiments.running.scheduler import run_jobs, start_jobs
 from tests.support.aws.account import Account
 from tests.support.services.following import until
 from tests.support.services.harness import SageMakerHarness
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
-from tracking.following.followed_job import FollowedJob, Outcome, attempt_name, request_stop
-from tracking.following.group_session import run_jobs, start_jobs
 from tracking.groups.group import child_runs, open_group
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import open_run
+from tracking.recording.recorder import Outcome, open_run, request_stop
 from tracking.server.store import Store, open_store
 from training.contract.job_spec import JOB_NAME_PATTERN
 
@@ -70,6 +70,8 @@ def test_two_launchers_start_each_attempt_once(launchers: Launchers, account: Ac
     echo = when_it_waits(account.jobs.faults.no_capacity.clear)
     first = FollowedJob(store, launchers.harness.again(), job, open_run(store, group, job), echo)
     second = FollowedJob(store, launchers.harness.again(), job, open_run(store, group, job), echo)
+    for each in (first, second):
+        each.submit()
     outcomes: dict[FollowedJob, Outcome] = {}
 
     def look() -> bool:
@@ -90,7 +92,7 @@ def stop_from_elsewhere(launchers: Launchers) -> list[str]:
 def test_a_request_to_stop_ends_the_wait_of_a_launcher_elsewhere(
     launchers: Launchers, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracking.following.followed_job.STOP_CHECK_SECONDS", 0.1)
+    monkeypatch.setattr("experiments.running.followed_job.STOP_CHECK_SECONDS", 0.1)
     launchers.job = launchers.planned((10.0,))
     outcome = launchers.run(when_it_waits(lambda: stop_from_elsewhere(launchers)))
     assert outcome.failure == ("Stopped", "it was stopped while it waited for instances")

@@ -1,0 +1,30 @@
+"""Traits of this machine as a service."""
+
+from __future__ import annotations
+
+from training.contract.service import Traits
+
+GRACE_VARIABLE = "TRAINFARE_STOP_GRACE_SECONDS"
+"""Variable of a job's environment with the seconds between SIGTERM and SIGKILL."""
+
+TRAITS = Traits(
+    name="local",
+    label="this machine",
+    instance_type="local",
+    is_one_machine=True,
+    machine_fields=("cores", "memory_gib"),
+    runs_here=True,
+    keeps_state_in_home=True,
+    uploads_inputs=False,
+    runs_containers=False,
+    streams_channels=False,
+    has_training_compiler=False,
+    has_prices=False,
+    has_warm_pools=False,
+    may_lack_instances=False,
+    can_be_interrupted=False,
+    has_late_records=False,
+    lists_costs=True,
+    reads_aws=False,
+    stop_grace_variable=GRACE_VARIABLE,
+)
