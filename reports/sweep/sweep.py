@@ -33,6 +33,7 @@ from reports.sweep.trials import (
     value_at,
     with_second_costs,
 )
+from sweeps.costs import device_count
 from sweeps.early_stopping import choose
 from tracking.groups.planned_job import FINALIST
 
@@ -373,15 +374,8 @@ def seconds_per_sample(sweep: Sweep, setting: Setting) -> float:
     model = sweep.spec.models.get(setting.compiler)
     if model is None or not setting.batch_size > 0:
         return math.nan
-    return model.step_seconds(setting.batch_size) / (setting.batch_size * _device_batches(sweep, setting.compiler))
-
-
-def _device_batches(sweep: Sweep, compiler: str) -> float:
-    """Return the number of device batches in a step, from the calibration; 1 without a calibration."""
-    sizes = [size for each in sweep.calibrations if each.compiler == compiler for size in each.sizes]
-    batches = [size.samples_per_second * size.step_seconds / size.batch_size for size in sizes]
-    finite = [value for value in batches if math.isfinite(value)]
-    return max(1.0, float(round(median(finite)))) if finite else 1.0
+    sizes = [size for each in sweep.calibrations if each.compiler == setting.compiler for size in each.sizes]
+    return model.step_seconds(setting.batch_size) / (setting.batch_size * device_count(sizes))
 
 
 def _fits(sweep: Sweep, setting: Setting) -> bool:

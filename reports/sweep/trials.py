@@ -12,6 +12,7 @@ import pandas as pd
 from judging.step_time import StepTime
 from reports.comparison.arms import BILLABLE, DOLLARS, NOT_OF_THE_SETTING, STEADY, Job
 from reports.model.numbers import figure, money, short
+from sweeps.costs import Measurement, measurements
 
 Kind = Literal["completed", "worse", "not reached", "pruned", "failed", "stopped", "running"]
 """Outcome of a trial. A trial that is `worse` completed, but its quality is beyond the bound."""
@@ -23,11 +24,6 @@ _UNITS = {
     "steady_samples_per_second": ("samples/s", "samples/s"),
 }
 """Noun and unit of each objective's cost."""
-CALIBRATION_COLUMNS = (
-    *("fits", "step_seconds", "step_seconds_low", "step_seconds_high"),
-    *("samples_per_second", "peak_memory_gib"),
-)
-"""Metrics of a calibration; MLflow's step is the batch size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,27 +193,12 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Size:
-    """One batch size of a calibration."""
-
-    batch_size: float
-    fits: bool
-    """True if it fits the device's memory."""
-    step_seconds: float
-    low: float
-    """Lower end of the 95 % interval of `step_seconds`."""
-    high: float
-    samples_per_second: float
-    peak_memory_gib: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Calibration:
     """Measurements of one compiler's calibration."""
 
     compiler: str
     job: Job
-    sizes: tuple[Size, ...]
+    sizes: tuple[Measurement, ...]
     """Ordered by batch size."""
 
     @property
@@ -293,12 +274,9 @@ def front(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
 
 
 def calibration_of(job: Job, points: pd.DataFrame | None) -> Calibration:
-    """Return a job's calibration; `points` is its `histories` table of `CALIBRATION_COLUMNS`, stepped by batch size."""
-    by_size: dict[float, dict[str, float]] = {}
-    for row in [] if points is None else points.to_dict("records"):
-        by_size.setdefault(float(row["step"]), {})[str(row["key"]).removeprefix("calibration/")] = float(row["value"])
-    sizes = tuple(_size(size, metrics) for size, metrics in sorted(by_size.items()) if size > 0)
-    return Calibration(compiler=setting_of(job).compiler, job=job, sizes=sizes)
+    """Return a job's calibration; `points` is its `histories` table of `sweeps.costs.FIGURES`."""
+    rows = () if points is None else zip(points["step"], points["key"], points["value"], strict=True)
+    return Calibration(compiler=setting_of(job).compiler, job=job, sizes=measurements(rows))
 
 
 def value_at(curve: pd.DataFrame | None, metric: str | None, samples: float) -> float:
@@ -319,23 +297,6 @@ def value_at(curve: pd.DataFrame | None, metric: str | None, samples: float) -> 
     if right == x:
         return y if x >= samples / 1.05 else math.nan
     return y + (up - y) * (samples - x) / (right - x)
-
-
-def _size(batch_size: float, metrics: Mapping[str, float]) -> Size:
-    def number(name: str) -> float:
-        value = metrics.get(name, math.nan)
-        return value if math.isfinite(value) and value > 0 else math.nan
-
-    step = number("step_seconds")
-    return Size(
-        batch_size=batch_size,
-        fits=metrics.get("fits", 1.0 if step > 0 else 0.0) > 0,
-        step_seconds=step,
-        low=number("step_seconds_low"),
-        high=number("step_seconds_high"),
-        samples_per_second=number("samples_per_second"),
-        peak_memory_gib=number("peak_memory_gib"),
-    )
 
 
 def _end(job: Job, spec: SweepSpec, quality: float) -> tuple[Kind, str]:
