@@ -16,7 +16,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from judging.doomed import Death, doom_of
+from judging.deterministic_failures import Death, deterministic_failure
 from sweeps.early_stopping import should_prune, stop_reason
 from sweeps.optuna_study import (
     DUPLICATE,
@@ -160,8 +160,10 @@ def _reason_to_end(part: Part, all_trials: Sequence[FrozenTrial], limits: Limits
     if failed and len(failed) == len(trials):
         # Only errors of imports and of the syntax: other exceptions may be due to a trial's setting.
         attributes = [trial.user_attrs for trial in trials if trial.user_attrs.get("exception_moment") == "import"]
-        if doom := doom_of([Death(exception=str(each.get("exception")), moment="import") for each in attributes]):
-            return f"no job ended without an error, and all further ones would die of {doom.exception}"
+        if failure := deterministic_failure(
+            [Death(exception=str(each.get("exception")), moment="import") for each in attributes]
+        ):
+            return f"no job ended without an error, and all further ones would fail with {failure.exception}"
         faults = [end for end in failed if end not in (f"failed: {OUT_OF_MEMORY}", "failed: Stopped")]
         if len(faults) >= MAX_FAILURES:
             return f"{len(faults)} jobs failed and no other job ended; the last one {faults[-1]}"

@@ -13,7 +13,7 @@ from sweeps.search_space import Point, Space
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
-from judging.doomed import Death
+from judging.deterministic_failures import Death
 
 OUT_OF_MEMORY = "OutOfMemory"
 State = Literal["running", "complete", "pruned", "failed"]

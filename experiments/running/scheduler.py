@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from experiments.running.followed_job import FollowedJob, start_job
 from experiments.running.group_progress import GroupProgress
-from judging.doomed import Death, doom_of
+from judging.deterministic_failures import Death, deterministic_failure
 from tracking.budgets.ledger import Ledger
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
@@ -57,7 +57,7 @@ def run_jobs(
     shows the group's progress; by default it is logged.
 
     The result is shorter than `planned` if the group's budget has no room for more jobs, which is recorded as the end
-    of the budget, if jobs were left out because their arm is doomed (see `without_left_out`), or if the
+    of the budget, if jobs were left out because all jobs of their arm fail (see `without_left_out`), or if the
     user stopped the jobs. An error that ends the loop has a note with the names of jobs that may still be running.
     """
     jobs = _Jobs(store, service, group, planned, echo, charts)
@@ -138,7 +138,7 @@ class _Jobs:
         self._budget_wait = BudgetWait(echo)
         self.ledger = Ledger(store, service, group)
         self._runs = job_runs(store, group)
-        self.doomed = DoomedArms(store, self._runs.values(), echo)
+        self.failing = FailingArms(store, self._runs.values(), echo)
         self.active: dict[str, FollowedJob] = {}
         self.outcomes: dict[str, Outcome] = {}
         for job in planned:
@@ -159,10 +159,10 @@ class _Jobs:
     def start_next(self, parallel: int) -> bool:
         """Start the first waiting job. Return False if it has no room now; no job waits if none ever will.
 
-        A job of a doomed arm is left out, unless its run was opened already: somebody has to end that run.
+        A job of a failing arm is left out, unless its run was opened already: somebody has to end that run.
         """
         job = self.waiting[0]
-        if job.spec.name not in self._runs and self.doomed.leaves_out(job):
+        if job.spec.name not in self._runs and self.failing.leaves_out(job):
             self.waiting.popleft()
             return True
         if not self._budget_wait.is_over(len(self.active)):
@@ -227,7 +227,7 @@ class _Jobs:
 
     def _record(self, outcome: Outcome) -> None:
         self.outcomes[outcome.planned.spec.name] = outcome
-        self.doomed.add(outcome)
+        self.failing.add(outcome)
 
     def _block(self, job: PlannedJob, reason: str) -> None:
         """Remember the wait of a job that is not submitted yet."""
@@ -257,7 +257,7 @@ class _Jobs:
             followed.close()
 
 
-class DoomedArms:
+class FailingArms:
     """Exceptions of which the jobs of a group died, from the runs on the tracking server."""
 
     def __init__(self, store: Store, runs: Iterable[JobRun], echo: Callable[[str], None]) -> None:
@@ -278,24 +278,24 @@ class DoomedArms:
     def leaves_out(self, job: PlannedJob) -> bool:
         """Return True if the job must not be started. Report its arm, and record it for the report."""
         deaths = self._deaths.get(job.arm, {})
-        doom = doom_of(list(deaths.values()))
-        if doom and job.arm not in self._reported:
+        failure = deterministic_failure(list(deaths.values()))
+        if failure and job.arm not in self._reported:
             self._reported.add(job.arm)
-            self._echo(f"  {job.arm}: no further repeats are started: they would fail as well ({doom.exception})")
+            self._echo(f"  {job.arm}: no further repeats are started: they would fail as well ({failure.exception})")
             self._store.tag(next(iter(deaths)), {LEFT_OUT: "true"})
-        return doom is not None
+        return failure is not None
 
 
 def without_left_out(jobs: Sequence[PlannedJob], outcomes: Iterable[Outcome]) -> list[PlannedJob]:
-    """Return the jobs without those that were left out because their arm is doomed."""
+    """Return the jobs without those that were left out because all jobs of their arm fail."""
     deaths: dict[str, list[Death]] = {}
     ended = set()
     for outcome in outcomes:
         ended.add(outcome.planned.spec.name)
         if outcome.death:
             deaths.setdefault(outcome.planned.arm, []).append(outcome.death)
-    doomed = {arm for arm, of_arm in deaths.items() if doom_of(of_arm)}
-    return [job for job in jobs if job.spec.name in ended or job.arm not in doomed]
+    failing = {arm for arm, of_arm in deaths.items() if deterministic_failure(of_arm)}
+    return [job for job in jobs if job.spec.name in ended or job.arm not in failing]
 
 
 @dataclass

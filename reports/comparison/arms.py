@@ -16,8 +16,8 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
+from judging.deterministic_failures import Death, deterministic_failure
 from judging.disturbance import disturbances
-from judging.doomed import Death, doom_of
 from judging.quality import MEASURES
 from judging.summaries import Summary, summary
 from tracking.groups.plan_file import SCALES_COLUMN, read_scales
@@ -155,11 +155,11 @@ class Arm:
         return [job for job in self.jobs if job.stopped]
 
     @property
-    def doom(self) -> Death | None:
-        """Exception of which further jobs would die as well, or None."""
+    def deterministic_failure(self) -> Death | None:
+        """Exception with which further jobs would fail as well, or None."""
         tags = ({EXCEPTION: job.text.get("exception"), MOMENT: job.text.get("exception_moment")} for job in self.jobs)
         deaths = [recorded_death(of_job) for of_job in tags]
-        return doom_of([death for death in deaths if death])
+        return deterministic_failure([death for death in deaths if death])
 
     @property
     def compiler_warnings(self) -> list[str]:

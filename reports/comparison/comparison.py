@@ -441,7 +441,7 @@ def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed
         paired=_paired(arms),
         seed=seed,
         resolution=_whole_costs(results),
-        doomed={arm.label for arm in arms if arm.doom},
+        failing={arm.label for arm in arms if arm.deterministic_failure},
         started={(arm.label, int(job.repeat)) for arm in arms for job in arm.jobs if job.repeat.isdecimal()},
     )
 

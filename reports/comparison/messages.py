@@ -263,7 +263,7 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     keeps = comparison.design is not None and comparison.design.when_disturbed == "keep"
     if is_undecided and keeps and any(job.disturbances for job in comparison.jobs):
         sentences.append("With compare.when_disturbed=repeat, each disturbed job runs once more.")
-    sentences += doom_sentences(comparison)
+    sentences += left_out_sentences(comparison)
     sentences += rate_sentences(comparison.jobs)
     if comparison.has_scripts and comparison.assumes_equal_work:
         sentences.append("No job recorded how many samples it saw: equal work is assumed.")
@@ -307,14 +307,15 @@ def disturbance_sentences(jobs: Sequence[Job]) -> list[str]:
     return [f"{count}: during {first.title}, {reasons}.{again}"]
 
 
-def doom_sentences(comparison: Comparison) -> list[str]:
+def left_out_sentences(comparison: Comparison) -> list[str]:
     """Return why no further repeats of an arm were started; empty if all planned repeats were."""
     most = comparison.design.looks[-1] if comparison.design else 0
     return [
         f"No further repeats of “{arm.label}” were started: they would have failed as well "
-        f"({short(arm.doom.exception, 160)})."
+        f"({short(arm.deterministic_failure.exception, 160)})."
         for arm in comparison.arms
-        if arm.doom and (len(arm.jobs) < most or any(job.text.get("repeats_left_out") for job in arm.jobs))
+        if arm.deterministic_failure
+        and (len(arm.jobs) < most or any(job.text.get("repeats_left_out") for job in arm.jobs))
     ]
 
 

@@ -15,7 +15,7 @@ from judging.summaries import gain_percent, summary
 from reports.comparison import messages
 from reports.comparison.arms import BILLABLE, DOLLARS, Arm, Job
 from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.messages import doom_sentences, rate_sentences
+from reports.comparison.messages import left_out_sentences, rate_sentences
 from reports.comparison.tables import (
     factorial_of,
     figures,
@@ -452,7 +452,7 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
     [arm] = comparison.arms
     [job] = arm.jobs
     headline = _training_headline(job, comparison.measure)
-    sentences = [*_training_remarks(arm), *doom_sentences(comparison), *rate_sentences(comparison.jobs)]
+    sentences = [*_training_remarks(arm), *left_out_sentences(comparison), *rate_sentences(comparison.jobs)]
     shown = [(column, cell) for column in figures(comparison) if (cell := column.cell(arm)).text != NONE]
     rows = [
         Row(

@@ -241,7 +241,7 @@ _ENDINGS: dict[Reason, str] = {
     "quality not measured": "stops: its quality is not known",
     "too many failures": "stops: it fails too often",
     "too few jobs succeeded": "stops: too few jobs succeeded",
-    "doomed": "stops: its jobs fail at once",
+    "all jobs fail": "stops: its jobs fail at once",
     "last look": "ends undecided: this was the last look",
 }
 

@@ -143,7 +143,7 @@ def test_failures_end_a_study(bench: Bench) -> None:
     behaviour = Behaviour(seconds=0.02, failure=("Error", "no"), death=(missing, "import"))
     part = bench.part(compiler="inductor")
     done = bench.run(lambda *_: behaviour, part, limits=Limits())
-    assert done.reason == f"inductor: no job ended without an error, and all further ones would die of {missing}"
+    assert done.reason == f"inductor: no job ended without an error, and all further ones would fail with {missing}"
     assert ends(part) == {"failed: Error": 1}
 
 
