@@ -59,7 +59,7 @@ _TOLERANCES: dict[Unit, tuple[float, str, float]] = {
     "percent": (1.0, "1 point", 3.0),
     "number": (0.02, "2 %", 0.05),
 }
-"""Tolerance, its words and margin in each unit: those of the accuracy, of F1 in percent, and of losses."""
+"""Tolerance, its text and margin in each unit: fractions such as the accuracy, percentages such as F1, and losses."""
 
 
 def measure_in(unit: Unit, column: str, label: str, *, higher_is_better: bool) -> Measure:

@@ -234,7 +234,7 @@ def wait_for_lock(lock: Lock, name: str, seconds: float) -> Iterator[None]:
 
 
 def file_locks(database: Path) -> tuple[Lock, Lock]:
-    """Return the lock and the lease beside an SQLite file. The kernel releases both when their holder ends."""
+    """Return the lock and the lease next to an SQLite file. The kernel releases both when their holder ends."""
 
     @contextmanager
     def locked(path: Path) -> Iterator[bool]:

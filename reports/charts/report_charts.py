@@ -116,7 +116,7 @@ class Bar:
 def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) -> Chart | None:
     """Return a bar per arm with its typical value, its jobs and its change against the baseline; None without numbers.
 
-    The change is that of the bars. A note below the axis states a verdict's estimate that differs visibly.
+    The change compares the bars. A note below the axis states a verdict's estimate that differs visibly.
     """
     rows: list[Bar] = []
     compared = [c.arm.label for c in comparison.contrasts if c.verdict.outcome != "not comparable"]

@@ -334,7 +334,7 @@ class Marks:
         return shapes[min(at, len(shapes) - 1)]
 
     def x(self, trial: Trial) -> float:
-        """Return a trial's position on an axis of batch sizes, beside the other compilers and rates."""
+        """Return a trial's position on an axis of batch sizes, next to the other compilers and rates."""
         factors, band = self.multipliers, self.band / len(self.sweep.compilers)
         offset = _centred(factors.index(trial.setting.multiplier), len(factors), 0.9 * band)
         return self.x_of(trial.setting.compiler, trial.setting.batch_size) + offset

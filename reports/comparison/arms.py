@@ -435,7 +435,7 @@ def misses_target(job: Job) -> bool:
 def work_differences(arm: Arm, baseline: Arm) -> list[Difference]:
     """Return the differences between the work of two arms; empty if either arm has no successful job.
 
-    Every successful job counts, also one whose cache state differs from that of the jobs in the tables. Machines may
+    Every successful job counts, also one whose cache state differs from the jobs in the tables. Machines may
     differ if the arms request different ones, each arm's jobs ran on equal machines, and every job has a price. Samples
     may differ if all jobs were to end at the same target.
     """

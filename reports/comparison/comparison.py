@@ -1,7 +1,7 @@
 """The comparison of the arms of a group: is an arm cheaper than the baseline, at the same quality, for the same work?
 
 The first of these rules that applies decides. Jobs that ran in waves, and selections of jobs, are judged by their last
-look: after the first three rules come those of `_judge_looks`.
+look: after the first three rules come the rules of `_judge_looks`.
 
 1. *not comparable*: the jobs did not do the same work (see `equal_work.work_differences`) in a way that was not
    allowed, or a compiler ran although the setting says otherwise, or did not run.
@@ -171,10 +171,10 @@ class Comparison:
         return values.typical * (arm.surcharge(column) if is_raised else 1.0) if values else None
 
     def unlike_shown(self, *columns: str) -> list[tuple[str, float]]:
-        """Return the label and the ratio of each arm whose ratio differs visibly from that of the shown costs.
+        """Return the label and the ratio of each arm whose ratio differs visibly from the ratio of the shown costs.
 
-        A ratio is that of the look that stopped the arm, or of trainings with cold and warm caches; the shown costs are
-        those of all jobs of one cache state. Only ratios in these units of cost are returned.
+        The ratio comes from the look that stopped the arm, or from trainings with cold and warm caches; the shown costs
+        come from all jobs of one cache state. Only ratios in these units of cost are returned.
         """
         unlike = []
         for each in self.contrasts:
@@ -221,7 +221,7 @@ def compare(
     `baseline` is the label of the arm that the others are compared with, or the name or run id of one of its jobs. With
     None, it is the arm whose jobs are marked as the baseline. Differences of the `allowed` kinds are accepted. With a
     `design`, the arms are judged at its looks, or at one look at all jobs if another baseline is chosen. A selection of
-    jobs is judged at one look too. All other jobs are judged by the first rules. `design` is that of the only group of
+    jobs is judged at one look too. All other jobs are judged by the first rules. `design` belongs to the only group of
     the jobs. Raises `InputError` for an unknown baseline.
     """
     arms = tuple(arms_of(table))
@@ -422,7 +422,8 @@ _ALIKE = frozenset(
         *("hp_kernels", "hp_sharding"),
     }
 )
-"""Settings with which the same seed still trains the same model, up to rounding. Repeats differ in the seed."""
+"""Settings that change the trained model by no more than rounding errors, given the same seed. Repeats differ in the
+seed."""
 _NOT_SCORES = ("_runtime", "_time", "_per_second", "_samples")
 """Ends of the names of Trainer's times and sizes of an evaluation."""
 
@@ -484,7 +485,7 @@ def measure_of(jobs: Sequence[Job]) -> Measure | None:
     own, scripts = ([job for job in succeeded if job.is_script == is_script] for is_script in (False, True))
     scales = common_scales([read_scales(job.text.get(SCALES_COLUMN)) for job in jobs])
     measure = choose_measure(lambda column: finite(own, column), lambda column: finite(scripts, column), scales)
-    # A training loss may depend on the batch size. It is no measure beside scores of an evaluation.
+    # A training loss may depend on the batch size. It is no measure if an evaluation logged scores.
     return None if measure and measure.column == "train_loss" and evaluation_scores(scripts) else measure
 
 

@@ -221,7 +221,7 @@ def cache_sentences(arm: Arm) -> list[str]:
 
 
 def unlike_sentences(comparison: Comparison) -> list[str]:
-    """Return a sentence for each verdict whose ratio differs visibly from that of the typical costs in the table."""
+    """Return a sentence for each verdict whose ratio differs visibly from the ratio of the costs in the table."""
     by = "rests on other jobs than the table's" if comparison.progress else "compares geometric means"
     return [
         f"The verdict on “{label}”, {change(estimate)}, {by}."
@@ -332,7 +332,7 @@ def warning_sentences(arm: Arm) -> list[str]:
 
 def missing_data(comparison: Comparison) -> list[str]:
     """Return sentences about jobs that have not ended, successful jobs without a number that others have, data that
-    arrived too late, and costs that cannot be true: negative ones, and those of 0 of successful jobs."""
+    arrived too late, and costs that cannot be true: negative ones, and 0 for a successful job."""
     running = [job for job in comparison.jobs if job.unfinished]
     sentences = []
     if running:

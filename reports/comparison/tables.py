@@ -365,7 +365,7 @@ def job_url(tracking_uri: str, job: Job) -> str | None:
 
 
 def published_sections(table: pd.DataFrame, comparison: Comparison) -> tuple[Section, ...]:
-    """Return the section with a recipe's published figures beside the measured ones, with a column per arm.
+    """Return the section with a recipe's published figures and the measured ones, with a column per arm.
 
     The jobs' experiment states the figures, in a tag. Empty if they are missing or invalid.
     """

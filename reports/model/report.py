@@ -107,7 +107,7 @@ class Heading:
     unit: str = field(default="", kw_only=True)
     kind: Kind = field(default="number", kw_only=True)
     explanation: Definition | None = field(default=None, kw_only=True)
-    """How the column is measured; the page lists the explanations of all tables in one section."""
+    """Measurement of the column; the page lists the explanations of all tables in one section."""
 
     @property
     def title(self) -> str:

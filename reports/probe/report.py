@@ -49,7 +49,7 @@ _CAVEAT = (
 )
 _PROJECTED_TIME = Definition(
     "Projected time",
-    "Billable seconds of the probe, plus those of the rest of the training: steps, evaluations (without scoring) "
+    "Billable seconds of the probe, plus the seconds of the rest of the training: steps, evaluations (without scoring) "
     "and checkpoints. A step's time depends on the length of its batch, which is known for all steps in advance. A "
     "straight line of seconds over positions, fitted to the measured steps, predicts the remaining ones.",
 )
@@ -186,7 +186,7 @@ def probes_of(
 ) -> Probes:
     """Return the projections; `curves` are `histories` tables of `loss` by run id.
 
-    `spreads` are those of `job_spreads`; a machine that is missing has the default spread. `discounts` are those of
+    `spreads` come from `job_spreads`; a machine that is missing has the default spread. `discounts` come from
     `spot.discounts_of`.
     """
     arms = arms_of(table)
@@ -337,7 +337,7 @@ def sentences(probes: Probes) -> list[str]:
         )
     remarks += [
         f"After {figure(probes.common_samples)} samples, the loss of “{each.arm.label}” is "
-        f"{figure(100 * (each.loss / best.loss - 1))} % above that of “{best.arm.label}”."
+        f"{figure(100 * (each.loss / best.loss - 1))} % above the loss of “{best.arm.label}”."
         for each, best in arms_with_higher_loss(probes)
         if best.loss > 0
     ]

@@ -1,4 +1,4 @@
-"""Expected time and cost of a training on spot capacity, beside those on demand, in reports and plans. Pure."""
+"""Expected time and cost of a training on spot capacity and on demand, in reports and plans. Pure."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class SpotEstimate:
-    """A training on spot capacity beside the same training on demand."""
+    """A training on spot capacity, and the same training on demand."""
 
     on_demand_seconds: float
     on_demand_usd: float | None
@@ -170,7 +170,7 @@ def running_seconds(job: Job, column: str) -> float:
 def estimate_of_probe(probe: Job, discounts: Mapping[str, Discount]) -> SpotEstimate | None:
     """Return the estimate for the training that a probe projects; None for jobs of this machine, and if it is unknown.
 
-    The discount of the experiment counts before that of earlier jobs of the instance type.
+    A discount that the experiment sets takes precedence over the discount of earlier jobs of the instance type.
     """
     rate, startup = _tag(probe, RATE), startup_seconds(probe)
     total, steps = running_seconds(probe, "projected_billable_seconds"), probe.number("projected_steps")
@@ -193,7 +193,7 @@ def estimate_of_probe(probe: Job, discounts: Mapping[str, Discount]) -> SpotEsti
 def terms_of(
     interruptions_per_hour: float, instances: int, own: float | None, earlier: Discount | None, price: Price | None
 ) -> Terms:
-    """Return the terms with the discount of the experiment, or else with that of earlier jobs."""
+    """Return the terms with the discount of the experiment, or else of earlier jobs."""
     percent, source = own, "machine.spot_discount_percent"
     if own is None and earlier is not None:
         percent, source = earlier.percent, earlier.source

@@ -112,7 +112,7 @@ class Sweep:
 
     @property
     def base_cost(self) -> float:
-        """Cost of the base setting: that of its repeats, else its baseline job, else its trial; NaN if unknown."""
+        """Cost of the base setting in its repeats, else in its baseline job, else in its trial; NaN if unknown."""
         if math.isfinite(repeated := self.repeated_cost(self.base)):
             return repeated
         own = [job for job in self.of_role("baseline") if job.succeeded and self._is_reached(job)]
@@ -150,7 +150,7 @@ class Sweep:
         return math.nan if cost is None else cost
 
     def cost_of(self, trial: Trial) -> float:
-        """Return the cost of a trial's setting: that of its repeats, else that of its one or two trainings."""
+        """Return the cost of a trial's setting in its repeats, else in its one or two trainings."""
         repeated = self.repeated_cost(trial.setting)
         return repeated if math.isfinite(repeated) else trial.mean_cost
 
@@ -179,7 +179,7 @@ class Sweep:
         return next((each for each in self._contrasts if setting_of(each.arm.jobs[0]) == setting), None)
 
     def ratio(self, arm: Arm, base: Arm | None) -> Interval | None:
-        """Return the cost of an arm's repeats divided by that of `base`; None if any repeat missed the target."""
+        """Return the cost of an arm's repeats divided by the cost of `base`; None if any repeat missed the target."""
         if base is None or arm is base or self.missed(arm) or self.missed(base):
             return None
         contrast = next((each for each in self._contrasts if each.arm is arm), None)
