@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from judging.sequential import Look, Reason
-from judging.summaries import Summary, summary
+from judging.summaries import Summary, gain_percent, summary
 from reports.comparison.arms import BILLABLE, DOLLARS, STEADY, Arm, Job
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.messages import noun
@@ -33,8 +34,6 @@ from reports.model.report import (
     Cell,
     Column,
     Definition,
-    Heading,
-    Row,
     Section,
     Table,
     Text,
@@ -176,25 +175,29 @@ def _reached(arm: Arm) -> Cell:
 def factorial_of(comparison: Comparison) -> tuple[Table, list[str]] | None:
     """Return the table of compilers and batch sizes, and sentences about their separate and joint effects on the cost.
 
-    None with fewer than three pairs, or if two arms share a compiler and batch size.
+    None with fewer than three pairs, or if two arms share a compiler and batch size, or if an arm's jobs differ in one.
     """
-    arms = {factors: arm for arm in comparison.arms if (factors := _factors(arm))}
-    compilers = list(dict.fromkeys(compiler for compiler, _ in arms))
-    sizes = list(dict.fromkeys(size for _, size in arms))
+    arms: dict[tuple[str, float], Arm] = {}
+    for arm in comparison.arms:
+        names, batches = {job.text.get("compiler") or "" for job in arm.jobs}, arm.setting("hp_batch_size")
+        if len(names) == len(batches) == 1 and "" not in names:
+            arms[names.pop(), batches[0]] = arm
+    compilers, sizes = (list(dict.fromkeys(factor)) for factor in zip(*arms, strict=True)) if arms else ([], [])
     if len(arms) < max(3, len(comparison.arms)) or min(len(compilers), len(sizes)) < 2:
         return None
     verdicts = {contrast.arm.label: contrast.verdict for contrast in comparison.contrasts}
 
-    def texts(compiler: str, size: float) -> tuple[str, str]:
+    def cell(size: float, compiler: str) -> Cell:
         arm = arms.get((compiler, size))
         if arm is None:
-            return NONE, ""
+            return Cell(text=NONE)
         cost, verdict = comparison.typical(arm, BILLABLE), verdicts.get(arm.label)
         detail = "" if cost is None else f"{figure(cost)} s"
         if verdict is None:
-            return "baseline", detail
+            return Cell(text="baseline", detail=detail)
         ratio = verdict.ratio
-        return (f"{change(ratio.estimate)} ({change_interval(ratio)})" if ratio else verdict.outcome), detail
+        text = f"{change(ratio.estimate)} ({change_interval(ratio)})" if ratio else verdict.outcome
+        return Cell(text=text, number=gain_percent(ratio.estimate) if ratio else None, detail=detail)
 
     sentences = []
     for (compiler, size), arm in arms.items():
@@ -208,32 +211,19 @@ def factorial_of(comparison: Comparison) -> tuple[Table, list[str]] | None:
         else:
             changed = f"{compiler} and batch {size:g} together"
         sentences.append(f"{changed}: {change(verdict.ratio.estimate)} {noun(verdict)}.")
-    rows = {compiler: [texts(compiler, size) for size in sizes] for compiler in compilers}
-    return factorial_table([f"batch {size:g}" for size in sizes], rows), sentences
+    columns = {f"batch {size:g}": partial(cell, size) for size in sizes}
+    return factorial_table(compilers, columns), sentences
 
 
-def factorial_table(points: Sequence[str], rows: Mapping[str, Sequence[tuple[str, str]]]) -> Table:
-    """Return the table with a column for each of `points`, and a row by compiler of cells with their small print."""
-    return Table(
-        name="Compiler and batch size separately",
-        headings=tuple(Heading(label=label) for label in ("compiler", *points)),
-        rows=tuple(
-            Row((Cell(text=compiler), *(Cell(text=text, detail=detail) for text, detail in cells)))
-            for compiler, cells in rows.items()
-        ),
-        is_sortable=False,
-    )
+def factorial_table(compilers: Sequence[str], columns: Mapping[str, Callable[[str], Cell]]) -> Table:
+    """Return the table with a row for each compiler, and functions from a compiler to a cell by their headings."""
+    cells = [Column(label, cell) for label, cell in columns.items()]
+    columns_of_table = [Column[str]("compiler", lambda compiler: compiler), *cells]
+    return build_table("Compiler and batch size separately", columns_of_table, compilers, is_sortable=False)
 
 
-def _factors(arm: Arm) -> tuple[str, float] | None:
-    """Return an arm's compiler and batch size; None if its jobs differ in either."""
-    compilers = {job.text.get("compiler") for job in arm.jobs}
-    sizes = arm.setting("hp_batch_size")
-    compiler = next(iter(compilers))
-    return (compiler, sizes[0]) if len(compilers) == len(sizes) == 1 and compiler else None
-
-
-_ENDINGS: dict[Reason, str] = {
+_ENDINGS: dict[Reason | None, str] = {
+    None: "continues",
     "cheaper": "stops: it is cheaper",
     "dearer": "stops: it is dearer",
     "no gain worth having": "stops: no gain worth having is left",
@@ -248,7 +238,15 @@ _ENDINGS: dict[Reason, str] = {
 
 def look_sentence(look: Look) -> str:
     """Return the result of a look, and whether the arm continues."""
-    return f"{_look_ratio(look)}; {_ending(look)}"
+    cell = _look_cell(look)
+    return f"{cell.text}; {cell.detail}"
+
+
+def _look_cell(look: Look) -> Cell:
+    """Return the cost ratio with its interval, and the one with a warm cache if some jobs started with a cold one."""
+    text = f"{change(look.ratio.estimate)} ({change_interval(look.ratio)})"
+    text += f", with a warm cache {change(look.warm.estimate)}" if look.warm else ""
+    return Cell(text=text, detail=_ENDINGS[look.stops])
 
 
 def spent_sentence(comparison: Comparison) -> str:
@@ -274,21 +272,18 @@ def looks_table(comparison: Comparison, *, is_short: bool = False) -> Table | No
     design, progress = comparison.design, comparison.progress
     if design is None or progress is None or not progress.looks:
         return None
-    labels = [arm.label for arm in comparison.arms[1:]]
-    rows = []
-    for repeats, looks in zip(design.looks, progress.looks, strict=False):
-        cells = [Cell(text=f"after {repeats}")]
-        for label in labels:
-            if look := looks.get(label):
-                cells.append(
-                    Cell(text=look_sentence(look)) if is_short else Cell(text=_look_ratio(look), detail=_ending(look))
-                )
-            else:
-                has_results = any(label in looks for looks in progress.looks)
-                cells.append(Cell(text="stopped" if has_results else "too few jobs"))
-        rows.append(Row(tuple(cells)))
-    headings = tuple(Heading(label=label) for label in ("repeats", *labels))
-    return Table(name="The looks", headings=headings, rows=tuple(rows), is_sortable=False)
+    all_looks = progress.looks
+
+    def cell(label: str, row: tuple[int, Mapping[str, Look]]) -> Cell:
+        if look := row[1].get(label):
+            return Cell(text=look_sentence(look)) if is_short else _look_cell(look)
+        return Cell(text="stopped" if any(label in looks for looks in all_looks) else "too few jobs")
+
+    columns = [
+        Column[tuple[int, Mapping[str, Look]]]("repeats", lambda row: f"after {row[0]}"),
+        *(Column(arm.label, partial(cell, arm.label)) for arm in comparison.arms[1:]),
+    ]
+    return build_table("The looks", columns, zip(design.looks, all_looks, strict=False), is_sortable=False)
 
 
 def short_looks(comparison: Comparison) -> tuple[Block, ...]:
@@ -321,16 +316,6 @@ def looks_sections(comparison: Comparison) -> tuple[Section, ...]:
         f"rules; docs/measuring.md lists their assumptions."
     )
     return (Section("The looks", (table, Text(note, "small"))),)
-
-
-def _ending(look: Look) -> str:
-    return _ENDINGS[look.stops] if look.stops else "continues"
-
-
-def _look_ratio(look: Look) -> str:
-    """Return the cost ratio with its interval, and the one with a warm cache if some jobs started with a cold one."""
-    text = f"{change(look.ratio.estimate)} ({change_interval(look.ratio)})"
-    return f"{text}, with a warm cache {change(look.warm.estimate)}" if look.warm else text
 
 
 def job_sections(jobs: Sequence[Job], tracking_uri: str, title: str = "Every job") -> tuple[Section, ...]:
@@ -376,21 +361,20 @@ def published_sections(table: pd.DataFrame, comparison: Comparison) -> tuple[Sec
         figures = {name: float(value) for name, value in read["figures"].items() if name in _PUBLISHED}
     except (ValueError, TypeError, KeyError, AttributeError):
         return ()
-    rows = []
-    for name, value in figures.items():
-        label, text = _PUBLISHED[name]
-        measured = [_measured(name, comparison, contrast) for contrast in comparison.contrasts]
-        rows.append(Row(tuple(Cell(text=each) for each in (label, text(value), *measured))))
-    headings = (
-        *(Heading(label=label) for label in ("figure", "published")),
-        *(Heading(label=contrast.arm.label, unit="measured") for contrast in comparison.contrasts),
-    )
+    columns = [
+        Column[str]("figure", lambda name: _PUBLISHED[name][0]),
+        Column[str]("published", lambda name: _PUBLISHED[name][1](figures[name])),
+        *(
+            Column(contrast.arm.label, partial(_measured, comparison, contrast), unit="measured")
+            for contrast in comparison.contrasts
+        ),
+    ]
     note = (
         f"Published by {source}{f', on {machine}' if machine else ''}; measured here against "
         f"“{comparison.arms[0].label}” on the machines listed below. Other machines and versions give other figures: "
         "compare direction and size only."
     )
-    shown = Table(name="Published figures", headings=headings, rows=tuple(rows), is_sortable=False)
+    shown = build_table("Published figures", columns, figures, is_sortable=False)
     return (Section("Published figures of this recipe", (shown, Text(note, "small"))),)
 
 
@@ -406,7 +390,7 @@ _PUBLISHED: Mapping[str, tuple[str, Callable[[float], str]]] = {
 """Label of each published figure, and its format."""
 
 
-def _measured(name: str, comparison: Comparison, contrast: Contrast) -> str:
+def _measured(comparison: Comparison, contrast: Contrast, name: str) -> str:
     """Return an arm's own figure against the baseline."""
     arm, baseline, verdict = contrast.arm, comparison.arms[0], contrast.verdict
     if name == "throughput_ratio" or (name == "cost_ratio" and verdict.currency is DOLLARS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from judging.intervals import Interval
@@ -44,7 +45,7 @@ from reports.model.report import (
 )
 from reports.sweep import messages
 from reports.sweep.messages import OUTCOMES, headline
-from reports.sweep.sweep import CostShare, FactorialCell, Sweep, factorial_cells, grid_of
+from reports.sweep.sweep import CostShare, Sweep, factorial_cells, grid_of
 from reports.sweep.trials import Trial
 
 MAX_TRIALS = 200
@@ -331,12 +332,27 @@ def cost_table(sweep: Sweep) -> Table:
 
 def factorial_table(sweep: Sweep) -> Table | None:
     """Return the table of the effects of compiler and batch; None without enough repeats."""
-    cells = {(cell.setting.compiler, cell.setting.point): cell for cell in factorial_cells(sweep)}
+    cells = {(cell.setting.point, cell.setting.compiler): cell for cell in factorial_cells(sweep)}
     if not cells:
         return None
-    compilers, points = (list(dict.fromkeys(factors)) for factors in zip(*cells, strict=True))
-    rows = {name: [_cell_texts(sweep, cells.get((name, point))) for point in points] for name in compilers}
-    return comparison_factorial(points, rows)
+
+    def cell(point: str, compiler: str) -> Cell:
+        """Return the change against the base setting, and the cost with the interval."""
+        each = cells.get((point, compiler))
+        if each is None:
+            return Cell(text=NONE)
+        repeats = each.arm.summary(sweep.column)
+        shown = sweep.spec.cost_text(sweep.shown_cost(each.arm))
+        cost = f"{shown} {sweep.spec.unit}, n = {repeats.n}" if repeats else "no repeat"
+        if each.setting == sweep.base:
+            return Cell(text="base", detail=cost)
+        if each.ratio is None:
+            return Cell(text=_missed(sweep, each.arm) or NONE, detail=cost)
+        gain = gain_percent(each.ratio.estimate)
+        return Cell(text=signed_percent(each.ratio.estimate), number=gain, detail=f"{_ends(each.ratio)}; {cost}")
+
+    points, compilers = (list(dict.fromkeys(factor)) for factor in zip(*cells, strict=True))
+    return comparison_factorial(compilers, {point: partial(cell, point) for point in points})
 
 
 def best_columns(sweep: Sweep) -> list[Column[Trial]]:
@@ -408,17 +424,3 @@ def _ends(ratio: Interval) -> str:
     if not ratio.is_informative:
         return TOO_FEW
     return f"{gain_percent(ratio.low):+,.0f} to {gain_percent(ratio.high):+,.0f} %".replace("-", "−")
-
-
-def _cell_texts(sweep: Sweep, cell: FactorialCell | None) -> tuple[str, str]:
-    """Return the change against the base setting, and the cost with the interval."""
-    if cell is None:
-        return NONE, ""
-    repeats = cell.arm.summary(sweep.column)
-    shown = sweep.spec.cost_text(sweep.shown_cost(cell.arm))
-    cost = f"{shown} {sweep.spec.unit}, n = {repeats.n}" if repeats else "no repeat"
-    if cell.setting == sweep.base:
-        return "base", cost
-    if cell.ratio is None:
-        return _missed(sweep, cell.arm) or NONE, cost
-    return signed_percent(cell.ratio.estimate), f"{_ends(cell.ratio)}; {cost}"
