@@ -416,7 +416,7 @@ def _figures(overview: Overview, costs: Callable[[Key], JobCosts]) -> list[Colum
         "Billable seconds times instances, as the service bills them, of all jobs with a billing record, whatever "
         "their outcome.",
     )
-    usd = Column[Key]("cost", lambda each: costs(each).usd, head="cost\nUSD", unit="USD", text=money)
+    usd = Column[Key]("cost", lambda each: costs(each).usd, unit="USD", text=money)
     return [
         Column("jobs", lambda each: costs(each).jobs, text="{:,}".format),
         Column("finished", lambda each: costs(each).finished, text="{:,}".format),
@@ -426,7 +426,6 @@ def _figures(overview: Overview, costs: Callable[[Key], JobCosts]) -> list[Colum
         Column(
             "billed",
             lambda each: costs(each).billable_instance_seconds,
-            head="billed\ns",
             unit="s",
             explanation=billed,
         ),

@@ -87,15 +87,14 @@ def arms_table(plan: CommandPlan) -> Table:
         Column(
             "global batch",
             lambda job: job.experiment.global_batch_size if is_global else None,
-            head="global\nbatch",
             text="{:,}".format,
             is_optional=True,
         ),
         Column("learning rate", lambda job: job.experiment.optimiser.learning_rate, head="rate", text=rate),
         *SIZE_COLUMNS,
         Column("expected", lambda job: durations(job.expected.seconds)[0] if job.expected else None),
-        Column("expected USD", lambda job: _usd(job.expected), head="expected\nUSD", text=money, is_optional=True),
-        Column("at most", lambda job: durations(job.worst.seconds)[0]),
+        Column("expected USD", lambda job: _usd(job.expected), text=money, is_optional=True),
+        Column("at most", lambda job: durations(job.worst.seconds)[0], head="at most"),
         Column("at most, USD", lambda job: _usd(job.worst), head="at most\nUSD", text=money, is_optional=True),
     ]
     return build_table("The arms", columns, rows)

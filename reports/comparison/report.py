@@ -27,7 +27,7 @@ from reports.comparison.tables import (
     short_looks,
     spent_sentence,
 )
-from reports.model.numbers import NONE, figure, money, percent, score, short
+from reports.model.numbers import NONE, figure, money, score, short
 from reports.model.report import (
     Block,
     Cell,
@@ -158,7 +158,7 @@ class Source:
 
 
 def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
-    headline, remarks = messages.headline(comparison), _remarks(comparison)
+    (headline, short_answer), remarks = messages.answer_of(comparison), _remarks(comparison)
     sections = tuple(_sections(comparison, charts, source))
     measured = measured_section(sections, _definitions(comparison))
     environment = ran_on_sections(comparison.jobs, source.environment, comparison.group)
@@ -191,7 +191,7 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         missing=source.missing,
         summary=summary_of(comparison),
         metrics=tuple(metrics_of(comparison)),
-        short_answer=short_answer_of(comparison),
+        short_answer=short_answer,
         results=results_by_arm(comparison),
         rules=comparison.rules if comparison.contrasts else None,
         comparison_table=with_verdicts,
@@ -322,38 +322,6 @@ def percent_metric(name: str, ratio: Interval, label: str = "", *, sign: int = -
     low, high = sorted(sign * gain_percent(end) for end in (ratio.low, ratio.high))
     interval = (low, high) if ratio.is_informative else None
     return Metric(name=name, label=label, value=sign * gain_percent(ratio.estimate), interval=interval)
-
-
-def short_answer_of(comparison: Comparison) -> ShortAnswer:
-    """Return the answer in a few words, such as `inductor 20 % cheaper`."""
-    baseline, outcomes = comparison.baseline, {contrast.verdict.outcome for contrast in comparison.contrasts}
-    if baseline is None:
-        return ShortAnswer("", "no jobs")
-    if not any(arm.succeeded for arm in comparison.arms):
-        if any(job.unfinished for job in comparison.jobs):
-            return ShortAnswer("", "no answer yet")
-        return ShortAnswer("", "failed" if any(job.failed for job in comparison.jobs) else "stopped")
-    if not comparison.contrasts:
-        cost = baseline.summary(BILLABLE)
-        return ShortAnswer("", f"{figure(cost.typical)} s billed" if cost else "billed seconds unknown")
-    if (best := comparison.best) and best.verdict.ratio:
-        return cheaper(best.arm.label, best.verdict.ratio)
-    if later := comparison.later_best:
-        contrast, trainings = later
-        return ShortAnswer(contrast.arm.label, f"{_comma(contrast.arm.label)} cheaper from {trainings} trainings on")
-    if outcomes == {"not cheaper"}:
-        return ShortAnswer("", "nothing cheaper")
-    return ShortAnswer("", "not comparable" if outcomes == {"not comparable"} else "inconclusive")
-
-
-def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
-    """Return `inductor 20 % cheaper`."""
-    return ShortAnswer(setting, f"{_comma(setting)} {percent(ratio.estimate)} % cheaper")
-
-
-def _comma(setting: str) -> str:
-    """Return a comma after a setting that contains digits or commas: `batch 64, 20 % cheaper`."""
-    return "" if setting.isalpha() else ","
 
 
 def _arm(arm: Arm) -> dict[str, Any]:

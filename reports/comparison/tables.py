@@ -116,12 +116,11 @@ def figures(comparison: Comparison) -> list[Column[Arm]]:
             metric="billable_instance_seconds",
             explanation=BILLABLE_SECONDS,
         ),
-        Column("cost", figure_of(DOLLARS.column), head="cost\nUSD", unit="USD", metric="usd", is_optional=True),
+        Column("cost", figure_of(DOLLARS.column), unit="USD", metric="usd", is_optional=True),
         Column(_LOSSES[loss][0], figure_of(loss, score), head=_LOSSES[loss][1], metric=loss),
     ]
     if measure and measure.column != loss:
-        head = measure.label.replace(" ", "\n")
-        shown.append(Column(measure.label, figure_of(measure.column, score), head=head, metric=measure.column))
+        shown.append(Column(measure.label, figure_of(measure.column, score), metric=measure.column))
     return [*shown, Column("target reached", _reached, head="target\nmet", is_optional=True)]
 
 

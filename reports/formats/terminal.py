@@ -87,11 +87,9 @@ def _rich_definitions(block: Definitions) -> RichTable:
 def _rich_table(table: Table) -> RichTable:
     rendered = RichTable(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     first, *others = table.headings
-    rendered.add_column(first.head or first.label, overflow="fold")
+    rendered.add_column(first.lines, overflow="fold")
     for heading in others:
-        rendered.add_column(
-            heading.head or heading.label, justify="left" if heading.kind == "text" else "right", no_wrap=True
-        )
+        rendered.add_column(heading.lines, justify="left" if heading.kind == "text" else "right", no_wrap=True)
     for row in table.rows:
         rendered.add_row(*(cell.text for cell in row.cells))
     return rendered

@@ -103,7 +103,7 @@ Kind = Literal["number", "text"]
 class Heading:
     label: str
     head: str = field(default="", kw_only=True)
-    """Label and unit on several short lines, for narrow tables; empty for the label."""
+    """Label and unit on several short lines, for narrow tables; empty for one line for each word."""
     unit: str = field(default="", kw_only=True)
     kind: Kind = field(default="number", kw_only=True)
     explanation: Definition | None = field(default=None, kw_only=True)
@@ -112,6 +112,10 @@ class Heading:
     @property
     def title(self) -> str:
         return f"{self.label}, {self.unit}" if self.unit else self.label
+
+    @property
+    def lines(self) -> str:
+        return self.head or "\n".join([*self.label.split(), *([self.unit] if self.unit else [])])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -238,11 +238,10 @@ def spot_table(arms: Sequence[Labelled]) -> Table:
     )
     columns = [
         Column[Labelled]("arm", lambda arm: arm[0]),
-        Column[Labelled]("on demand", lambda arm: arm[1].on_demand_seconds, head="on\ndemand\ns", unit="s"),
+        Column[Labelled]("on demand", lambda arm: arm[1].on_demand_seconds, unit="s"),
         Column[Labelled](
             "on demand",
             lambda arm: arm[1].on_demand_usd,
-            head="on\ndemand\nUSD",
             unit="USD",
             text=money,
             is_optional=True,

@@ -11,11 +11,11 @@ from typing import Any
 from judging.intervals import Interval
 from judging.summaries import gain_percent
 from reports.comparison.arms import STEADY, Arm
+from reports.comparison.messages import cheaper
 from reports.comparison.report import (
     TYPICAL,
     Source,
     chart_sections,
-    cheaper,
     contrast_summary,
     percent_metric,
     ran_on_sections,
@@ -316,14 +316,14 @@ def cost_table(sweep: Sweep) -> Table:
     for share in sweep.cost_by_role():
         shares += [share, *(sweep.cost_by_outcome() if share.what == "trial" else [])]
     total = shares[-1].seconds
-    usd = Column[CostShare]("cost", lambda s: s.usd, head="cost\nUSD", unit="USD", text=money)
+    usd = Column[CostShare]("cost", lambda s: s.usd, unit="USD", text=money)
     percent_of_total = Column[CostShare](
-        "share", lambda s: 100 * s.seconds / total if total else None, head="share\n%", unit="%", text="{:.0f}".format
+        "share", lambda s: 100 * s.seconds / total if total else None, unit="%", text="{:.0f}".format
     )
     columns = [
         Column[CostShare]("role", label),
         Column[CostShare]("jobs", lambda s: s.jobs, text="{:,}".format),
-        Column[CostShare]("billed", lambda s: s.seconds, head="billed\ns", unit="s"),
+        Column[CostShare]("billed", lambda s: s.seconds, unit="s"),
         *([usd] if any(share.usd > 0 for share in shares) else []),
         percent_of_total,
     ]
@@ -398,7 +398,7 @@ def peak_memory_gib(trial: Trial) -> float:
 
 def _cost(sweep: Sweep) -> Column[Trial]:
     name, unit = {"billable_seconds": "billed", "usd": "cost"}.get(sweep.spec.cost, "steady"), sweep.spec.unit
-    return Column(name, lambda t: t.cost, head=f"{name}\n{unit}", unit=unit, text=sweep.spec.cost_text)
+    return Column(name, lambda t: t.cost, unit=unit, text=sweep.spec.cost_text)
 
 
 def _figures(sweep: Sweep) -> list[Column[Trial]]:
@@ -407,7 +407,7 @@ def _figures(sweep: Sweep) -> list[Column[Trial]]:
         "steady", lambda t: t.job.number(STEADY), head="steady\n/s", unit="samples/s", is_optional=True
     )
     return [
-        Column[Trial]("samples seen", lambda t: t.job.number("samples"), head="samples\nseen", is_optional=True),
+        Column[Trial]("samples seen", lambda t: t.job.number("samples"), is_optional=True),
         Column[Trial](name, lambda t: t.quality, head=name.replace("eval_", "val.\n"), text=score, is_optional=True),
         *([] if sweep.spec.is_rate else [steady]),
         Column[Trial]("peak memory", peak_memory_gib, head="peak\nGiB", unit="GiB", is_optional=True),
