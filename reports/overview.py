@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -35,6 +35,7 @@ from tracking.queries.metric_histories import number
 STATUSES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
 """Outcomes by MLflow status; a job with any other status is still running."""
 RUNNING = "running"
+OUTCOMES = (*STATUSES.values(), RUNNING)
 NO_REPORT = "no report yet"
 MAX_GROUPS = 20
 """Number of groups listed in the terminal; the page lists all groups."""
@@ -71,10 +72,8 @@ class JobCosts:
 
     label: str
     """Name of these jobs, such as a month."""
-    finished: int
-    failed: int
-    stopped: int
-    running: int
+    counts: Mapping[str, int]
+    """Jobs by outcome: finished, failed, stopped or running."""
     billable_instance_seconds: float
     """Sum over the jobs with a billing record, whatever their outcome."""
     usd: float
@@ -86,7 +85,7 @@ class JobCosts:
 
     @property
     def jobs(self) -> int:
-        return self.finished + self.failed + self.stopped + self.running
+        return sum(self.counts.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +159,7 @@ def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
         groups=tuple(sorted(groups, key=lambda group: group.started_at, reverse=True)),
         total=_costs_of("all", jobs),
         months=tuple(_costs_of(month, months[month]) for month in sorted(months, reverse=True)),
-        statuses=tuple(_costs_of(each, statuses[each]) for each in (*STATUSES.values(), RUNNING) if each in statuses),
+        statuses=tuple(_costs_of(each, statuses[each]) for each in OUTCOMES if each in statuses),
         prices=tuple(sorted({job.price for job in jobs if job.price})),
         warm_pool_instance_seconds=math.fsum(job.warm_pool_instance_seconds for job in jobs),
         warm_pool_usd=math.fsum(job.warm_pool_usd for job in jobs),
@@ -215,10 +214,7 @@ def _costs_of(label: str, jobs: Sequence[TrackedJob]) -> JobCosts:
     priced = [job.usd for job in jobs if math.isfinite(job.usd)]
     return JobCosts(
         label=label,
-        finished=count["finished"],
-        failed=count["failed"],
-        stopped=count["stopped"],
-        running=count[RUNNING],
+        counts={status: count[status] for status in OUTCOMES},
         billable_instance_seconds=math.fsum(job.billable_instance_seconds for job in billed),
         usd=math.fsum(priced) if priced else math.nan,
         unbilled=sum(job.status != RUNNING and math.isnan(job.billable_instance_seconds) for job in jobs),
@@ -277,7 +273,6 @@ def _listed(overview: Overview) -> tuple[Block, ...]:
 
 
 def _csv(overview: Overview) -> str:
-    counts = ("jobs", "finished", "failed", "stopped", "running", "unbilled")
     lines = [
         {
             "group": group.id,
@@ -287,7 +282,9 @@ def _csv(overview: Overview) -> str:
             "experiment": group.experiment,
             "arms": "; ".join(group.arms),
             "headline": group.headline,
-            **{name: getattr(group.costs, name) for name in counts},
+            "jobs": group.costs.jobs,
+            **group.costs.counts,
+            "unbilled": group.costs.unbilled,
             "billable_instance_seconds": group.costs.billable_instance_seconds,
             "usd": group.costs.usd if group.costs.usd >= 0 else None,
         }
@@ -320,7 +317,7 @@ def _sentences(overview: Overview) -> list[str]:
     if wasted := overview.wasted:
         share = wasted.billable_instance_seconds / (overview.total.billable_instance_seconds or math.inf)
         lines.append(
-            f"{counted(wasted.failed, 'job')} failed: {_cost_text(wasted, f' ({100 * share:.0f} %)')} were wasted."
+            f"{counted(wasted.jobs, 'job')} failed: {_cost_text(wasted, f' ({100 * share:.0f} %)')} were wasted."
         )
     if unbilled := overview.total.unbilled:
         lines.append(f"{counted(unbilled, 'job')} ended without a billing record.")
@@ -351,8 +348,8 @@ def _arms(group: TrackedGroup, most: int = 6) -> str:
 def _details(group: TrackedGroup) -> str:
     """Return start, outcomes, cost and id of a group on one line."""
     costs = group.costs
-    others = {"failed": costs.failed, "stopped": costs.stopped, "running": costs.running}
-    outcomes = [counted(costs.jobs, "job"), *(f"{count:,} {name}" for name, count in others.items() if count)]
+    others = [f"{count:,} {outcome}" for outcome, count in costs.counts.items() if count and outcome != "finished"]
+    outcomes = [counted(costs.jobs, "job"), *others]
     usd = f", {money(costs.usd)} USD" if costs.usd >= 0 else ""
     cost = f"{figure(costs.billable_instance_seconds)} s{usd}"
     return f"{group.started_at:%Y-%m-%d %H:%M}  {', '.join(outcomes)}  {cost}  {group.id or 'no group'}"
@@ -416,18 +413,15 @@ def _figures(overview: Overview, costs: Callable[[Key], JobCosts]) -> list[Colum
         "Billable seconds times instances, as the service bills them, of all jobs with a billing record, whatever "
         "their outcome.",
     )
+
+    def of_outcome(outcome: str) -> Column[Key]:
+        explanation = wasted if outcome == "failed" else None
+        return Column(outcome, lambda each: costs(each).counts[outcome], text="{:,}".format, explanation=explanation)
+
     usd = Column[Key]("cost", lambda each: costs(each).usd, unit="USD", text=money)
     return [
         Column("jobs", lambda each: costs(each).jobs, text="{:,}".format),
-        Column("finished", lambda each: costs(each).finished, text="{:,}".format),
-        Column("failed", lambda each: costs(each).failed, text="{:,}".format, explanation=wasted),
-        Column("stopped", lambda each: costs(each).stopped, text="{:,}".format),
-        Column("running", lambda each: costs(each).running, text="{:,}".format),
-        Column(
-            "billed",
-            lambda each: costs(each).billable_instance_seconds,
-            unit="s",
-            explanation=billed,
-        ),
+        *map(of_outcome, OUTCOMES),
+        Column("billed", lambda each: costs(each).billable_instance_seconds, unit="s", explanation=billed),
         *([usd] if math.isfinite(overview.total.usd) else []),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -167,9 +167,11 @@ def importances(study: optuna.Study) -> dict[str, float]:
 
 
 class PointSampler(BaseSampler):
-    """Sampler that picks points that no trial has taken: the base first, and the others with a function of `CHOICES`.
+    """Sampler that picks points that no trial has taken: the base first, and then by its name.
 
-    Several processes may each use a sampler of their own on the same study.
+    `grid` takes all points in order, `random` any point, and `tpe` the free point nearest to Optuna's suggestion, or
+    any point before Optuna has one. `auto` is one of these, see `automatic`. Several processes may each use a sampler of
+    their own on the same study.
     """
 
     def __init__(self, name: str, search: Search, seed: int | None) -> None:
@@ -177,7 +179,7 @@ class PointSampler(BaseSampler):
         self.distributions = distributions(search.space)
         self.random = random.Random(seed)
         self.tpe = TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
-        self._choose = CHOICES[automatic(search) if name == "auto" else name]
+        self.name = automatic(search) if name == "auto" else name
 
     def reseed_rng(self) -> None:
         """Start a new sequence of random numbers, as Optuna requires of copied samplers."""
@@ -198,8 +200,19 @@ class PointSampler(BaseSampler):
         if self.search.base in free and not known:
             point = self.search.base
         else:
-            point = self._choose(self, study, trial, free) if free else self.search.space.points[0]
+            point = self._choose(study, trial, free) if free else self.search.space.points[0]
         return self.search.space.params(point)
+
+    def _choose(self, study: Study, trial: FrozenTrial, free: Sequence[Point]) -> Point:
+        """Return the next of the free points, of which there is at least one."""
+        if self.name == "grid":
+            return min(free, key=partial(_grid_rank, self.search))
+        if self.name == "tpe":
+            space = {name: each for name, each in self.distributions.items() if not each.single()}
+            if suggested := self.tpe.sample_relative(study, trial, space):
+                fixed = self.search.space.params(self.search.space.points[0])
+                return nearest(self.search.space.point({**fixed, **suggested}), free)
+        return self.random.choice(free)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -208,38 +221,10 @@ class PointSampler(BaseSampler):
         return RandomSampler().sample_independent(study, trial, param_name, param_distribution)
 
 
-def _grid(sampler: PointSampler, study: Study, trial: FrozenTrial, free: Sequence[Point]) -> Point:
-    """Choose all points in order: by calibrated rate, with multipliers near 1 before others."""
-    return min(free, key=partial(_grid_rank, sampler.search))
-
-
 def _grid_rank(search: Search, point: Point) -> tuple[float, float, Point]:
+    """Order points by their calibrated rate, and then by the distance of their multiplier from 1."""
     rate = search.costs.samples_per_second(point.batch_size) if search.costs else 0.0
     return -rate, max(point.multiplier, 1 / point.multiplier), point
-
-
-def _random(sampler: PointSampler, study: Study, trial: FrozenTrial, free: Sequence[Point]) -> Point:
-    """Choose any point."""
-    return sampler.random.choice(free)
-
-
-def _tpe(sampler: PointSampler, study: Study, trial: FrozenTrial, free: Sequence[Point]) -> Point:
-    """Choose Optuna's suggestion, or the free point nearest to it."""
-    space = {name: each for name, each in sampler.distributions.items() if not each.single()}
-    suggested: Mapping[str, Any] = sampler.tpe.sample_relative(study, trial, space)
-    if not suggested:
-        return sampler.random.choice(free)
-    fixed = sampler.search.space.params(sampler.search.space.points[0])
-    return nearest(sampler.search.space.point({**fixed, **suggested}), free)
-
-
-CHOICES: dict[str, Callable[[PointSampler, Study, FrozenTrial, Sequence[Point]], Point]] = {
-    "grid": _grid,
-    "random": _random,
-    "tpe": _tpe,
-}
-"""Functions from the free points (at least one) to the next point, by the names of the samplers. `auto` is one of
-these, see `automatic`."""
 
 
 def automatic(search: Search) -> str:

@@ -77,8 +77,11 @@ def plan_sweep(experiment: Experiment) -> SweepPlan:
         )
     try:
         _check_objective(experiment)
-        _check_compilers(experiment.sweep)
-        searched = _space(experiment)
+        fields = experiment.sweep
+        if twice := next((name for name in fields.compilers if fields.compilers.count(name) > 1), None):
+            raise ValueError(f"compilers names {twice} twice")
+        sizes = fields.batch_sizes or _tested_sizes(experiment) or DEFAULT_BATCH_SIZES
+        searched = space(sizes, fields.learning_rate_multipliers, fields.batch_grid, fields.multipliers_per_octave)
     except ValueError as error:
         raise InputError(f"sweep.{error}") from error
     return SweepPlan(experiment=experiment, space=searched, objective=_objective(experiment))
@@ -101,12 +104,6 @@ def _quality(metric: str, direction: str | None = None) -> Quality:
     return Quality(metric=metric, higher_is_better=(direction or TARGET_METRICS[metric]) == "max")
 
 
-def _space(experiment: Experiment) -> Space:
-    fields = experiment.sweep
-    sizes = fields.batch_sizes or _tested_sizes(experiment) or DEFAULT_BATCH_SIZES
-    return space(sizes, fields.learning_rate_multipliers, fields.batch_grid, fields.multipliers_per_octave)
-
-
 def _tested_sizes(experiment: Experiment) -> str | None:
     """Return the range of batch sizes that AWS has tested for the model and instance type, over all compilers, or None.
 
@@ -119,12 +116,6 @@ def _tested_sizes(experiment: Experiment) -> str | None:
         for size in tested_batch_sizes(experiment.model or "", machine, compiler, length) or ()
     ]
     return f"{min(tested)}..{max(tested)}" if tested else None
-
-
-def _check_compilers(fields: Sweep) -> None:
-    twice = next((name for name in fields.compilers if fields.compilers.count(name) > 1), None)
-    if twice:
-        raise ValueError(f"compilers names {twice} twice")
 
 
 def _check_objective(experiment: Experiment) -> None:
@@ -189,7 +180,7 @@ class SweepPlan:
             **({"save_model": self.experiment.save_model} if is_whole else {}),
             **self.setting(compiler, point),
             **self._evaluations(train_rows),
-            **self._target(),
+            **({"target": None} if self.objective.target is None else {"target.stop": True}),
             **({"probe.precision": PRECISION} if self.objective.quality is None and not is_whole else {}),
             **({} if self.experiment.machine.spot else {"save_strategy": "none", "save_steps": None}),
         }
@@ -281,9 +272,6 @@ class SweepPlan:
             return {}
         every = self.evaluated_every(train_rows)
         return {"eval_strategy": "samples", "eval_samples": every, "eval_steps": None}
-
-    def _target(self) -> dict[str, Any]:
-        return {"target": None} if self.objective.target is None else {"target.stop": True}
 
 
 @dataclass(frozen=True)
