@@ -170,8 +170,8 @@ class PointSampler(BaseSampler):
     """Sampler that picks points that no trial has taken: the base first, and then by its name.
 
     `grid` takes all points in order, `random` any point, and `tpe` the free point nearest to Optuna's suggestion, or
-    any point before Optuna has one. `auto` is one of these, see `automatic`. Several processes may each use a sampler of
-    their own on the same study.
+    any point before Optuna has one. `auto` is one of these, see `automatic`. Several processes may each use a sampler
+    of their own on the same study.
     """
 
     def __init__(self, name: str, search: Search, seed: int | None) -> None:
