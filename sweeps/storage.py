@@ -143,21 +143,17 @@ def database_url(url: str) -> URL:
     if kind not in _ENGINE:
         raise InputError(f"storage {name} is a {kind} database, but sweeps need {' or '.join(_ENGINE)}")
     if kind == "sqlite":
-        _check_file(address, name)
+        if address.database in (None, "", ":memory:"):
+            raise InputError(f"storage {name} does not name a file: use an address such as sqlite:///sweeps.db")
+        folder = Path(str(address.database)).resolve().parent
+        if not folder.is_dir():
+            raise InputError(f"storage {name}: the folder {folder} does not exist")
     return address
 
 
 def sqlite_url(path: Path) -> str:
     """Return the address of a SQLite database, with special characters of its path escaped."""
     return URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
-
-
-def _check_file(address: URL, name: str) -> None:
-    if address.database in (None, "", ":memory:"):
-        raise InputError(f"storage {name} does not name a file: use an address such as sqlite:///sweeps.db")
-    folder = Path(str(address.database)).resolve().parent
-    if not folder.is_dir():
-        raise InputError(f"storage {name}: the folder {folder} does not exist")
 
 
 def _locks(address: URL, engine_options: dict[str, Any]) -> tuple[Lock, Lock]:

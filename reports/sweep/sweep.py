@@ -251,6 +251,7 @@ def sweep_of(
     counts = [trial.job.number("samples") for trial in trials if trial.kind in _ENDED]
     common = min((samples for samples in counts if samples > 0), default=math.nan)
     qualities = {t.job.run_id: value_at(curves.get(t.job.run_id), spec.metric, common) for t in trials}
+    repeats = repeat_rows(table)
     return Sweep(
         group=group,
         spec=spec,
@@ -259,7 +260,7 @@ def sweep_of(
             calibration_of(job, calibrations.get(job.run_id)) for job in jobs if job.text.get("role") == "calibration"
         ),
         trials=trials,
-        confirmation=confirmation_of(table, group, design),
+        confirmation=compare(repeats, group, design=design) if len(repeats) else None,
         common_samples=common,
         at_common_samples={run: value for run, value in qualities.items() if math.isfinite(value)},
     )
@@ -280,15 +281,6 @@ def cost_share(what: str, jobs: Sequence[Job]) -> CostShare:
     seconds = math.fsum(value for job in jobs if 0 < (value := job.number(BILLABLE)) < math.inf)
     usd = [value for job in jobs if 0 <= (value := job.number(DOLLARS.column)) < math.inf]
     return CostShare(what=what, jobs=len(jobs), seconds=seconds, usd=math.fsum(usd) if usd else math.nan)
-
-
-def confirmation_of(table: pd.DataFrame, group: str, design: Design | None) -> Comparison | None:
-    """Return the comparison of the repeated settings; None if no setting was repeated.
-
-    With a `design`, the repeats ran in waves and are judged by its looks.
-    """
-    rows = repeat_rows(table)
-    return compare(rows, group, design=design) if len(rows) else None
 
 
 def repeat_rows(table: pd.DataFrame) -> pd.DataFrame:
