@@ -51,7 +51,6 @@ def busiest(times: Sequence[float]) -> float:
 
 
 def main() -> None:
-    """Follow all jobs with one command, and write the measurements to a file."""
     with tempfile.TemporaryDirectory() as name, served(Path(name) / "account") as account:
         wall_seconds, cpu_seconds, memory_mib = follow(Path(name), account)
         calls, jobs, logged = account.ask("calls"), account.ask("jobs"), points(Path(name) / "mlflow.db")

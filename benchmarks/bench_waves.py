@@ -13,8 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.recorded.noise import Noise, normal, other_draws, recorded_noise, resampled, slowdown_draws
-from benchmarks.recorded.simulated_waves import ACCURACY, Ended, Setting, Waves, simulations
+from benchmarks.recorded.noise import (
+    ACCURACY,
+    Ended,
+    Noise,
+    Setting,
+    Waves,
+    normal,
+    other_draws,
+    recorded_noise,
+    resampled,
+    simulations,
+    slowdown_draws,
+)
 from benchmarks.support.results import Row, figure, write
 from judging.design import Design
 
@@ -38,7 +49,6 @@ Changes = Mapping[str, Any]
 
 
 def noises(noise: Noise) -> dict[str, Changes]:
-    """Return the kinds of noise by name."""
     draws = {PLAIN: resampled(noise.seconds), **other_draws(noise)}
     disturbed = {
         f"one job in ten disturbed, {name}, when_disturbed: {rule}": {
@@ -96,8 +106,6 @@ def qualities(noise: Noise) -> dict[str, Changes]:
 
 
 def rows(noise: Noise, comparisons: int = COMPARISONS) -> Iterator[Row]:
-    """Yield the rows of every scenario."""
-
     def ended(changes: Changes) -> Sequence[Ended]:
         return simulations(Waves(**{"seconds": resampled(noise.seconds), **changes}), comparisons, SEED)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from benchmarks.support.command import train
-from benchmarks.support.data import check_data
-from benchmarks.support.matmul_peak import peak_flops_per_second
 from benchmarks.support.results import Row, figure, write
-from benchmarks.support.workloads import REAL_SIZES, RECIPE, SMALL_ENCODER, Workload
+from benchmarks.support.workloads import REAL_SIZES, RECIPE, SMALL_ENCODER, Workload, check_data
 
 MIN_GAIN = 1.93
 """Published gain from the compiler with its larger batch (SQuAD with ALBERT)."""
@@ -31,6 +31,7 @@ Runs = dict[str, list[Mapping[str, Any]]]
 
 SIDES = {"recipe": RECIPE, "ours uncompiled": {"compiler": "none"}, "ours with inductor": {"compiler": "inductor"}}
 """Fields that differ between the sides."""
+MATRIX_SIDE = 2048
 RATE = "throughput/steady_samples_per_second"
 
 
@@ -40,14 +41,25 @@ def run_sides(workload: Workload, folder: Path) -> Runs:
     for seed in range(workload.rounds):
         for side, fields in SIDES.items():
             own = {**fields, **(workload.recipe if side == "recipe" else {}), "seed": str(seed)}
-            runs[side].append(train(folder, workload.fields(**own)).result())
+            runs[side].append(train(folder, workload.fields(**own)).metrics)
             print(f"  {workload.name}, {side}, seed {seed}", file=sys.stderr, flush=True)
     return runs
 
 
+def matmul_flops_per_second(precision: str) -> float:
+    """Return this machine's best FLOP/s in products of two square matrices: the reference for utilisation."""
+    import torch
+    from torch.utils.benchmark import Timer
+
+    kind = {"bf16": torch.bfloat16, "fp32": torch.float32}[precision]
+    left, right = (torch.randn(MATRIX_SIDE, MATRIX_SIDE).to(kind) for _ in range(2))
+    timer = Timer("left @ right", globals={"left": left, "right": right}, num_threads=torch.get_num_threads())
+    return 2 * MATRIX_SIDE**3 / min(float(timer.timeit(1).mean) for _ in range(9))
+
+
 def result_rows(workload: Workload, runs: Runs) -> Iterator[Row]:
-    """Yield the workload's figures."""
-    peaks = {precision: peak_flops_per_second(precision) for precision in ("fp32", "bf16")}
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+        peaks = {each: pool.submit(matmul_flops_per_second, each).result() for each in ("fp32", "bf16")}
     yield from (figure(f"{workload.name}: matmul, {each}", peak / 1e9, "GFLOP/s") for each, peak in peaks.items())
     quality, margin = workload.quality, workload.margin
     utilisation = MIN_SMALL_UTILISATION if workload.model == "MiniLM" else MIN_UTILISATION
@@ -71,7 +83,6 @@ def result_rows(workload: Workload, runs: Runs) -> Iterator[Row]:
 
 
 def main(names: Sequence[str]) -> None:
-    """Run the named workloads, or all, and write the figures after each."""
     check_data()
     with tempfile.TemporaryDirectory() as folder:
         for file, workloads in FILES.items():

@@ -48,14 +48,10 @@ To complete verbs and fields with Tab in bash (or zsh, fish):
 """
 
 
-def _version() -> str:
-    project = Path(__file__).resolve().parent.parent / "pyproject.toml"
-    return str(tomllib.loads(project.read_text("utf-8"))["project"]["version"])
-
-
 def _print_version(ctx: click.Context, _: click.Parameter, is_requested: bool) -> None:
     if is_requested:
-        print_line(f"{NAME} {_version()}")
+        project = Path(__file__).resolve().parent.parent / "pyproject.toml"
+        print_line(f"{NAME} {tomllib.loads(project.read_text('utf-8'))['project']['version']}")
         ctx.exit()
 
 

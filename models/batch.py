@@ -20,11 +20,12 @@ from models.inference.predictor import Predictor
 from state.permissions import file_mode
 from state.system_errors import system_reason
 from training.contract.errors import InputError, nearest, short_text
+from training.staging.formats.files import DEFAULT_FORMAT, TextFormat
 from training.staging.formats.json_rows import SQUAD_COLUMNS as SQUAD
 from training.staging.formats.json_rows import is_json_array
-from training.staging.formats.text import DEFAULT_FORMAT, TextFormat
 from training.staging.rows.texts import checked_text
 from training.staging.sources.data_files import DataFiles, FileRows
+from training.staging.tokens.tokenizing import batches
 
 WINDOW_ROWS = 65_536
 """More than most validation files have: only rows of one window share batches, as in an evaluation."""
@@ -45,11 +46,9 @@ NAME = "id"
 
 @dataclass(frozen=True, slots=True)
 class InputRow:
-    """One row of the file."""
-
     number: int
     """Line number from 1, counting the header. For Parquet, Arrow and JSON arrays, the row number; for SQuAD's JSON,
-    the question's number. The numbers go on from file to file."""
+    the question's number. The numbers continue from file to file."""
     place: str
     """Location of the row for messages, such as `a.jsonl line 3`."""
     name: Any
@@ -67,7 +66,6 @@ class Source:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Names of columns in the file, by role: text, text_pair, question, context, id."""
     text: TextFormat = DEFAULT_FORMAT
-    """Encoding and delimiter of text files."""
 
     def check(self) -> None:
         """Raise `InputError` for columns that the task does not have, or for an unknown suffix."""
@@ -81,7 +79,6 @@ class Source:
 
     @property
     def is_squad(self) -> bool:
-        """True if the file is in SQuAD's JSON format."""
         is_json = self.task == "question-answering" and self.files.reader_name == ".json"
         return is_json and not is_json_array(self.files.paths[0], self.text)
 
@@ -114,18 +111,14 @@ class Source:
             if is_plain:  # the reader of plain text keeps line endings
                 texts = {role: text.rstrip("\n") for role, text in texts.items()}
             inputs = texts["text"] if list(texts) == ["text"] else texts
-            name = _name(place, self.columns.get(NAME, NAME), values[at[NAME]]) if NAME in at else None
+            name = values[at[NAME]] if NAME in at else None
+            try:
+                json.dumps(name, ensure_ascii=False, allow_nan=False, default=str).encode()
+            except (ValueError, RecursionError):
+                column = self.columns.get(NAME, NAME)
+                problem = f"column {column!r} is {short_text(name)}: an id must be text or a finite number"
+                raise InputError(f"{place}: {problem}") from None
             yield InputRow(number, place, name, inputs)
-
-
-def _name(place: str, column: str, value: Any) -> Any:
-    """Return the value of the id column. Raises `InputError` if it cannot be written as JSON."""
-    try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False, default=str).encode()
-    except (ValueError, RecursionError):
-        problem = f"column {column!r} is {short_text(value)}: an id must be text or a finite number"
-        raise InputError(f"{place}: {problem}") from None
-    return value
 
 
 def check(predictor: Predictor, rows: Iterable[InputRow], parameters: Mapping[str, Any] | None, on_row: OnRow) -> int:
@@ -150,7 +143,7 @@ def predict(
     # for each other after every product. torch keeps the number of threads for each calling thread.
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        for window in windows(rows):
+        for window in batches(rows, _characters, WINDOW_ROWS, WINDOW_CHARACTERS):
             inputs = [each for row in window for each in _at(row, partial(predictor.read, row.inputs, parameters))]
             lines: dict[int, str] = {}
             for at, answer in predictor.answer_each(predictor.encode(inputs), pool.map):
@@ -162,18 +155,8 @@ def predict(
         torch.set_num_threads(threads)
 
 
-def windows(rows: Iterable[InputRow]) -> Iterator[list[InputRow]]:
-    """Yield the rows in windows that fit in memory."""
-    window: list[InputRow] = []
-    characters = 0
-    for row in rows:
-        window.append(row)
-        characters += len(row.inputs) if isinstance(row.inputs, str) else sum(map(len, row.inputs.values()))
-        if len(window) == WINDOW_ROWS or characters >= WINDOW_CHARACTERS:
-            yield window
-            window, characters = [], 0
-    if window:
-        yield window
+def _characters(row: InputRow) -> int:
+    return len(row.inputs) if isinstance(row.inputs, str) else sum(map(len, row.inputs.values()))
 
 
 @contextmanager

@@ -37,7 +37,7 @@ def recorded(
 ) -> Iterator[dict[str, float]]:
     """Record the block as a run with the parameters `prediction.*`: the run that `mlflow run` opened, or a new one.
 
-    The block adds the run's metrics to the mapping. The note is that of a successful run.
+    The block adds the run's metrics to the mapping. A successful run gets the note.
     """
     run_id = os.environ.get("MLFLOW_RUN_ID")
     if run_id is None:

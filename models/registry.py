@@ -1,17 +1,20 @@
-"""Register models. Each model becomes one version of a registered model; an alias names the version in use."""
+"""Register models, and the quality gate: checks that a model must pass before it replaces the model in use.
+
+Each model becomes one version of a registered model; an alias names the version in use.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
-from models.gate import GateCheck, ModelInUse, check
-from models.quality import EVALUATIONS
+from models.quality import EVALUATIONS, choose_measure, is_worse
 from models.trained_model import (
     MODEL_TAG,
     RUN_ID_TAG,
@@ -24,8 +27,88 @@ from models.trained_model import (
 )
 from tracking.server.errors import is_unknown_call
 from tracking.server.store import Store
-from training.contract.errors import InputError, NotAllowed, TrackingError
+from training.contract.errors import InputError, NotAllowed, NotGoodEnough, TrackingError
 from training.contract.plain_text import without_markup
+
+GateCheck = Literal["failed", "unevaluated", "worse", "other-data"]
+GATE_CHECKS: tuple[GateCheck, ...] = get_args(GateCheck)
+"""Checks that the option `allow` can skip. A model fails them if its run did not finish (failed), if it has no
+evaluation (unevaluated), if it is worse than the model in use or cannot be compared with it (worse), or if it was
+evaluated on different data (other-data)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInUse:
+    """Model that an alias names at present."""
+
+    trained: TrainedModel | None
+    """None if its run was deleted permanently or is not recorded."""
+    title: str
+    """Name for messages, such as `version 3 of emotion (champion)`."""
+
+
+def refusal(candidate: TrainedModel, in_use: ModelInUse | None, allowed: Set[GateCheck] = frozenset()) -> str | None:
+    """Return one sentence on why a model must not replace the model in use; None if it may.
+
+    A model is refused if its run is not FINISHED, if it has no evaluation, if it is worse than the model in use by the
+    same metric on the same data, or if the two cannot be compared. A tie is not worse. The sentence names the checks to
+    skip in order to accept the model anyway.
+    """
+    objections = list(_objections(candidate, in_use))
+    against = [sentence for name, sentence in objections if name not in allowed]
+    if not against:
+        return None
+    # Including the checks that were already skipped, so that this list is enough by itself.
+    words = ",".join(dict.fromkeys(name for name, _ in objections))
+    title = f"Job {candidate.job_name} (run {candidate.run_id})"
+    return f"{title} {' and '.join(against)}. To accept it anyway, use --allow {words}."
+
+
+def check(candidate: TrainedModel, in_use: ModelInUse | None, allowed: Set[GateCheck] = frozenset()) -> None:
+    """Raise `NotGoodEnough` if `refusal` returns a sentence."""
+    if sentence := refusal(candidate, in_use, allowed):
+        raise NotGoodEnough(sentence)
+
+
+def _objections(candidate: TrainedModel, in_use: ModelInUse | None) -> Iterator[tuple[GateCheck, str]]:
+    """Yield all checks that a model fails, each with the predicate of a sentence whose subject is the job."""
+    if candidate.status in ("RUNNING", "SCHEDULED"):
+        yield "failed", "has not ended"
+    elif candidate.status != "FINISHED":
+        yield "failed", f"ended {candidate.status}" + (f" ({candidate.failure})" if candidate.failure else "")
+    if not candidate.metrics:
+        yield "unevaluated", "has no evaluation metric"
+    if in_use is None or (in_use.trained and in_use.trained.run_id == candidate.run_id):
+        return
+    title, other = in_use.title, in_use.trained
+    if other is None:
+        yield "worse", f"cannot be compared with {title}, whose run is missing"
+    elif not candidate.metrics:
+        yield "worse", f"cannot be compared with {title}"
+    elif (measure := choose_measure([candidate.metrics, other.metrics], candidate.target_metric)) is None:
+        mine, others = (", ".join(sorted(each.metrics)) or "no evaluation metric" for each in (candidate, other))
+        yield "worse", f"has {mine}, and {title} has {others}: they cannot be compared"
+    else:
+        value, other_value = candidate.metrics[measure.column], other.metrics[measure.column]
+        # Enough digits to see the difference.
+        pairs = ((f"{value:.{digits}g}", f"{other_value:.{digits}g}") for digits in (4, 6, 9))
+        mine, others = next((pair for pair in pairs if pair[0] != pair[1]), (repr(value), repr(other_value)))
+        values = f"{measure.column} {mine} against {others} of {title}"
+        if not is_same_data(candidate, other):
+            yield "other-data", f"was evaluated on different data than {title}, so {values} cannot be compared"
+        elif is_worse(value, other_value, measure):
+            yield "worse", f"is worse: {values}"
+
+
+def is_same_data(one: TrainedModel, other: TrainedModel) -> bool:
+    """Return whether two models were evaluated on the same rows, according to their runs.
+
+    If a run has no key for its evaluation rows, the keys of all data are compared.
+    """
+    if one.evaluation_key and other.evaluation_key:
+        return one.evaluation_key == other.evaluation_key
+    return bool(one.data_key) and one.data_key == other.data_key
+
 
 CHAMPION = "champion"
 """The alias of the model in use."""
@@ -36,8 +119,6 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Registered:
-    """Result of `register`."""
-
     version: Version
     is_new: bool
     """True if the model was not registered before."""
@@ -81,8 +162,17 @@ class Registry:
         location = find_artifact_location(self._store, trained)
         self._store.subject = f"registered model '{name}'"
         self._create_model(name, trained)
-        known = self._versions.by_model(name, str(trained.model_uri))
-        version = known or self._create_version(name, trained, location)
+
+        def existing() -> Version | None:
+            return self._versions.by_model(name, str(trained.model_uri))
+
+        def create() -> Version:
+            tags = {MODEL_TAG: str(trained.model_uri), RUN_ID_TAG: trained.run_id, **_tags(trained)}
+            description = version_description(trained)
+            return self._versions.create(name, location, trained.run_id, trained.model_id, description, tags)
+
+        known = existing()
+        version: Version = known or self._store.create(create, existing=existing)
         before = self._versions.by_alias(name, alias)
         had_alias = before is not None and before.number == version.number
         if not had_alias:
@@ -112,20 +202,6 @@ class Registry:
             description = f"Models of the experiment {experiment}. The alias `champion` names the model in use."
             create = self._client.create_registered_model
             self._store.create(create, name, existing=existing, description=description)
-
-    def _create_version(self, name: str, trained: TrainedModel, location: str) -> Version:
-        tags = {MODEL_TAG: str(trained.model_uri), RUN_ID_TAG: trained.run_id, **_tags(trained)}
-        made: Version = self._store.create(
-            self._versions.create,
-            name,
-            location,
-            trained.run_id,
-            trained.model_id,
-            version_description(trained),
-            tags,
-            existing=lambda: self._versions.by_model(name, str(trained.model_uri)),
-        )
-        return made
 
     def _link(self, trained: TrainedModel, version: Version) -> None:
         """Link the model's page in MLflow to the version, as `mlflow.register_model` does."""
@@ -186,6 +262,5 @@ def version_description(trained: TrainedModel) -> str:
 
 
 def evaluation_sentence(trained: TrainedModel) -> str:
-    """Return the last evaluation as a sentence."""
     metrics = [f"{name} {trained.metrics[name]:.6g}" for name in EVALUATIONS if name in trained.metrics]
     return f"Evaluation: {', '.join(metrics)}." if metrics else "It was not evaluated."

@@ -17,7 +17,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from models.inference.evaluation import UNKNOWN, Evaluation, evaluation_of
 from models.quality import EVALUATIONS
-from tracking.queries.job_tables import quoted, runs_where
+from tracking.queries.job_tables import NOT_SET, quoted, runs_where
 from tracking.queries.metric_histories import number
 from tracking.server.store import Store, require_answer
 from training.contract.errors import InputError, TrackingError
@@ -38,13 +38,10 @@ class TrainedModel:
     run_id: str
     job_name: str
     group: str
-    """Id of the job's group."""
     arm: str
-    """Label of the job's arm."""
     experiment_name: str
     """Name of the experiment. By default, the registered model has this name."""
     experiment_id: str
-    """Id of the run's MLflow experiment."""
     task: str
     """classification, question-answering or causal-lm; empty for a script."""
     status: str
@@ -60,7 +57,6 @@ class TrainedModel:
     data_key: str | None
     """Key of all tokenized data of the job."""
     model_id: str | None
-    """Id of the run's MLflow model."""
     model_artifact: str | None
     """URI of the model as a run artifact, `runs:/RUN/model`, if the server has no logged models."""
     model_failure: str | None
@@ -68,7 +64,7 @@ class TrainedModel:
     artifact_uri: str | None
     """The model artifact of the training job: `file:///...model.tar.gz` or `s3://...`."""
     artifact_deleted: str
-    """Date on which that artifact was deleted, and its address; empty if it was not deleted."""
+    """Date on which that artifact was deleted, and its address; else empty."""
     versions: str
     """Libraries that trained it: `torch 2.13.0, transformers 5.23.0`."""
     instance_type: str
@@ -98,12 +94,29 @@ def trained_model(store: Store, run: str) -> TrainedModel:
     name = name.removeprefix("runs:/").partition("/")[0]
     if not name:
         raise InputError(f"run is '{run}', but it must be {_NAMES}.")
-    return _of_run(store, _run(store, name)) if _RUN_ID.fullmatch(name) else _of_name(store, name)
+    if _RUN_ID.fullmatch(name):
+        found = _run(store, name)
+        kind, group = found.data.tags.get("platform.kind"), found.data.tags.get("platform.group")
+        if kind == "job":
+            return trained_model_of(store, found)
+        if kind == "group" and group:
+            return _of_group(store, group)
+        actual = f": it is the run of a {kind}" if kind else ""
+        raise InputError(f"run is '{name}', which is not the run of a job or of a group{actual}.")
+    if _jobs_with(store, "group", name):
+        return _of_group(store, name)
+    runs = _jobs_with(store, "job_name", name)
+    if not runs:
+        who = f" that user '{store.user}' can read" if store.user else ""
+        raise InputError(f"run is '{name}', which is not a run, job or group on the tracking server {store.uri}{who}.")
+    if len(runs) > 1:
+        some = ", ".join(str(each.info.run_id) for each in runs[:_MOST_NAMED])
+        raise InputError(f"run is '{name}', a job name that {len(runs)} runs have ({some}): give a run id instead.")
+    return trained_model_of(store, runs[0])
 
 
 def trained_model_of(store: Store, run: Run) -> TrainedModel:
-    """Return the model of a job's run."""
-    tags, params = run.data.tags, run.data.params
+    tags, params = run.data.tags, {name: text for name, text in run.data.params.items() if text != NOT_SET}
     metrics = {key: number(value) for key, value in run.data.metrics.items() if key in EVALUATIONS}
     evaluated = {key: value for key, value in metrics.items() if math.isfinite(value)}
     return TrainedModel(
@@ -129,29 +142,6 @@ def trained_model_of(store: Store, run: Run) -> TrainedModel:
         instance_type=tags.get("platform.instance_type", ""),
         evaluation=evaluation_of(params, params.get("hp.task", "")),
     )
-
-
-def _of_name(store: Store, name: str) -> TrainedModel:
-    if _jobs_with(store, "group", name):
-        return _of_group(store, name)
-    runs = _jobs_with(store, "job_name", name)
-    if not runs:
-        who = f" that user '{store.user}' can read" if store.user else ""
-        raise InputError(f"run is '{name}', which is not a run, job or group on the tracking server {store.uri}{who}.")
-    if len(runs) > 1:
-        some = ", ".join(str(run.info.run_id) for run in runs[:_MOST_NAMED])
-        raise InputError(f"run is '{name}', a job name that {len(runs)} runs have ({some}): give a run id instead.")
-    return trained_model_of(store, runs[0])
-
-
-def _of_run(store: Store, run: Run) -> TrainedModel:
-    kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
-    if kind == "job":
-        return trained_model_of(store, run)
-    if kind == "group" and group:
-        return _of_group(store, group)
-    actual = f": it is the run of a {kind}" if kind else ""
-    raise InputError(f"run is '{run.info.run_id}', which is not the run of a job or of a group{actual}.")
 
 
 def _of_group(store: Store, group: str) -> TrainedModel:
@@ -190,10 +180,7 @@ def _experiment_name(store: Store, run: Run) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Version:
-    """A version of a registered model."""
-
     name: str
-    """Name of the registered model."""
     number: str
     run_id: str
     """Run that trained it; empty if the version does not record it."""
@@ -240,7 +227,6 @@ class Versions:
         return self.by_number(name, str(number)) if number else None
 
     def by_number(self, name: str, number: str) -> Version | None:
-        """Return the version with this number, or None."""
         versions = self._search(f"name = {quoted(name)} and version_number = {number}")
         return _version(versions[0]) if versions else None
 
@@ -277,7 +263,7 @@ def find_artifact_location(store: Store, trained: TrainedModel) -> str:
     if trained.model_id is None:
         if trained.model_artifact is None:
             raise InputError(
-                f"run {trained.run_id} ({trained.job_name}) has no MLflow model: {_missing_reason(trained)}."
+                f"run {trained.run_id} ({trained.job_name}) has no MLflow model: {missing_reason(trained)}."
             )
         run = store.call(store.client.get_run, trained.run_id)
         return f"{run.info.artifact_uri}/{PurePosixPath(trained.model_artifact).name}"
@@ -290,21 +276,20 @@ def find_artifact_location(store: Store, trained: TrainedModel) -> str:
         raise
 
 
-def _missing_reason(trained: TrainedModel) -> str:
+def missing_reason(trained: TrainedModel) -> str:
+    """Return the sentence about a run without a model, without the full stop."""
     if trained.model_failure:
         return trained.model_failure.rstrip(".")
     if trained.artifact_deleted:
-        return deleted_reason(trained)
-    return "none was logged (see log_model)" if trained.artifact_uri else "its job saved none (see save_model)"
-
-
-def deleted_reason(trained: TrainedModel) -> str:
-    """Return the sentence about a model whose artifact was deleted, without the full stop."""
-    date = trained.artifact_deleted.partition(" ")[0]
-    return (
-        f"its files were deleted on {date}; a comparison keeps the best model of each setting (log_model), and the "
-        f"group's id, {trained.group}, names the winner's"
-    )
+        date = trained.artifact_deleted.partition(" ")[0]
+        return (
+            f"its files were deleted on {date}; a comparison keeps the best model of each setting (log_model), and the "
+            f"group's id, {trained.group}, names the winner's"
+        )
+    if trained.artifact_uri:
+        return "none was logged (see log_model)"
+    is_failed = trained.status != "FINISHED"
+    return f"its job ended {trained.status}" if is_failed else "its job saved none (see save_model)"
 
 
 def error_code(error: TrackingError) -> str:

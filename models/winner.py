@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pandas as pd
 from mlflow import MlflowClient
 
 from models.quality import choose_measure, has
@@ -23,8 +22,6 @@ from training.contract.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Winner:
-    """The job chosen from a group."""
-
     run_id: str
     why: str
     """The report's headline, and how the job was chosen among the winning arm's jobs."""
@@ -45,7 +42,10 @@ def winner(client: MlflowClient, group: str, *, is_closing: bool = False) -> Win
     if table.empty:
         raise _no_winner(group, "it has no jobs")
     is_open = not is_closing and parent is not None and parent.data.tags.get("platform.group_state") == "open"
-    _check_ended(table, group, is_open)
+    jobs = [job_of(row) for row in table.to_dict("records")]
+    if (running := sum(job.unfinished for job in jobs)) or is_open:  # the verdict may still change
+        how = f"{running} of its {len(jobs)} jobs have not ended" if running else "it is still open"
+        raise _no_winner(group, f"{how}; `trainfare attach --group {group}` follows it", "yet")
     if is_probe_table(table):
         raise _no_winner(group, "its jobs are probes, which train only the first steps")
     design = read_design(parent.data.tags) if parent else None
@@ -53,15 +53,6 @@ def winner(client: MlflowClient, group: str, *, is_closing: bool = False) -> Win
         spec = job_tables.json_artifact(client, parent.info.run_id, SWEEP_FILE) if parent else {}
         return _best_job(group, *_sweep_winner(sweep_of(table, group, spec, {}, {}, design)))
     return _best_job(group, *_comparison_winner(compare(table, group, design=design)))
-
-
-def _check_ended(table: pd.DataFrame, group: str, is_open: bool) -> None:
-    """Raise `InputError` for a group that is not finished: its verdict may still change."""
-    jobs = [job_of(row) for row in table.to_dict("records")]
-    running = sum(job.unfinished for job in jobs)
-    if running or is_open:
-        how = f"{running} of its {len(jobs)} jobs have not ended" if running else "it is still open"
-        raise _no_winner(group, f"{how}; `trainfare attach --group {group}` follows it", "yet")
 
 
 def _comparison_winner(comparison: Comparison) -> tuple[str, Sequence[Job], str]:
@@ -124,7 +115,7 @@ def _best_job(group: str, label: str, jobs: Sequence[Job], why: str) -> Winner:
     if not jobs:
         raise _no_winner(group, f"no job of “{label}” succeeded; {why[:1].lower()}{why[1:].rstrip('.')}".rstrip("; "))
     chosen, how = best_job(jobs)
-    return Winner(run_id=chosen.run_id, why=f"{why} The model is that of {chosen.title}: {how}.".strip())
+    return Winner(run_id=chosen.run_id, why=f"{why} The model comes from {chosen.title}: {how}.".strip())
 
 
 def best_job(jobs: Sequence[Job]) -> tuple[Job, str]:

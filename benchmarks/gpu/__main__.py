@@ -10,14 +10,10 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.gpu.jobs import Deadline
-from benchmarks.gpu.path_outcomes import try_paths
-from benchmarks.gpu.paths import PATHS, Cards, GpuPath, cards_here
-from benchmarks.gpu.workload_gains import SEEDS, Trainings
-from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES, runnable
-from benchmarks.support.data import DATA
+from benchmarks.gpu.paths import PATHS, Cards, Deadline, GpuPath, cards_here, try_paths
+from benchmarks.gpu.workloads import GPU_WORKLOADS, SEEDS, SIDES, Trainings, runnable
 from benchmarks.support.results import write
-from benchmarks.support.workloads import Workload
+from benchmarks.support.workloads import DATA, Workload
 
 MINUTES = 30
 PATHS_SHARE = 0.25

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from benchmarks.support.data import MINILM
+from benchmarks.support.command import NoJob, Reported, attempt
+from benchmarks.support.results import Row, figure
+from benchmarks.support.workloads import MINILM
+from training.staging.models.model_files import locate
 
 STEPS = 40
 AMPERE = (8, 0)
@@ -62,11 +71,10 @@ class GpuPath:
 
     @property
     def fills_memory(self) -> bool:
-        """True if the job asks for more memory than a GPU has, so that jobs beside it could fail."""
+        """True if the job asks for more memory than a GPU has, so that other jobs could fail."""
         return bool(self.failure or self.too_large)
 
     def job_fields(self) -> dict[str, str]:
-        """Return all fields of the path's job."""
         return {**COMMON, **self.fields}
 
 
@@ -197,7 +205,6 @@ class Cards:
     capability: tuple[int, int]
     """CUDA's compute capability, such as (8, 0) for Ampere."""
     packages: Set[str]
-    """Optional packages that are installed."""
 
     def reason_against(self, path: GpuPath) -> str:
         """Return why a path cannot run here; "" if it can."""
@@ -224,3 +231,184 @@ def cards_here() -> Cards | None:
         capability=torch.cuda.get_device_capability(0),
         packages=frozenset(name for name in OPTIONAL_PACKAGES if find_spec(name)),
     )
+
+
+CHECKED_FIELDS = ("precision", "attention", "padding", "kernels", "compile_scope", "compile_mode", "sharding")
+"""Settings for which a job must report the value that the path sets."""
+
+
+def differences(path: GpuPath, reported: Reported, cards: Cards, reference_loss: float | None) -> list[str]:
+    """Return a sentence for each expectation that does not hold."""
+    kind = reported.failure[0] if reported.failure else ""
+    if kind != path.failure:
+        ending = f"ended with {kind}: {reported.failure[1]}" if reported.failure else "completed"
+        return [f"{path.failure or 'a completed job'} was expected, but it {ending}"]
+    if path.failure:
+        return []
+    if path.too_large:
+        return _calibration(path.too_large, reported)
+    start, fields = reported.first("start"), path.job_fields()
+    device, used = start.get("device", {}), start.get("hyperparameters", {})
+    expected = {name: fields[name] for name in CHECKED_FIELDS if name in fields}
+    if fields["attention"] == "auto":
+        del expected["attention"]
+    if fields["precision"] == "auto":
+        expected["precision"] = "bf16" if cards.capability >= AMPERE else "fp16"
+        if cards.kind != "cuda":
+            del expected["precision"]
+    counts = (f"{device.get('count')} devices", f"{path.processes} devices")
+    kinds = ((device.get("kind", "no device"), cards.kind), counts)
+    return [
+        *(f"it ran on {ours} and not on {needed}" for ours, needed in kinds if ours != needed),
+        *(
+            f"{name} was {used.get(name)} and not {value}"
+            for name, value in expected.items()
+            if used.get(name) != value
+        ),
+        *_results(path, reported, reference_loss),
+    ]
+
+
+def _results(path: GpuPath, reported: Reported, reference_loss: float | None) -> list[str]:
+    metrics, sentences = reported.metrics, []
+    loss = metrics.get("eval_loss", math.nan)
+    if not math.isfinite(loss):
+        sentences.append(f"the evaluation loss is {loss}")
+    elif reference_loss is not None and path.loss_margin is not None and abs(loss - reference_loss) > path.loss_margin:
+        sentences.append(f"the evaluation loss is {loss:.4f}; expected {reference_loss:.4f} ± {path.loss_margin:g}")
+    utilisation = metrics.get("throughput/mfu")
+    if utilisation is not None and not 0 < utilisation <= 1:
+        sentences.append(f"throughput/mfu is {utilisation:.3g}, which is not a share of the card's peak")
+    has_compiled = any(event.kind == "phase" and event.fields.get("phase") == "compile" for event in reported.events)
+    if path.is_compiled and not has_compiled:
+        sentences.append("nothing was compiled")
+    return sentences
+
+
+def _calibration(too_large: int, reported: Reported) -> list[str]:
+    fits = {
+        event.fields["step"]: bool(event.fields["values"]["calibration/fits"])
+        for event in reported.events
+        if event.kind == "metric" and "calibration/fits" in event.fields["values"]
+    }
+    wrong = [f"batch size {too_large:,} was expected not to fit"] if fits.get(too_large, True) else []
+    return wrong if any(fits.values()) else [*wrong, "no batch size fits"]
+
+
+def try_paths(
+    paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: Deadline, echo: Echo, parallel: int = 1
+) -> Findings:
+    """Run one job for each path, `parallel` at a time, and compare what it reports with the expectations.
+
+    A path that this machine cannot run is only noted. A path for which no time is left counts as failed.
+    """
+    parallel = min(parallel, len(paths))
+    findings = Findings([], [f"{cards.count} x {cards.name}."])
+    if parallel > 1:
+        findings.notes.append(f"{parallel} paths ran at a time, so their speeds are not reported.")
+    model = str(model_without_dropout(folder))
+    losses: dict[str, float] = {}
+
+    def run(path: GpuPath) -> Reported | None:
+        limits = {} if cards.reason_against(path) else deadline.limits()
+        if not limits:
+            return None
+        own = folder / path.name
+        own.mkdir()
+        return reported_by(own, {"model": model, **path.job_fields(), **limits}, slots=own / "slots")
+
+    for path, reported in run_all(paths, run, parallel):
+        if reason := cards.reason_against(path):
+            notes = [f"{path.name} was not run: {reason}."]
+        else:
+            if reported and (loss := reported.metrics.get("eval_loss")) is not None:
+                losses[path.name] = loss
+            reference = losses.get(path.reference)
+            wrong = differences(path, reported, cards, reference) if reported else [f"it was not run, {NO_TIME}"]
+            findings.rows.append(figure(f"{path.name}: {path.title}", len(wrong), "failed checks", most=0))
+            if reported and parallel == 1:
+                findings.rows += speed_rows(path.name, [reported.metrics])
+            notes = [f"{path.name}: {sentence}." for sentence in wrong]
+        findings.notes += notes
+        for line in notes or [f"{path.name}: as expected"]:
+            echo(f"  {line}")
+    return findings
+
+
+def run_all(
+    paths: Sequence[GpuPath], run: Callable[[GpuPath], Reported | None], parallel: int
+) -> Iterator[tuple[GpuPath, Reported | None]]:
+    """Run `parallel` paths at a time, then those that fill the memory, one by one. Yield what each reported."""
+    together = [path for path in paths if not path.fills_memory]
+    with ThreadPoolExecutor(parallel) as pool:
+        yield from zip(together, pool.map(run, together), strict=True)
+    for path in paths:
+        if path.fills_memory:
+            yield path, run(path)
+
+
+def model_without_dropout(folder: Path) -> Path:
+    """Copy the demo's model into a new folder under `folder` and set its dropout to 0. Return the new folder.
+
+    Compiled and uncompiled programs draw different random numbers for dropout, so their losses would differ.
+    """
+    copy = folder / "model"
+    shutil.copytree(locate(MINILM["model"]).location, copy)
+    file = copy / "config.json"
+    config = json.loads(file.read_text())
+    config |= {name: 0.0 for name in config if name.endswith("dropout_prob")}
+    file.write_text(json.dumps(config))
+    return copy
+
+
+NO_TIME = "because the time limit was reached"
+LONGEST_JOB_SECONDS = 600
+Echo = Callable[[str], None]
+
+
+class Deadline:
+    """The time until which jobs may run."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def limits(self) -> dict[str, str]:
+        """Return the field that limits the next job's time; empty if less than a minute is left."""
+        left = min(LONGEST_JOB_SECONDS, int(self._end - time.monotonic()))
+        return {"machine.max_run_seconds": str(left)} if left >= 60 else {}
+
+
+@dataclass
+class Findings:
+    """Rows and notes of one result file."""
+
+    rows: list[Row]
+    notes: list[str]
+
+    @property
+    def has_passed(self) -> bool:
+        return all(row.met is not False for row in self.rows)
+
+
+def reported_by(
+    folder: Path, fields: Mapping[str, str], *, offline: bool = True, slots: Path | None = None
+) -> Reported:
+    """Run a job with these fields, and its state and tracking under `folder`. Return what it reports.
+
+    `offline` keeps it from the Hub. With a folder `slots`, it does not wait for devices that other jobs use.
+    """
+    try:
+        run = attempt(folder, fields, offline=offline, slots=slots)
+    except NoJob as error:
+        return Reported(failure=("Refused", str(error).strip().rpartition("\n")[2]), events=())
+    return Reported(failure=run.failure, events=run.events)
+
+
+def speed_rows(name: str, results: Sequence[Mapping[str, float]]) -> list[Row]:
+    """Return the speed of the jobs of one setting, and their utilisation if the card's peak is known."""
+    rates, shares = (
+        [each[metric] for each in results if metric in each]
+        for metric in ("throughput/steady_samples_per_second", "throughput/mfu")
+    )
+    rows = [figure(f"{name}: steady samples", rates, "samples/s")] if rates else []
+    return [*rows, figure(f"{name}: utilisation", shares, "of the card's 16-bit peak")] if shares else rows

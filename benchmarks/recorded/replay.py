@@ -1,22 +1,144 @@
-"""Replay sweeps on a grid: sampler, pruning and end are the real ones, and the jobs' results come from the table."""
+"""A grid whose points were all trained, recorded as a table on which strategies are replayed.
+
+`NAME.csv` has a row for each evaluation and for each job's end, and `NAME.json` the specification. The step times in
+`NAME.calibration.csv` are not replayed: only searches for throughput calibrate first."""
 
 from __future__ import annotations
 
+import csv
+import json
 import math
-from collections.abc import Mapping, Sequence
+import random
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from benchmarks.recorded.grid_table import Grid, Run, succeeded
 from experiments.schema.compare_fields import Sweep
 from sweeps.early_stopping import choose, finalists
 from sweeps.optuna_study import PointSampler, count_trials, distributions
-from sweeps.search_space import Point
+from sweeps.search_space import Point, Space
 from sweeps.trial_queue import Part
-from sweeps.trials import TrialOutcome, best_trial, cost_of, records
+from sweeps.trials import (
+    CurvePoint,
+    Objective,
+    Quality,
+    Search,
+    TrialOutcome,
+    best_trial,
+    cost_of,
+    records,
+    values_of,
+)
 from sweeps.worker import attributes, seconds_of, trial_result
+
+FOLDER = Path(__file__).resolve().parent / "grids"
+
+
+Cells = Mapping[str, Any]
+"""Line of a table, by column: an evaluation of a job, or its end, whose `billable_seconds` include the whole job. A job
+that ran out of memory ends at 0 `samples`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    point: Point
+    curve: tuple[CurvePoint, ...]
+    ended: TrialOutcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    search: Search
+    runs: Mapping[Point, Sequence[Run]]
+    """Jobs of each point, one for each seed."""
+    parallel: int = 1
+
+    def draw(self, point: Point, seed: int) -> Run:
+        """Return one of a point's jobs, which follows from `seed`: the result of a trial with that seed."""
+        return random.Random(f"{seed} {point}").choice(self.runs[point])
+
+    def draw_other(self, point: Point, seed: int) -> Run:
+        """Return another job of a point than `draw`: the result of a second training; the same if there is only one."""
+        others = [run for run in self.runs[point] if run is not self.draw(point, seed)]
+        return random.Random(f"{seed} {point} again").choice(others or self.runs[point])
+
+    def cost(self, point: Point) -> float:
+        """Return the mean cost of a successful job of a point, which includes the cost of its jobs without success.
+
+        Infinite if none succeeded, see `succeeded`.
+        """
+        runs = self.runs[point]
+        successes = sum(succeeded(self.search.objective, run) for run in runs)
+        paid = math.fsum(run.ended.billable_instance_seconds for run in runs)
+        return paid / successes if successes else math.inf
+
+    @property
+    def best_cost(self) -> float:
+        return min(self.cost(point) for point in self.runs)
+
+    @property
+    def full_grid_seconds(self) -> float:
+        """Billable seconds of training every point once."""
+        return sum(statistics.fmean(run.ended.billable_instance_seconds for run in runs) for runs in self.runs.values())
+
+
+def succeeded(objective: Objective, run: Run) -> bool:
+    """Return True if a job completed and reached its target."""
+    return values_of(objective, run.ended) is not None
+
+
+def build_grid(spec: Mapping[str, Any], rows: Iterable[Cells]) -> Grid:
+    """Return the grid of a specification and the lines of its table."""
+    jobs: dict[tuple[Point, int], list[Cells]] = defaultdict(list)
+    for row in rows:
+        jobs[Point(int(row["batch_size"]), float(row["multiplier"])), int(row["seed"])].append(row)
+    runs: dict[Point, list[Run]] = defaultdict(list)
+    for (point, _), (*evaluations, end) in sorted(jobs.items()):
+        runs[point].append(_run(point, evaluations, end))
+    space = Space(
+        batch_sizes=tuple(sorted({point.batch_size for point in runs})),
+        multipliers=tuple(sorted({point.multiplier for point in runs})),
+    )
+    quality = Quality(metric=spec["metric"], higher_is_better=spec["higher_is_better"])
+    objective = Objective(cost="billable_seconds", quality=quality, target=spec["target"])
+    search = Search(space=space, objective=objective, samples=spec["samples"], base=Point(spec["base_batch_size"]))
+    return Grid(search=search, runs=dict(runs), parallel=spec.get("parallel", 1))
+
+
+def _run(point: Point, evaluations: Iterable[Cells], end: Cells) -> Run:
+    curve = tuple(
+        CurvePoint(
+            samples=int(row["samples"]),
+            value=float(row["value"]),
+            billable_instance_seconds=float(row["billable_seconds"]),
+        )
+        for row in evaluations
+    )
+    samples = int(end["samples"])
+    ended = TrialOutcome(
+        failure=None if samples else ("OutOfMemory", "recorded"),
+        billable_instance_seconds=float(end["billable_seconds"]),
+        samples=samples,
+        quality=float(end["value"]),
+        reached=str(end["reached"]) == "True",
+    )
+    return Run(point=point, curve=curve, ended=ended)
+
+
+def read(name: str) -> Grid:
+    with (FOLDER / f"{name}.csv").open(newline="") as file:
+        return build_grid(json.loads((FOLDER / f"{name}.json").read_text()), csv.DictReader(file))
+
+
+def names() -> list[str]:
+    return [path.stem for path in sorted(FOLDER.glob("*.json"))]
+
 
 MAX_TRIALS: int = Sweep.model_fields["trials"].default
 """Trials after which a sweep ends at the latest."""
@@ -52,7 +174,9 @@ def replay(grid: Grid, sampler: str, start: Point, seed: int) -> Replay:
     study = optuna.create_study(directions=search.objective.directions, sampler=PointSampler(sampler, search, seed))
     part = Part(compiler="none", study=study, search=search)
     seconds, pruned = 0.0, list[Point]()
-    while not _has_ended(part, trials := study.get_trials(deepcopy=False)):
+    while count_trials(trials := study.get_trials(deepcopy=False)) < MAX_TRIALS and part.free_points(trials):
+        if part.stop_reason(trials) is not None:
+            break
         trial = study.ask(distributions(search.space))
         point = search.space.point(trial.params)
         run = grid.draw(point, seed)
@@ -83,10 +207,6 @@ def _costs(grid: Grid, second: Mapping[Point, Run], seed: int) -> dict[Point, li
         return cost_of(objective, run.ended) if succeeded(objective, run) else math.inf
 
     return {point: [cost(grid.draw(point, seed)), cost(run)] for point, run in second.items()}
-
-
-def _has_ended(part: Part, trials: Sequence[FrozenTrial]) -> bool:
-    return count_trials(trials) >= MAX_TRIALS or not part.free_points(trials) or part.stop_reason(trials) is not None
 
 
 def _train(part: Part, earlier: Sequence[FrozenTrial], trial: Trial, run: Run) -> tuple[TrialOutcome, str | None]:

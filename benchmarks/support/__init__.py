@@ -1,4 +1,4 @@
-"""Helpers that benchmarks share: commands, data, workloads, results and peak measurements.
+"""Helpers that benchmarks share: commands, data, workloads and results.
 
 Open `results.py` first.
 """

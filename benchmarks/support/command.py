@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,28 +22,33 @@ class NoJob(Exception):
     """A command started no job. The message is its output."""
 
 
-@dataclass(frozen=True)
-class CommandRun:
+@dataclass(frozen=True, kw_only=True)
+class Reported:
+    """The end and the events of a job."""
+
+    failure: tuple[str, str] | None
+    """Class and reason; None if the job completed."""
+    events: Sequence[Event]
+
+    def first(self, kind: str) -> Mapping[str, Any]:
+        """Return the fields of the first event of a kind; empty without one."""
+        return next((each.fields for each in self.events if each.kind == kind), {})
+
+    @property
+    def metrics(self) -> Mapping[str, Any]:
+        metrics: Mapping[str, Any] = self.first("result").get("metrics", {})
+        return metrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandRun(Reported):
     """One run of the command line, with its job."""
 
-    events: list[Event]
     job: JobFolder
     billable_seconds: float
     """Seconds from the start of the job's download to the end of its upload."""
-    failure: tuple[str, str] | None
-    """Class and reason of the job's failure; None if it completed."""
     exit_code: int
     output: str
-    """Standard output and errors of the command."""
-
-    def result(self) -> Mapping[str, Any]:
-        """Return the metrics of the job's result."""
-        metrics: Mapping[str, Any] = self.first("result").fields["metrics"]
-        return metrics
-
-    def first(self, kind: str) -> Event:
-        """Return the first event of a kind."""
-        return next(e for e in self.events if e.kind == kind)
 
 
 def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> CommandRun:

@@ -1,36 +1,340 @@
-"""Result files, one for each benchmark: a list of results, newest first, one for each kind of machine."""
+"""The page docs/benchmarks.md: what each benchmark measures, and its figures, read from the result files."""
 
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.page import FOLDER, PAGE, page
 from judging.intervals import paired_interval
 from tracking.recording.run_artifacts import ROOT, environment
+
+FOLDER = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "benchmarks.md"
+
+Result = Mapping[str, Any]
+"""Result of one kind of machine: machine, commit, date, notes and rows."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    label: str
+    rows: str
+    """Regular expression of the names of its rows in the result file. Of several rows, the range is shown."""
+    question: str = ""
+    """Question that the row with the lowest value answers at the top of the page; "" for none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One benchmark. Each of its rows with a target belongs to a figure."""
+
+    measures: str
+    figures: Sequence[Figure]
+    command: str = ""
+    """Command that measures it; "" for `python -m benchmarks` with the section's name."""
+    short: str = ""
+    """Missed targets, and limits of the figures."""
+
+
+SECTIONS: Mapping[str, Section] = {
+    "workloads": Section(
+        measures="The published recipe (padded to its full length, fp32, eager attention, no compiler) against the "
+        "experiment's defaults, with MiniLM and the same rows, batch size and seeds, in alternation. Utilisation is "
+        "the training's FLOP/s over the FLOP/s of the best product of two 2048 x 2048 matrices in the same precision.",
+        figures=(
+            Figure(
+                "emotion, uncompiled: speed-up",
+                r"emotion .*, ours uncompiled: speed-up .*",
+                "How many times as fast as the published recipe are our defaults (emotion, no compiler)?",
+            ),
+            Figure("emotion, inductor: speed-up", r"emotion .*, ours with inductor: speed-up .*"),
+            Figure("squad and mnli: speed-up", r"(squad|mnli) .*: speed-up .*"),
+            Figure("loss minus the recipe's", r".*: eval_loss minus the recipe's"),
+            Figure("squad: F1 minus the recipe's", r"squad .*: eval_f1 minus the recipe's"),
+            Figure("utilisation", r".*, ours .*: utilisation"),
+        ),
+        command="python -m benchmarks.bench_workloads [NAME ...]",
+        short="On the Xeon, emotion misses 80. MiniLM's matrices are too small for a utilisation of 0.45, and the few "
+        "measured steps include slow first ones. On 240 rows of emotion, an earlier benchmark measured 87 x uncompiled "
+        "and 75 x with inductor (`work.json`).",
+    ),
+    "real_sizes": Section(
+        measures="The same with the published models in their real sizes, from random weights. Each side runs once for "
+        "a few steps, because a run takes minutes.",
+        figures=(
+            Figure("emotion-bert: speed-up", r"emotion-bert .*: speed-up .*"),
+            Figure("four other workloads: speed-up", r"(?!emotion-bert).*: speed-up .*"),
+            Figure("loss minus the recipe's", r".*: eval_loss minus the recipe's"),
+            Figure("utilisation", r".*, ours .*: utilisation"),
+        ),
+        command="python -m benchmarks.bench_workloads squad-albert bert-large-squad-dp emotion-bert ...",
+        short="After three steps from random weights, losses of two sides that see the rows in another order differ by "
+        "up to 0.5 nats, so they have no target any more (decision 0021).",
+    ),
+    "tuned_trainer": Section(
+        measures="Our defaults without a compiler against `benchmarks/tuning/tuned_trainer.py`: the stock Trainer with "
+        "dynamic padding, grouping by length, fused AdamW, and the number format and attention that are fastest on the "
+        "machine, on the same token ids. 12 to 100 steps, five seeds, in alternation.",
+        figures=(
+            Figure(
+                "five workloads: speed-up",
+                r".*: speed-up over the tuned Trainer",
+                "How many times as fast as a well-tuned Trainer, on the workload with the smallest gain?",
+            ),
+            Figure("mean loss minus the tuned Trainer's", r"(?!squad).*: loss minus the tuned Trainer's, mean"),
+        ),
+        command="python -m benchmarks.tuning.bench_tuned_trainer [WORKLOAD ...]",
+        short="The EPYC's figures but emotion's, and all with AMX, are from before three tricks were removed. The Xeon "
+        "without AMX: two rounds, fp32 on both sides; GPT-2 was not measured. Shorter rows gain less. squad's loss "
+        "depends on the padding and is left out.",
+    ),
+    "auto": Section(
+        measures="MiniLM with what `auto` chooses, against the best fixed combination of precision and attention (and "
+        "dropout, when these were measured), in alternation; on this machine, with one core, and with the instructions "
+        "of older CPUs.",
+        figures=(
+            Figure(
+                "emotion and squad: `auto` over the best choice",
+                r".*: auto / best",
+                "In the worst case, how fast is what `auto` chooses, relative to the best fixed settings?",
+            ),
+        ),
+        command="python -m benchmarks.tuning.bench_auto [WORKLOAD ...] [VIEW ...]",
+        short="In most of these measurements, `auto` still chose by a trial of real steps; today it follows rules.",
+    ),
+    "waves": Section(
+        measures="2,000 simulated comparisons for each figure, with looks after 3, 5, 7 and 9 repeats. The noise is "
+        "taken from 340 recorded jobs (`benchmarks/recorded`), or a distribution. A false verdict calls a setting "
+        "cheaper or dearer than an equal one.",
+        figures=(
+            Figure(
+                "false verdicts, recorded noise",
+                r"false verdicts: recorded noise",
+                "How often is one of two equally expensive settings called cheaper or dearer?",
+            ),
+            Figure("false verdicts, other noise and arms", r"false verdicts: (?!recorded noise$).*"),
+            Figure(
+                "a gain of 10 % found",
+                r"a gain of 10 % found: recorded noise",
+                "How often is a gain of 10 % detected?",
+            ),
+            Figure("... at equal quality", r"a gain of 10 % at equal quality found: .* 0.01"),
+            Figure("jobs of both arms", r"jobs of a comparison .*: (recorded noise|accuracy with a spread of 0.01)"),
+            Figure("a worse model is called cheaper", r"an arm .* is worse .*"),
+            Figure("a cold cache is called cheaper", r"an arm .* cold cache .*"),
+            Figure("an arm that fails in 10 or 30 % is called cheaper", r"an arm that fails .*"),
+        ),
+        short="An arm that fails in 30 % of its jobs and otherwise costs 10 % less is dearer for each usable model. It "
+        "is called cheaper if none of its jobs had failed by the look that stopped it (decision 0025).",
+    ),
+    "next_job": Section(
+        measures="Pairs of recorded jobs of equal settings. The first is probed, with a simulated error of its steps; "
+        "the interval that reports show is compared with the time of the second.",
+        figures=(
+            Figure("next jobs in the interval", r"next jobs held: .*"),
+            Figure("one of two equal arms is called the cheapest", r"equal arms, one called .*"),
+        ),
+        short="Without the spread between jobs, the interval would contain 38 to 66 %.",
+    ),
+    "probe": Section(
+        measures="Billable seconds that a probe projects, over the seconds of the training that follows it: MiniLM, "
+        "three rounds.",
+        figures=(
+            Figure("projected over actual", r".*: projected over actual"),
+            Figure("cost of the probe", r".*: cost of the probe"),
+        ),
+        short="A probe takes at least 28 steps: a quarter of these short trainings.",
+    ),
+    "sweep": Section(
+        measures="Sweeps replayed on five recorded grids from every batch size. The cost is a share of the full "
+        "grid's, the excess by how much the chosen setting is dearer than the best. The commit shown also replayed "
+        "made-up surfaces.",
+        figures=(
+            Figure("grids: cost", r"(?!surfaces).*: cost until the sweep's own end"),
+            Figure("grids: mean excess", r"(?!surfaces).*: excess of the choice, mean"),
+            Figure("grids: excess, 90th percentile", r"(?!surfaces).*: excess .*, 90th percentile"),
+            Figure("surfaces: cost", r"surfaces.*: cost until the sweep's own end"),
+            Figure("surfaces: mean excess", r"surfaces.*: excess of the choice, mean"),
+            Figure("surfaces: excess, 90th percentile", r"surfaces.*: excess .*, 90th percentile"),
+        ),
+        short="On small grids the start, the best point and its neighbours are half of the points, so the cost misses "
+        "0.35. emotion-16000 has two valleys: one choice in ten is a third dearer than the best.",
+    ),
+    "staging": Section(
+        measures="Files of 60 MB and 1.2 GB, each staged in a new process: its peak memory above a process that "
+        "stages a few rows, and the time of the first line of progress. The rate is for 100,000 rows of one "
+        "sentence, over the tokenizer's by itself.",
+        figures=(
+            Figure("peak memory above idle", r".*: peak memory above idle"),
+            Figure("first line of progress", r".*: first line of progress"),
+            Figure("rate over the tokenizer's", r"staging / tokenizer alone"),
+        ),
+    ),
+    "following": Section(
+        measures="One `compare` follows 200 jobs of 120 steps, about 1 s apart, through SageMaker's API. The account "
+        "is the tests' server, which really runs the jobs, on the same machine.",
+        figures=(
+            Figure("jobs created", r"jobs created"),
+            Figure("calls in the busiest 10 s", r"calls while following"),
+            Figure("CPU of the launcher", r"CPU of the launcher"),
+            Figure("memory of the launcher", r"memory of the launcher"),
+            Figure("values lost", r"points lost", "How many values of metrics were lost while 200 jobs ran at once?"),
+            Figure("values logged twice", r"points logged twice"),
+        ),
+    ),
+    "gpu-workloads": Section(
+        measures="The published models in their real sizes, from random weights, for 25 steps: the recipe in fp16 "
+        "against our defaults uncompiled, with inductor, and with CUDA graphs. A gain is the range of these three. "
+        "Losses are compared over five seeds.",
+        figures=(
+            Figure(
+                "squad-albert: gain",
+                r"squad-albert, .*: gain",
+                "How many times as fast as the recipe is ALBERT on SQuAD on a GPU, even uncompiled?",
+            ),
+            Figure("bert-large-squad-dp: gain", r"bert-large-squad-dp, .*: gain"),
+            Figure("emotion-bert: gain", r"emotion-bert, .*: gain"),
+            Figure("reviews-distilbert: gain", r"reviews-distilbert, .*: gain"),
+            Figure("roberta-large-mnli: gain", r"roberta-large-mnli, .*: gain"),
+            Figure("sst2-gpt2: gain", r"sst2-gpt2, .*: gain"),
+            Figure("five-seed losses: ours minus the recipe's", r".*: eval_loss of ours uncompiled .*, mean"),
+            Figure("seeds compared", r".*: seeds with the losses of both sides"),
+            Figure("one-seed losses minus the recipe's", r".*: eval_loss minus the recipe's"),
+        ),
+        command="make accept-gpu MINUTES=60",
+        short="These gains are of one run each, which other work on the machine can distort: at one commit, "
+        "emotion-bert with CUDA graphs reached 398 and 1,030 samples/s. Now each side runs twice if there is time. The "
+        "time limit left none for five seeds: `python -m benchmarks.gpu --minutes 60 --only emotion-bert "
+        "reviews-distilbert roberta-large-mnli sst2-gpt2`. The H200's first target was 1.93 for every side.",
+    ),
+    "gpu-paths": Section(
+        measures="A short training for each precision, attention, optimizer, compiler mode and sharding. Its device, "
+        "settings, loss and memory are checked; a job that does not complete is one failed check.",
+        figures=(
+            Figure("all other paths tried", r"(?!two-gpus|flash-attention|compile-(max|no-)).*: .*"),
+            Figure("compile-max-autotune, compile-no-cudagraphs", r"compile-(max-autotune|no-cudagraphs): .*"),
+            Figure("flash-attention (FlashAttention 2)", r"flash-attention: .*"),
+            Figure("two-gpus", r"two-gpus: .*"),
+            Figure("two-gpus-sharded (FSDP2)", r"two-gpus-sharded: .*"),
+        ),
+        command="python -m benchmarks.gpu --only NAME ...",
+        short="The two autotuned paths ended at their limit of 299 s; to their end: `--only compile-max-autotune "
+        "compile-no-cudagraphs --minutes 30`. With the package flash-attn: `--only flash-attention`. On two GPUs: "
+        "`--only two-gpus two-gpus-sharded`.",
+    ),
+}
+"""Sections in the order of the page, by the name of their result file."""
+
+INTRODUCTION = """\
+# Benchmarks
+
+The benchmarks generate this page (`benchmarks/support/results.py`). Do not edit it.
+
+{summary}
+
+Each section is one benchmark. `python -m benchmarks` runs all that need no GPU, `make accept-gpu` the others. All
+figures, with spreads, versions and notes, are in `benchmarks/results/<section>.json`. A value is a median, or the range
+of several figures. Speeds are compared only within one run on one machine; the CPUs have two cores.
+"""
+
+
+def page() -> str:
+    """Return the content of docs/benchmarks.md, generated from the result files."""
+    results = {name: json.loads((FOLDER / f"{name}.json").read_text()) for name in SECTIONS}
+    sections = (line for name, section in SECTIONS.items() for line in _section_lines(name, section, results[name]))
+    return "\n".join([INTRODUCTION.replace("{summary}", _summary(results)), *sections]) + "\n"
+
+
+def _summary(results: Mapping[str, Sequence[Result]]) -> str:
+    """Return the table of the answers, one for each kind of machine."""
+    lines = ["| question | answer | target | met | machine |", "| --- | ---: | --- | --- | --- |"]
+    for name, section in SECTIONS.items():
+        for figure in section.figures:
+            if not figure.question:
+                continue
+            found = [
+                (min(rows, key=itemgetter("value")), _machine(each))
+                for each in results[name]
+                if (rows := _rows(figure, each))
+            ]
+            columns = (
+                [_text(row["value"], row["unit"]) for row, _ in found],
+                [row["target"] for row, _ in found],
+                ["yes" if row["met"] else "**no**" for row, _ in found],
+                [machine for _, machine in found],
+            )
+            cells = " | ".join("<br>".join(column) for column in columns)
+            lines.append(f"| [{figure.question}](#{name}) | {cells} |")
+    return "\n".join(lines)
+
+
+def _section_lines(name: str, section: Section, results: Sequence[Result]) -> list[str]:
+    heads = [f"{_machine(each)}, {each['date']}, {each['commit'][:7]}" for each in results]
+    lines = [f"## {name}", "", section.measures, "", f"    {section.command or f'python -m benchmarks {name}'}", ""]
+    lines += ["| | target | " + " | ".join(heads) + " |", "| --- | --- |" + " ---: |" * len(heads)]
+    for figure in section.figures:
+        found = [_rows(figure, each) for each in results]
+        targets = dict.fromkeys(
+            row["target"].split(":")[0] for rows in reversed(found) for row in rows if row["target"]
+        )
+        lines.append(f"| {figure.label} | {' or '.join(targets)} | " + " | ".join(map(_cell, found)) + " |")
+    return [*lines, "", *([section.short, ""] if section.short else [])]
+
+
+def _rows(figure: Figure, result: Result) -> list[Mapping[str, Any]]:
+    return [row for row in result["rows"] if re.fullmatch(figure.rows, row["name"])]
+
+
+def _cell(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the value or the range of a figure on one kind of machine, and how many targets were missed."""
+    if not rows:
+        return "not measured"
+    low, high = (pick(row["value"] for row in rows) for pick in (min, max))
+    text = _text(high, rows[0]["unit"])
+    missed = sum(row["met"] is False for row in rows)
+    if f"{low:.3g}" != f"{high:.3g}":
+        text = f"{low:.4g} to {text}"
+    if missed:
+        text += " (**missed**)" if len(rows) == 1 else f" (**{missed} of {len(rows)} missed**)"
+    return text
+
+
+def _text(value: float, unit: str) -> str:
+    return f"{value:.4g} {unit}".strip()
+
+
+def _machine(result: Result) -> str:
+    """Return the name of a result's kind of machine."""
+    machine = result["machine"]
+    processor = machine["processor"].replace("(R)", "").removesuffix(" Processor")
+    instructions = machine.get("instructions")
+    name: str = machine["gpu"] or (f"{processor} with {instructions}" if instructions else processor)
+    return name
+
+
+_INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 and bf16", "avx512f": "AVX-512", "avx2": "AVX2"}
+"""CPU flags and their names on the page, fastest first. Processors with the same name can have different flags."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One measured figure."""
-
     name: str
     value: float
     unit: str
     spread: float | None = None
     """In `unit`: half of the interquartile range of a median, or half of the 95 % interval of a mean; else None."""
     n: int = 1
-    """Number of measurements behind the value."""
     target: str | None = None
     """Description of the target. It always refers to something measured in the same run."""
     met: bool | None = None
-    """True if the target is met; None without a target."""
 
 
 def figure(
@@ -90,9 +394,17 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
     import torch  # takes seconds
 
     here = environment()
+    try:
+        flags = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        flags = set()
+    # Results of benchmarks do not change what runs.
+    others = (f":!{path.relative_to(ROOT)}" for path in (FOLDER, PAGE))
+    command = ["git", "status", "--porcelain", "--", ".", *others]
+    changes = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     machine = {
         **here["machine"],
-        "instructions": _instructions(),
+        "instructions": next((name for flag, name in _INSTRUCTIONS.items() if flag in flags), ""),
         "python": here["python"],
         "packages": here["packages"],
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
@@ -100,7 +412,7 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
     result: dict[str, Any] = {
         "machine": machine,
         "commit": here["git"]["commit"],
-        "dirty": _is_dirty(),
+        "dirty": bool(changes),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "notes": list(notes),
         "rows": [asdict(row) for row in rows],
@@ -112,8 +424,8 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
             measured_now = {row.name for row in rows}
             result["rows"] = [each for each in before["rows"] if each["name"] not in measured_now] + result["rows"]
             result["notes"] = [*dict.fromkeys([*before["notes"], *notes])]
-    others = [each for each in earlier if not is_same_kind(each["machine"], machine)]
-    file.write_text(json.dumps([result, *others], indent=1, ensure_ascii=False) + "\n")
+    kept = [each for each in earlier if not is_same_kind(each["machine"], machine)]
+    file.write_text(json.dumps([result, *kept], indent=1, ensure_ascii=False) + "\n")
     for row in rows:
         target = f"  (target {row.target}: {'met' if row.met else 'MISSED'})" if row.target else ""
         error = "" if row.spread is None else f" ± {row.spread:.3g}"
@@ -121,28 +433,8 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
     PAGE.write_text(page())
 
 
-def _is_dirty() -> bool:
-    """Return whether files differ from the commit, apart from results of benchmarks, which do not change what runs."""
-    others = (f":!{path.relative_to(ROOT)}" for path in (FOLDER, PAGE))
-    command = ["git", "status", "--porcelain", "--", ".", *others]
-    return bool(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
-
-
 def is_same_kind(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     """Return whether two machines are of one kind. Older results do not record the CPU's
     instructions: a missing value equals any."""
     instructions = {first.get("instructions"), second.get("instructions")} - {None}
     return (first["processor"], first["gpu"]) == (second["processor"], second["gpu"]) and len(instructions) <= 1
-
-
-_INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 and bf16", "avx512f": "AVX-512", "avx2": "AVX2"}
-"""CPU flags and their names on the page, fastest first. Processors with the same name can have different flags."""
-
-
-def _instructions() -> str:
-    """Return the fastest instructions for matrix products that this CPU has."""
-    try:
-        flags = set(Path("/proc/cpuinfo").read_text().split())
-    except OSError:
-        return ""
-    return next((name for flag, name in _INSTRUCTIONS.items() if flag in flags), "")

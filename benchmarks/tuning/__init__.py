@@ -1,4 +1,4 @@
-"""Our defaults on a CPU, compared with fixed settings, a well-tuned Trainer and the recipe, and with less CPU time.
+"""Our defaults on a CPU, compared with fixed settings and with a well-tuned Trainer.
 
-Run `python -m benchmarks` with `auto`, `tuned_trainer` or `neighbours`.
+Run `python -m benchmarks` with `auto` or `tuned_trainer`.
 """

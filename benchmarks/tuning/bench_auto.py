@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.support.command import train
-from benchmarks.support.data import check_data
 from benchmarks.support.results import Row, figure, write
-from benchmarks.support.workloads import WORKLOADS
+from benchmarks.support.workloads import WORKLOADS, check_data
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 3))
 STEPS = {"emotion": 24, "squad": 12}
@@ -54,8 +53,8 @@ VIEWS: Mapping[str, tuple[Mapping[str, str], int | None, Choice]] = {
 def rate(folder: Path, fields: Mapping[str, str]) -> tuple[float, str]:
     """Train, and return the steady samples per second and the settings in use."""
     run = train(folder, fields)
-    used = run.first("start").fields["hyperparameters"]
-    return float(run.result()["throughput/steady_samples_per_second"]), ", ".join(str(used[each]) for each in FIELDS)
+    used = run.first("start")["hyperparameters"]
+    return float(run.metrics["throughput/steady_samples_per_second"]), ", ".join(str(used[each]) for each in FIELDS)
 
 
 def fixed_choices(folder: Path, fields: Mapping[str, str]) -> list[Choice]:

@@ -1,22 +1,22 @@
 """Our defaults against a well-tuned plain script, on each workload: the same rows, batch size, learning rate and steps.
 
 The script gets the better number format and attention implementation of this machine, chosen by trainings with a seed
-that is not reported. Then both sides train in turns.
-"""
+that is not reported. Then both sides train in turns."""
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
-from benchmarks.support.command import train
-from benchmarks.support.data import check_data
+from benchmarks.support.command import CommandRun, train
 from benchmarks.support.results import Row, figure, loss_row, write
-from benchmarks.support.workloads import WORKLOADS, Workload
-from benchmarks.tuning.plain_side import Choice, fastest_choice, plain
+from benchmarks.support.workloads import WORKLOADS, Workload, check_data
 
 SEEDS, SEED_TO_CHOOSE = range(int(os.environ.get("BENCH_ROUNDS", 5))), 100
 STEPS = {"squad": 24, "reviews": 40, "emotion": 100, "mnli": 40, "sst2-gpt2": 12}
@@ -26,7 +26,7 @@ VALIDATION_ROWS = {"squad": 100, "sst2-gpt2": 100}
 PACKED = {"sst2-gpt2"}
 """Workloads that pack many rows of the data into one of the training."""
 LEAST = {"squad": 1.5, "sst2-gpt2": 1.5}
-"""Least speed-up over the tuned Trainer; that of the others is 1.1."""
+"""Least speed-up over the tuned Trainer; for the others, it is 1.1."""
 LOSS_DEPENDS_ON_PADDING = {"squad"}
 """Workloads whose loss is a softmax over all positions, padding included."""
 
@@ -51,7 +51,7 @@ def run_pairs(workload: Workload, folder: Path) -> tuple[Choice, Pairs]:
     pairs: Pairs = []
     for seed in SEEDS:
         ours = train(folder, fields(workload, seed))
-        result = ours.result()
+        result = ours.metrics
         measured = {
             "samples_per_second": float(result["throughput/steady_samples_per_second"]),
             "eval_loss": float(result["eval_loss"]),
@@ -62,7 +62,6 @@ def run_pairs(workload: Workload, folder: Path) -> tuple[Choice, Pairs]:
 
 
 def rows(workload: Workload, choice: Choice, pairs: Pairs) -> list[Row]:
-    """Return the figures of both sides."""
     name = f"{workload.name} ({workload.model})"
     theirs, ours = ([each["samples_per_second"] for each in side] for side in zip(*pairs, strict=True))
     gains = [mine / other for mine, other in zip(ours, theirs, strict=True)]
@@ -81,7 +80,6 @@ def rows(workload: Workload, choice: Choice, pairs: Pairs) -> list[Row]:
 
 
 def main(names: Sequence[str]) -> None:
-    """Measure the named workloads, or all, and write the figures after each."""
     check_data()
     figures: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -93,3 +91,39 @@ def main(names: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1:])
+
+
+SCRIPT = Path(__file__).with_name("tuned_trainer.py")
+STEPS_TO_CHOOSE = 8
+Choice = tuple[str, str]
+"""Number format and attention implementation."""
+
+
+def plain(run: CommandRun, choice: Choice, steps: int, *, evaluates: bool = True) -> dict[str, float]:
+    """Train the script with the seed of a job of ours. Return its samples per second and its validation loss."""
+    precision, attention = choice
+    own = {
+        "precision": precision,
+        "attention": attention,
+        "max_steps": steps,
+        "evaluates": evaluates,
+        "output": str(run.job.path / "plain"),
+    }
+    done = subprocess.run(
+        [sys.executable, SCRIPT, run.job.request_file, json.dumps(own)],
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        sys.exit(f"error: the plain script failed:\n{done.stderr[-3000:]}")
+    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return measured
+
+
+def fastest_choice(run: CommandRun) -> Choice:
+    """Return the number format and the attention implementation with which the script is fastest on this machine."""
+    choices = list(product(("fp32", "bf16"), ("eager", "sdpa")))
+    rates = {each: plain(run, each, STEPS_TO_CHOOSE, evaluates=False)["samples_per_second"] for each in choices}
+    print(f"  plain script: {rates}", file=sys.stderr, flush=True)
+    return max(rates, key=rates.__getitem__)

@@ -43,8 +43,6 @@ COLUMNS = {"label": "labels", "start_position": "start_positions", "end_position
 
 
 class StepRecorder(TrainerCallback):  # type: ignore[misc]
-    """Record the end time of each step."""
-
     def __init__(self) -> None:
         self.ends: list[float] = []
 
@@ -53,7 +51,6 @@ class StepRecorder(TrainerCallback):  # type: ignore[misc]
 
 
 def channels(request: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the folders of the job's channels."""
     return {
         each["ChannelName"]: Path(each["DataSource"]["S3DataSource"]["S3Uri"].removeprefix("file://"))
         for each in request["InputDataConfig"]
@@ -85,7 +82,6 @@ def validation_loss(trainer: Trainer, task: str) -> float:
 
 
 def main(path: str, own: Mapping[str, Any]) -> None:
-    """Train, and print the measurements."""
     request = json.loads(Path(path).read_text())
     values = {name: json.loads(text) for name, text in request["HyperParameters"].items()}
     folders, task = channels(request), values["task"]

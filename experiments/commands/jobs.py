@@ -146,7 +146,7 @@ def jobs(ctx: click.Context) -> None:
 @prices_option
 @click.pass_context
 def list_jobs(ctx: click.Context) -> None:
-    """List jobs, with the cost so far of those that are running.
+    """List jobs, with the cost so far of running ones.
 
     \b
     Examples:
@@ -205,7 +205,6 @@ PRUNE_EPILOG = (
     "Folders that a running job, an open group or an open run may need are always kept. If the tracking server does "
     "not answer, nothing is deleted."
 )
-_UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0}
 
 
 @jobs.command("prune", cls=Verb, epilog=PRUNE_EPILOG)
@@ -224,7 +223,6 @@ _UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0}
 )
 @click.option("--group", metavar="ID", help="Only folders of this group's jobs.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
-@click.option("--what", hidden=True)
 @click.option("--service", hidden=True)
 @click.pass_context
 def prune(
@@ -233,7 +231,6 @@ def prune(
     older_than: str,
     group: str | None,
     yes: bool,
-    what: str | None,
     service: str | None,
 ) -> int:
     """Delete old local state that no job or group needs.
@@ -247,10 +244,6 @@ def prune(
       trainfare jobs prune --older-than 30d --yes
       trainfare jobs prune --group demo-261101-120000-ab12 --everything
     """
-    if what is not None:
-        raise InputError(
-            "--what no longer exists: jobs prune keeps the only copies of models and results, unless --everything."
-        )
     service = service or chosen_service(ctx)
     if service not in SERVICES or not traits_of(service).keeps_state_in_home:
         raise InputError(f"--service is '{service}': jobs prune deletes only local state.")
@@ -258,12 +251,9 @@ def prune(
         raise InputError(f"--group is '{group}': it must be the id of a group.")
     from experiments.running.prune_state import PruneOptions, prune
 
-    options = PruneOptions(everything=everything, older_than_seconds=_seconds(older_than), group=group)
+    age = re.fullmatch(r"([0-9]{1,6})([hd])", older_than)
+    if not age:
+        raise InputError(f"--older-than is '{older_than}': it must be a number of hours or days, such as 12h or 7d.")
+    seconds = int(age[1]) * {"h": 3600.0, "d": 86_400.0}[age[2]]
+    options = PruneOptions(everything=everything, older_than_seconds=seconds, group=group)
     return prune(options, is_confirmed=yes)
-
-
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"([0-9]{1,6})([hd])", text)
-    if not match:
-        raise InputError(f"--older-than is '{text}': it must be a number of hours or days, such as 12h or 7d.")
-    return int(match[1]) * _UNIT_SECONDS[match[2]]

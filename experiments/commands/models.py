@@ -10,6 +10,12 @@ from experiments.commands.verb import FieldVerb, dry_run_option, experiment_fiel
 from experiments.deployments.services import ENDPOINTS
 from training.services.registry import DEFAULT
 
+allow_option = field(
+    "allow",
+    "Checks of the quality gate to skip, separated by commas: failed, unevaluated, worse, other-data.",
+    metavar="CHECKS",
+)
+
 
 @click.command("register", cls=FieldVerb, is_closed=True)
 @experiment_field("Register the winner of the latest group of this experiment.")
@@ -17,11 +23,7 @@ from training.services.registry import DEFAULT
 @field("run", "Register the model of this run id, job name or group id.", metavar="RUN")
 @field("name", "Name of the registered model. Default: the experiment's name.", metavar="NAME")
 @field("alias", "Alias for the new version.", metavar="NAME", default="champion", show_default=True)
-@field(
-    "allow",
-    "Checks of the quality gate to skip, separated by commas: failed, unevaluated, worse, other-data.",
-    metavar="CHECKS",
-)
+@allow_option
 def register(fields: Mapping[str, str]) -> int:
     """Register a trained model and set its alias.
 
@@ -46,11 +48,7 @@ def register(fields: Mapping[str, str]) -> int:
 @field("machines", "Number of instances.", metavar="N", default="1", show_default=True)
 @field("name", "Name of the endpoint. Default: the job's or the folder's name.", metavar="NAME")
 @field("replace", "true replaces a different model on this machine under the same name.", metavar="true|false")
-@field(
-    "allow",
-    "Checks of the quality gate to skip, separated by commas: failed, unevaluated, worse, other-data.",
-    metavar="CHECKS",
-)
+@allow_option
 @field("alias", "Alias of the model to compare with.", metavar="NAME", default="champion", show_default=True)
 @field("precision", "Precision. Default: the precision of the evaluation.", metavar="auto|fastest|fp32|bf16|fp16")
 @field("host", "Address to bind to, with --service local.", metavar="ADDRESS", default="127.0.0.1", show_default=True)

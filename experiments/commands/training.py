@@ -157,10 +157,9 @@ PLANNED: Mapping[str, FieldVerb] = {str(each.name): each for each in (compare, t
 
 
 class PlanVerb(ExperimentVerb):
-    """A command whose first argument may be the planned verb. All other options are that verb's."""
+    """A command whose first argument may be the planned verb. All other options are the planned verb's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments as fields. Raises `InputError`."""
         named = ["--verb", *args] if args and not args[0].startswith("-") else args
         return super().parse_args(ctx, named)
 
@@ -187,7 +186,7 @@ def plan(fields: Mapping[str, str]) -> int:
     """Show what a command would do, and change nothing.
 
     Shows the jobs, their settings, requests and expected cost, the most that they can cost, and everything that would
-    be refused. All options are those of the planned verb. Exits with 0 only if the command would start.
+    be refused. All options are the planned verb's. Exits with 0 only if the command would start.
 
     \b
     Examples:

@@ -15,8 +15,6 @@ from training.contract.errors import InputError, nearest
 
 HELP_NAMES = ("-h", "--help")
 CONTEXT_SETTINGS = {"help_option_names": HELP_NAMES, "max_content_width": 100}
-
-
 DRY_RUN, FORMAT, TRUST = "dry-run", "format", "trust"
 FLAGS = frozenset({DRY_RUN, TRUST})
 """Fields that are true without a value."""
@@ -89,11 +87,9 @@ class FieldVerb(Verb):
 
     @property
     def field_names(self) -> list[str]:
-        """Names of the declared options, without hyphens."""
         return [param.opts[0].removeprefix("--") for param in self.params]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments as fields. Raises `InputError`."""
         if ctx.resilient_parsing or not set(args).isdisjoint(HELP_NAMES):
             return super().parse_args(ctx, args if ctx.resilient_parsing else ["--help"])
         ctx.params = {"fields": self.checked_fields(str(ctx.info_name), read_fields(args))}
@@ -178,7 +174,6 @@ def field(name: str, help: str, **attributes: Any) -> Callable[[Any], Any]:
 def experiment_field(
     help: str = "Name of an experiment in experiments/, or path of a .yaml file.",
 ) -> Callable[[Any], Any]:
-    """Return the decorator that declares `--experiment`."""
     return field("experiment", help, metavar="NAME", default="demo", show_default=True, shell_complete=_names)
 
 

@@ -157,11 +157,10 @@ def with_trained(
 
     Raises `InputError`, `NotGoodEnough` and `TrackingError`.
     """
-    from models.gate import check, parse_allowed
-    from models.registry import CHAMPION, Registry, checked_alias, registered_name
+    from models.registry import CHAMPION, GATE_CHECKS, Registry, check, checked_alias, registered_name
     from models.trained_model import model_name, trained_model
 
-    allowed = parse_allowed(fields.get("allow", ""))
+    allowed = read.read_choices("allow", fields.get("allow", ""), GATE_CHECKS)
     alias = checked_alias(fields.get("alias", CHAMPION))
     name = read.read_name("name", fields["name"]) if "name" in fields else None
     trained = trained_model(store, fields["run"])

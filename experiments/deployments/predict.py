@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from models.inference.predictor import Predictor
     from models.trained_model import TrainedModel
     from tracking.server.store import Store
-    from training.staging.formats.text import TextFormat
+    from training.staging.formats.files import TextFormat
 
 
 ENDPOINT_FIELDS = ("endpoint", "text", "inputs", "parameters", "file", "service", "trace")
@@ -157,7 +157,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
 
 
 def _text_format(fields: Mapping[str, str]) -> TextFormat:
-    from training.staging.formats.text import UTF8, TextFormat, delimiter_character, encoding_name
+    from training.staging.formats.files import UTF8, TextFormat, delimiter_character, encoding_name
 
     try:
         encoding = encoding_name(fields.get("encoding", UTF8))

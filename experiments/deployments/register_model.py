@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from experiments.running.options import check_not_empty
+from experiments.running.options import check_not_empty, read_choices
 from experiments.running.output import print_line
-from models.gate import check, parse_allowed
 from models.mlflow_records import note_command
 from models.registry import (
     CHAMPION,
+    GATE_CHECKS,
     Registered,
     Registry,
+    check,
     checked_alias,
     checked_name,
     evaluation_sentence,
@@ -32,7 +33,8 @@ def register(fields: Mapping[str, str]) -> int:
     if "run" in fields and "group" in fields:
         raise InputError("--run and --group cannot be combined: --run also accepts the id of a group.")
     chosen_name = checked_name(fields["name"]) if "name" in fields else None
-    alias, allowed = checked_alias(fields.get("alias", CHAMPION)), parse_allowed(fields.get("allow", ""))
+    alias = checked_alias(fields.get("alias", CHAMPION))
+    allowed = read_choices("allow", fields.get("allow", ""), GATE_CHECKS)
     store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="Nothing was registered.")
     run = fields.get("run")
     if run is None:

@@ -1,5 +1,5 @@
 """Show what a command would do, without doing it: the verb `plan`, and `--dry-run` of the verbs that start something.
 
 A command is prepared as for a start (`experiments.running.launch`), but in a state folder that is deleted at the
-end and with a read-only service. Open `dry_run.py` first. Plans as data belong in `experiments.planning`.
+end and with a read-only service. Open `dry_run.py` first; `command_plan.py` is the plan as data and as text.
 """

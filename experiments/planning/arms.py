@@ -1,20 +1,20 @@
-"""Arms of a comparison or a probe: variants of one experiment."""
+"""Arms of a comparison or a probe: variants of one experiment, their names and their labels."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.schema.compare_fields import INDUCTOR_OPTIONS, Probe
+from experiments.schema.compare_fields import INDUCTOR_OPTIONS, MAX_ARM_NAME, Probe
 from experiments.schema.experiment import Experiment, ThisMachine, check_machine, this_machine
 from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.messages import messages
-from experiments.schema.overrides import Tree, is_entry, is_field, unknown_field, with_values
+from experiments.schema.overrides import Tree, flat, is_field, unknown_field, with_values
 from experiments.schema.script_rules import referenced_fields
 from experiments.schema.yaml_document import Document
 from training.contract.errors import InputError, InputErrors, each_result, nearest, short_text
@@ -42,11 +42,15 @@ class Arm:
     """One setting in a comparison."""
 
     label: str
-    """Name made of the fields that differ between arms, such as `inductor, batch 64`."""
+    """Its name. Without one, the fields in which it differs from the baseline, such as `inductor, batch 64`."""
     experiment: Experiment
     """Experiment with the fields of this arm."""
     is_baseline: bool
     """True for the arm that the others are compared with."""
+    full_label: str = ""
+    """Its name. Without one, the values of all fields that differ between arms. It is part of the key of a group."""
+    fields: tuple[str, ...] = ()
+    """Fields that any arm of the comparison sets, by dotted name."""
 
 
 def arms(experiment: Experiment, machine: ThisMachine | None = None) -> tuple[Arm, ...]:
@@ -59,19 +63,23 @@ def arms(experiment: Experiment, machine: ThisMachine | None = None) -> tuple[Ar
 
 def arms_unchecked(experiment: Experiment) -> tuple[Arm, ...]:
     """Return the arms in order, without checking that this machine can run them."""
-    fields_of_arms = enumerate(_fields_of_arms(experiment))
-    variants = each_result(partial(_variant, experiment, at, fields) for at, fields in fields_of_arms)
-    _check_distinct(variants)
-    labels = _labels(variants)
-    baseline = labels[0] if experiment.compare.baseline is None else experiment.compare.baseline
-    if baseline not in labels:
-        listed = ", ".join(short_text(label) for label in labels[:12])
-        raise InputError(
-            f"compare.baseline {short_text(baseline)} is not one of the arms {listed}.{nearest(baseline, labels)}"
-        )
+    listed = _fields_of_arms(experiment)
+    names = [fields.get("name") for fields in listed]
+    own = [{name: value for name, value in fields.items() if name != "name"} for fields in listed]
+    places = [f"compare.arms.{name}" if name else f"compare.arms[{at}]" for at, name in enumerate(names)]
+    variants = each_result(partial(_variant, experiment, *each) for each in zip(own, places, strict=True))
+    _check_distinct(variants, places)
+    settings = _settings(variants)
+    whole = map(_label, settings) if len(settings) > 1 else [single_label(variants[0])]
+    full_labels = [name or label for name, label in zip(names, whole, strict=True)]
+    baseline = _baseline(experiment.compare.baseline, names, settings, full_labels)
+    labels = _labels(names, settings, full_labels, baseline)
+    if "baseline" in names and names.index("baseline") != baseline:
+        raise InputError("compare.arms.baseline is not the baseline: set compare.baseline to it, or name it otherwise")
+    fields = tuple(dict.fromkeys(name for each in own for name, _ in flat(each)))
     return tuple(
-        Arm(label=label, experiment=variant, is_baseline=label == baseline)
-        for label, variant in zip(labels, variants, strict=True)
+        Arm(label=labels[at], experiment=each, is_baseline=at == baseline, full_label=full_labels[at], fields=fields)
+        for at, each in enumerate(variants)
     )
 
 
@@ -83,8 +91,7 @@ def _fields_of_arms(experiment: Experiment) -> Sequence[Mapping[str, Any]]:
     return ({},)
 
 
-def _variant(experiment: Experiment, at: int, fields: Mapping[str, Any]) -> Experiment:
-    location = f"compare.arms[{at}]"
+def _variant(experiment: Experiment, fields: Mapping[str, Any], location: str) -> Experiment:
     for name in fields:
         if not is_field(name):
             raise InputError(unknown_field(name, location))
@@ -100,11 +107,10 @@ def _equal_evaluation(experiment: Experiment) -> dict[str, int]:
     return {"eval_batch_size": experiment.batch_size} if is_used and experiment.eval_batch_size is None else {}
 
 
-def _check_distinct(variants: Sequence[Experiment]) -> None:
+def _check_distinct(variants: Sequence[Experiment], places: Sequence[str]) -> None:
     for later, variant in enumerate(variants):
         if variant in variants[:later]:
-            first = variants.index(variant)
-            raise InputError(f"compare.arms[{later}] is the same as compare.arms[{first}]: remove one of them")
+            raise InputError(f"{places[later]} is the same as {places[variants.index(variant)]}: remove one of them")
 
 
 def single_label(experiment: Experiment) -> str:
@@ -126,34 +132,68 @@ def variant(experiment: Experiment, fields: Mapping[str, Any], location: str) ->
         raise InputErrors(messages(error, Document(location, {}), {})) from error
 
 
-def flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields of nested mappings by dotted name. An arm thus changes single entries of a mapping.
+def _settings(variants: Sequence[Experiment]) -> list[dict[str, Any]]:
+    """Return the values of the fields that differ between arms, the compiler first, for each arm.
 
-    The entries of a mapping with arbitrary keys, such as a script's hyperparameters, stay whole.
+    Options of inductor say nothing about an arm with another compiler, and are left out there.
     """
-    for name, value in fields.items():
-        if isinstance(value, Mapping) and not is_entry(prefix + name):
-            yield from flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
-
-
-def _labels(variants: Sequence[Experiment]) -> list[str]:
-    """Return a label for each arm, made from the fields that differ. A single arm is labelled by its compiler."""
     settings = [dict(flat(variant.model_dump(exclude={"compare", "sweep"}))) for variant in variants]
     names = list(dict.fromkeys(name for setting in settings for name in setting))
     differing = [name for name in names if any(s.get(name) != settings[0].get(name) for s in settings)] or ["compiler"]
     differing.sort(key=lambda name: name != "compiler")
-    labels = [
-        # Options of inductor say nothing about an arm with another compiler.
-        ", ".join(
-            _part(name, setting.get(name))
+    return [
+        {
+            name: setting.get(name)
             for name in differing
             if name not in INDUCTOR_OPTIONS or setting["compiler"] == "inductor"
-        )
+        }
         for setting in settings
     ]
-    return labels if len(labels) > 1 else [single_label(variants[0])]
+
+
+def _labels(
+    names: Sequence[str | None], settings: Sequence[Mapping[str, Any]], full_labels: Sequence[str], baseline: int
+) -> list[str]:
+    """Return the name of each arm or, without one, the values in which it differs from the baseline.
+
+    The baseline itself has the values of all fields, or the label `baseline` if they are too long for a name. Equal
+    labels get numbers.
+    """
+    base, labels = settings[baseline], list[str]()
+    for at, name in enumerate(names):
+        if name is not None:
+            label = name
+        elif at == baseline:
+            label = full_labels[at] if len(full_labels[at]) <= MAX_ARM_NAME else "baseline"
+        else:
+            own = settings[at].items()
+            label = _label({field: value for field, value in own if field not in base or value != base[field]})
+        labels.append(label)
+    return [
+        f"{label} ({at + 1})" if name is None and label in (*names, *labels[:at]) else label
+        for at, (name, label) in enumerate(zip(names, labels, strict=True))
+    ]
+
+
+def _label(values: Mapping[str, Any]) -> str:
+    return ", ".join(_part(name, value) for name, value in values.items())
+
+
+def _baseline(
+    wanted: str | None,
+    names: Sequence[str | None],
+    settings: Sequence[Mapping[str, Any]],
+    full_labels: Sequence[str],
+) -> int:
+    """Return the position of the baseline. Raises InputError for a text that is neither a name nor a label."""
+    if wanted is None:
+        return 0
+    labels = _labels(names, settings, full_labels, 0)  # as shown without `compare.baseline`
+    for each in (full_labels, labels):
+        if wanted in each:
+            return each.index(wanted)
+    listed = ", ".join(short_text(label) for label in labels[:12])
+    raise InputError(f"compare.baseline {short_text(wanted)} is not one of the arms {listed}.{nearest(wanted, labels)}")
 
 
 def _part(name: str, value: Any) -> str:

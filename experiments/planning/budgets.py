@@ -33,8 +33,6 @@ WITHOUT_PRICE = "Without a price, set max_billable_seconds, such as --max-billab
 
 @dataclass(frozen=True, kw_only=True)
 class WorstCase:
-    """Most that some jobs can cost."""
-
     jobs: int
     """Jobs without those that run again."""
     again: int
@@ -65,7 +63,10 @@ def check_budget(jobs: Sequence[PlannedJob], group_budget: GroupBudget, *, at_mo
     budget = group_budget.budget
     if not budget.is_limited:
         return []
-    _check_prices(jobs, budget)
+    unknown = next((job.spec for job in jobs if job.dearest_price is None), None)
+    if budget.max_usd is not None and unknown is not None:
+        why = why_no_price(unknown.instance_type, *unknown.fallback_instance_types)
+        raise InputError(f"max_usd is {budget.max_usd:g}, but {why}. {WITHOUT_PRICE}")
     for job in jobs:
         _check_one(job, group_budget)
     worst = worst_case_of(jobs)
@@ -81,20 +82,10 @@ def check_budget(jobs: Sequence[PlannedJob], group_budget: GroupBudget, *, at_mo
     started = certain_starts(list(map(worst_case_of_job, sample)), budget)
     return [
         f"Budget of {budget_text(budget)}: at worst these jobs cost {cost} ({count}{'' if limits else each}). "
-        "Their time limits are lowered, and no job starts that does not certainly fit.",
+        "Their time limits are lowered, and a job starts only if it certainly fits.",
         f"Even if every job runs to its time limit, {started} of {len(sample)} jobs start.",
         *([f"To fit all jobs: {', or '.join(ways)}."] if ways else []),
     ]
-
-
-def _check_prices(jobs: Sequence[PlannedJob], budget: Budget) -> None:
-    unknown = next((job.spec for job in jobs if job.dearest_price is None), None)
-    if budget.max_usd is None or unknown is None:
-        return
-    raise InputError(
-        f"max_usd is {budget.max_usd:g}, but {why_no_price(unknown.instance_type, *unknown.fallback_instance_types)}. "
-        f"{WITHOUT_PRICE}"
-    )
 
 
 def why_no_price(*instance_types: str) -> str:

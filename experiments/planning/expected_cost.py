@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from experiments.planning.arms import MIN_STEPS
@@ -106,7 +106,7 @@ def _comparable(job: PlannedJob, earlier: Sequence[Job]) -> list[Job]:
 
 def _is_on_same_machine(job: PlannedJob, each: Job) -> bool:
     recorded = (each.text.get("instance_type"), each.text.get("compiler"))
-    counts = (each.text.get("job_instance_count", "1"), each.text.get("job_devices", "1"))
+    counts = (each.text.get("machine_instance_count", "1"), each.text.get("machine_devices", "1"))
     spec = job.spec
     # Jobs without sharding are planned without this hyperparameter.
     is_sharded_alike = each.text.get("hp_sharding", "none") == spec.hyperparameters.get("sharding", "none")
@@ -167,7 +167,7 @@ def _agrees(job: PlannedJob, each: Job, features: tuple[str, ...]) -> bool:
     """
     if each.text.get("data_key") != job.data_key:
         return False
-    planned = {f"hp_{name}" for name in job.spec.hyperparameters}
+    planned = {f"hp_{name}" for name in _hyperparameters(job)}
     recorded = {name for name in (*each.text, *each.numbers) if name.startswith("hp_") and _recorded(each, name)}
     differing = {name for name in planned ^ recorded if name.removeprefix("hp_").startswith(features or ("\0",))}
     names = planned & recorded - {f"hp_{name}" for name in WITHOUT_EFFECT_ON_COST}
@@ -176,7 +176,12 @@ def _agrees(job: PlannedJob, each: Job, features: tuple[str, ...]) -> bool:
 
 def _is_fixed(job: PlannedJob, column: str) -> bool:
     """Return False for a hyperparameter that the job itself chooses, such as the precision `auto`."""
-    return job.spec.hyperparameters.get(column.removeprefix("hp_"), "auto") != "auto"
+    return _hyperparameters(job).get(column.removeprefix("hp_"), "auto") != "auto"
+
+
+def _hyperparameters(job: PlannedJob) -> Mapping[str, object]:
+    """Return the hyperparameters; a script's by their own names, as earlier versions logged them, and as logged now."""
+    return {**job.spec.hyperparameters, **(job.script.hyperparameters if job.script else {})}
 
 
 def _recorded(each: Job, column: str) -> str | float | None:
@@ -185,7 +190,7 @@ def _recorded(each: Job, column: str) -> str | float | None:
 
 
 def _equals(job: PlannedJob, each: Job, column: str) -> bool:
-    planned, recorded = job.spec.hyperparameters[column.removeprefix("hp_")], _recorded(each, column)
+    planned, recorded = _hyperparameters(job)[column.removeprefix("hp_")], _recorded(each, column)
     if isinstance(planned, (int, float)) and not isinstance(planned, bool):
         try:
             return math.isclose(float(planned), float(recorded if recorded is not None else math.nan), rel_tol=1e-6)

@@ -22,7 +22,7 @@ from training.contract.errors import InputError
 from training.contract.job_spec import ScriptEntry, is_shell_safe
 from training.contract.s3_location import AccountFields
 from training.scripts.channels import Channels, find_channels
-from training.scripts.environments import ScriptEnvironment, planned_environment, requirement_notes, script_environment
+from training.scripts.environments import ScriptEnvironment, requirement_notes, script_environment
 from training.scripts.runtime_description import network_uses
 from training.scripts.source import ScriptSource, find_script, is_package, program_file, with_entry
 from training.services.local import toolkit
@@ -40,8 +40,6 @@ FLAGS = re.compile(r"store_(true|false|const)|BooleanOptionalAction|\btype\s*=\s
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptInputs:
-    """Script and channels, ready for a job."""
-
     source: ScriptSource
     channels: Channels
     entry: ScriptEntry | None = None
@@ -59,7 +57,6 @@ class ScriptInputs:
         return hashlib.sha256(f"{self.source.identity} {self.channels.digest}{packages}".encode()).hexdigest()[:32]
 
     def notes(self) -> list[str]:
-        """Return notes for the user before the script runs."""
         return list(self.remarks)
 
 
@@ -79,7 +76,6 @@ def stage_inputs(arms: Sequence[Arm], echo: Echo) -> list[Inputs]:
 
 
 def notes_of(inputs: Sequence[Inputs]) -> list[str]:
-    """Return the notes of all distinct inputs."""
     return [note for each in {each.key: each for each in inputs}.values() for note in each.notes()]
 
 
@@ -89,16 +85,14 @@ def _inputs(experiment: Experiment, echo: Echo) -> Inputs:
 
     while True:
         inputs = inputs_in(home(), experiment, stage, echo)
+        if isinstance(inputs, Staged):
+            uris = list(inputs.channels.values())
+        else:
+            environment = [inputs.environment.folder.as_uri()] if inputs.environment else []
+            uris = [inputs.source.folder.as_uri(), *environment, *inputs.channels.uris.values()]
         # If a concurrent prune has deleted the inputs, stage them again.
-        if lock_for_use(home(), [local_path(uri) for uri in _uris(inputs) if uri.startswith("file://")]):
+        if lock_for_use(home(), [local_path(uri) for uri in uris if uri.startswith("file://")]):
             return inputs
-
-
-def _uris(inputs: Inputs) -> list[str]:
-    if isinstance(inputs, Staged):
-        return list(inputs.channels.values())
-    environment = [inputs.environment.folder.as_uri()] if inputs.environment else []
-    return [inputs.source.folder.as_uri(), *environment, *inputs.channels.uris.values()]
 
 
 def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *, is_planned: bool = False) -> Inputs:
@@ -108,7 +102,7 @@ def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *,
     """
     if experiment.script is not None:
         return script_inputs(experiment, folder, echo, is_planned=is_planned)
-    from training.staging.tokens.description import lines
+    from training.staging.tokens.staged import lines
 
     with shown(sys.stderr) as progress:
         staged = stage(staging_request(experiment), folder, echo, progress)
@@ -128,11 +122,14 @@ def script_inputs(
 ) -> ScriptInputs:
     """Return the inputs of the script. Raises InputError if one is missing or the script cannot run.
 
-    `variables` are those of this process, which hold the script's secrets.
+    `variables` are the variables of this process, which hold the script's secrets.
     """
     script = experiment.script
     assert script is not None
-    _check_secrets(experiment, script, variables)
+    is_contained = traits_of(experiment.service).runs_containers
+    for name in () if is_contained else script.secrets:
+        if not variables.get(name, "").strip():
+            raise InputError(f"script.secrets.{name}: the environment variable {name} is not set. Set it and try again")
     sources = home / "sources"
     source = find_script(
         script.source, script.program, sources, revision=script.revision, directory=script.directory, echo=echo
@@ -141,11 +138,10 @@ def script_inputs(
     values = hyperparameters(experiment)
     _check_booleans(script, source, values)
     entry = _entry(experiment, script, source, values)
-    is_contained = traits_of(experiment.service).runs_containers
     account = AccountFields(region=experiment.aws.region, profile=experiment.aws.profile)
     channels = find_channels(script.channels, home, account)
-    make = planned_environment if is_planned else script_environment
-    environment = make(source, home, echo) if script.requirements == "install" and not is_contained else None
+    installs = script.requirements == "install" and not is_contained
+    environment = script_environment(source, home, echo, is_planned=is_planned) if installs else None
     return ScriptInputs(
         source=source if entry is None else with_entry(source, sources, echo),
         channels=channels,
@@ -192,8 +188,8 @@ def _check_booleans(script: Script, source: ScriptSource, values: Mapping[str, A
     if FLAGS.search(program_file(source.folder, script.program).read_text("utf-8", errors="replace")):
         raise InputError(
             f"script.hyperparameters.{name} is true or false, and {script.program} may declare flags: set "
-            f"script.arguments.booleans to flag (--{name}, or nothing for false) or value (--{name} True), and write a "
-            f"flag of another form after the program in script.entry_point, such as '{script.program} --no-{name}'"
+            f"script.arguments.booleans to flag (--{name} for true, nothing for false) or to value (--{name} True). "
+            f"Write any other flag after the program in script.entry_point, such as '{script.program} --no-{name}'"
         )
 
 
@@ -214,10 +210,3 @@ def _check_launcher(experiment: Experiment, script: Script, source: ScriptSource
             f"{source.description} contains a setup.py, and the launcher of several processes starts no packages: "
             "set script.directory to a folder without a setup.py, or use machine.devices 1"
         )
-
-
-def _check_secrets(experiment: Experiment, script: Script, variables: Mapping[str, str]) -> None:
-    """Raise InputError if a secret that jobs inherit from this process is not set."""
-    for name in () if traits_of(experiment.service).runs_containers else script.secrets:
-        if not variables.get(name, "").strip():
-            raise InputError(f"script.secrets.{name}: the environment variable {name} is not set. Set it and try again")

@@ -10,11 +10,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.planning.arms import Arm, arms, arms_unchecked, flat
+from experiments.planning.arms import Arm, arms, arms_unchecked
 from experiments.schema.experiment import Experiment, broken_rules, check_machine, this_machine
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.messages import messages, rule_message
-from experiments.schema.overrides import BACKEND_CONFIG, Tree, backend_values, read_overrides, with_values
+from experiments.schema.overrides import (
+    ARM_PREFIX,
+    BACKEND_CONFIG,
+    Tree,
+    backend_values,
+    flat,
+    read_overrides,
+    with_arm_overrides,
+    with_values,
+)
 from experiments.schema.yaml_document import Document, read_document
 from state.regular_files import user_path
 from training.contract.errors import InputError, InputErrors, nearest
@@ -36,7 +45,7 @@ RUN_VARIABLE = "MLFLOW_RUN_ID"
 def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     """Return the experiment in `experiments/NAME.yaml` or at a path, with overrides by dotted name.
 
-    The override `backend_config` names a file whose fields replace those of the experiment. All other overrides take
+    The override `backend_config` names a file whose fields replace the experiment's. All other overrides take
     precedence over both files. Paths in a file are relative to its folder, paths in overrides to the user's folder.
     Raises `InputError`, also for an experiment that this machine cannot run.
     """
@@ -50,50 +59,35 @@ def load_fields(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     """Return the experiment as `load` does, without a check of its arms and of this machine. Raises `InputError`."""
     overrides = _with_user_paths(overrides)
     document = read_document(find_file(name_or_path))
-    fields = {name: text for name, text in overrides.items() if name != BACKEND_CONFIG}
-    values, locations = _backend(overrides.get(BACKEND_CONFIG))
+    of_arms = {name: text for name, text in overrides.items() if name.startswith(ARM_PREFIX)}
+    fields = {name: text for name, text in overrides.items() if name not in {BACKEND_CONFIG, *of_arms}}
+    values, locations = dict[str, Any](), dict[str, str]()
+    if file := overrides.get(BACKEND_CONFIG):
+        kind = "backend configuration"
+        backend = read_document(find_in_user_folder(user_path(file, BACKEND_CONFIG), kind), kind)
+        values, locations = backend_values(replace(backend, tree=_rebased(backend.tree, backend)))
     own, errors = read_overrides(fields)
-    tree = with_values(with_values(_without_baseline(_rebased(document.tree, document), fields), values), own)
+    tree = _rebased(document.tree, document)
+    compare = tree.get("compare")
+    if "compare.arms" in fields and isinstance(compare, dict):  # the file's baseline names an arm of the file
+        tree = {**tree, "compare": {name: value for name, value in compare.items() if name != "baseline"}}
+    tree, arm_errors = with_arm_overrides(with_values(with_values(tree, values), own), of_arms)
     other_locations = {name: f"override {name}" for name in fields}
     other_locations |= {name: location for name, location in locations.items() if name not in fields}
-    experiment, problems = _validated(tree, document, other_locations)
-    if experiment is None or errors:
-        raise InputErrors([*errors, *problems])
-    return experiment
-
-
-def _validated(
-    tree: Tree, document: Document, other_locations: Mapping[str, str]
-) -> tuple[Experiment | None, list[str]]:
-    """Return the experiment, or None with the message of every wrong field, or else of every rule that is broken."""
+    experiment, problems = None, list[str]()
     try:
-        return Experiment.model_validate(tree), []
+        experiment = Experiment.model_validate(tree)
     except ValidationError as error:
         problems = messages(error, document, other_locations)
         if all(not each["loc"] for each in error.errors()):  # the fields are right, and the first rule between them
             rules = broken_rules(ExperimentFields.model_validate(tree))
             problems = [rule_message(each, document, other_locations) for each in rules]
-        return None, problems
-
-
-def _backend(file: str | None) -> tuple[dict[str, Any], dict[str, str]]:
-    if not file:
-        return {}, {}
-    kind = "backend configuration"
-    document = read_document(find_in_user_folder(user_path(file, "backend_config"), kind), kind)
-    return backend_values(replace(document, tree=_rebased(document.tree, document)))
-
-
-def _without_baseline(tree: Tree, overrides: Mapping[str, str]) -> Tree:
-    """Return the tree without its baseline, which names an arm of the file, if the arms are overridden."""
-    compare = tree.get("compare")
-    if "compare.arms" not in overrides or not isinstance(compare, dict):
-        return tree
-    return {**tree, "compare": {name: value for name, value in compare.items() if name != "baseline"}}
+    if experiment is None or errors or arm_errors:
+        raise InputErrors([*errors, *arm_errors, *problems])
+    return experiment
 
 
 def experiment_names() -> list[str]:
-    """Return the names of the experiments of this project."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
@@ -127,9 +121,11 @@ def _rebased(tree: Tree, document: Document) -> Tree:
     folder = Path(document.name).parent
     fields = _with_rebased_paths(tree, folder)
     compare = fields.get("compare")
-    if isinstance(compare, dict) and isinstance(compare.get("arms"), list):
-        rebased = [_with_rebased_paths(arm, folder) if isinstance(arm, dict) else arm for arm in compare["arms"]]
-        fields["compare"] = {**compare, "arms": rebased}
+    arms = compare.get("arms") if isinstance(compare, dict) else None
+    if isinstance(compare, dict) and isinstance(arms, (list, dict)):
+        items = enumerate(arms) if isinstance(arms, list) else arms.items()
+        rebased = {at: _with_rebased_paths(arm, folder) if isinstance(arm, dict) else arm for at, arm in items}
+        fields["compare"] = {**compare, "arms": list(rebased.values()) if isinstance(arms, list) else rebased}
     return fields
 
 
@@ -172,7 +168,7 @@ def _rebased_path(name: str, value: Any, folder: Path) -> Any:
 
 
 def user_folder() -> Path:
-    """Return the user's folder: the current one, or under `mlflow run` that of the process of `mlflow run`.
+    """Return the user's folder: the current one, or the folder in which the user called `mlflow run`.
 
     `mlflow run` passes on no variable with that folder. Its process is the closest ancestor without `RUN_VARIABLE`. If
     the system does not list processes (Linux does), the current folder is returned.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from experiments.schema.compare_fields import Compare
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.machine_fields import Image
+from experiments.schema.overrides import flat
 from experiments.schema.script_fields import declared_scales
 from judging.design import Design
 from judging.round_order import round_order
@@ -107,7 +108,11 @@ def group_key(
         "name": name,
         "repeats": repeats,
         "arms": [
-            (arm.label, arm.is_baseline, arm.experiment.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_JOBS))
+            (
+                arm.full_label or arm.label,
+                arm.is_baseline,
+                arm.experiment.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_JOBS),
+            )
             for arm in arms
         ],
         "data": [each.key for each in staged],
@@ -185,7 +190,18 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         script=_script_plan(experiment, staged),
         tags=run_tags(experiment),
         model=_model(experiment),
+        settings=_settings(experiment, arm.fields),
     )
+
+
+def _settings(experiment: Experiment, names: Iterable[str]) -> dict[str, str]:
+    """Return the values of these fields as texts. A section has an entry for each of its fields."""
+    values = dict(flat(experiment.model_dump(mode="json")))
+    if experiment.script is not None:
+        arguments = script_rules.hyperparameters(experiment)
+        values |= {f"script.hyperparameters.{name}": value for name, value in arguments.items()}
+    fields = [[each for each in values if each.startswith(f"{name}.")] or [name] for name in names]
+    return {name: str(values.get(name)) for each in fields for name in each}
 
 
 def environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, str]:

@@ -20,11 +20,12 @@ from tracking.recording.recorder import Recorder, open_run
 from tracking.server.store import open_store
 from training.contract.errors import InputError, JobNotFound
 from training.contract.events import EVENT_PREFIX
-from training.contract.job_spec import Compiler, JobSpec, MetricDefinition
+from training.contract.job_spec import JobSpec, MetricDefinition
+from training.contract.plain_text import is_likely_secret, likely_secret_texts
 from training.contract.price import Price
 from training.contract.request import check_metric
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request, instance_count
-from training.scripts.likely_secrets import is_likely_secret, likely_secret_texts
+from training.job.settings.declared import Compiler
 from training.services.sagemaker import room
 from training.services.sagemaker.clients import Clients, account_of
 from training.services.sagemaker.service import SageMakerService

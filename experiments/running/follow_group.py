@@ -199,7 +199,7 @@ def log_trained(
     This comes last, so that it delays no job and no report. The group stays open until it is done.
     """
     if any(outcome.planned.model for outcome in outcomes):
-        from models.logged.group_models import delete_artifacts, log_models
+        from models.logged.log_model import delete_artifacts, log_models
         from models.logged.model_folder import MODELS_FOLDER
 
         try:

@@ -23,7 +23,7 @@ from experiments.running.service_context import open_service_context, prepare, p
 from experiments.schema.experiment import Experiment
 from judging.design import Design
 from state.home import home, home_id
-from tracking.groups.planned_job import PlannedJob, as_training
+from tracking.groups.planned_job import PlannedJob, as_training, with_recorded_labels
 from training.contract.service import ServiceContext
 from training.services.registry import traits_of
 
@@ -41,7 +41,7 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     from experiments.running.scheduler import start_jobs
     from reports.charts.class_charts import PngClassCharts
     from tracking.budgets.budget_tag import set_budget
-    from tracking.groups.group import open_group
+    from tracking.groups.group import child_runs, open_group
     from tracking.groups.plan_file import DESIGN, write_design, write_plan
     from tracking.recording.costs import record_warm_pool_costs
     from tracking.server.store import open_store
@@ -63,6 +63,9 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
         prefix=experiment.aws.job_prefix or "",
     )
     jobs = [prepare(context, job) for job in plan.jobs(group.id)]
+    if group.continued:
+        runs = child_runs(store, group).items()
+        jobs = with_recorded_labels(jobs, {name: run.data.tags["platform.arm"] for name, run in runs})
     print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {jobs_phrase(jobs, design)}")
     for sentence in plan.budget_text:
         print_line(sentence)

@@ -20,7 +20,7 @@ from typing import Any
 from rich.filesize import decimal
 
 from experiments.running.output import confirm, has_terminal, print_error, print_line
-from models.logged.group_models import MODEL_TAG, holds_model, mark_model_deleted
+from models.logged.log_model import MODEL_TAG, holds_model, mark_model_deleted
 from state import locks
 from state.folders import TRASH_PREFIX, delete, discard, measure
 from state.home import home

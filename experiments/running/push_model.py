@@ -19,7 +19,7 @@ import yaml
 
 from experiments.running.output import print_line
 from experiments.schema.fields import PushToHub
-from models.logged.group_models import MODEL_TAG
+from models.logged.log_model import MODEL_TAG
 from models.logged.model_folder import MODELS_FOLDER, new_unfinished
 from state.home import home
 from tracking.groups.group import Group

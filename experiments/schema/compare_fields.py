@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -11,9 +12,8 @@ from sweeps.search_space import BatchGrid
 from sweeps.trials import CostName
 from training.contract.errors import InputError, nearest
 from training.contract.frozen import Frozen, Name
-from training.contract.job_spec import COMPILERS, CompileMode
+from training.job.settings.declared import COMPILER_OPTIONS, LARGEST_BATCH, SETTINGS, QualityMetric, choices_of
 
-QualityMetric = Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss", "eval_perplexity"]
 TARGET_METRICS: dict[str, Literal["min", "max"]] = {
     "eval_accuracy": "max",
     "eval_f1_macro": "max",
@@ -61,18 +61,51 @@ class Target(Frozen):
 
 
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
-BatchSize = Annotated[int, Field(ge=1, le=1_048_576)]
+BatchSize = Annotated[int, Field(ge=1, le=LARGEST_BATCH)]
 RepeatsAtLook = Annotated[int, Field(ge=2, le=1_000)]
+
+
+MAX_ARM_NAME = 40
+"""Characters of an arm's name."""
+ARM_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_ARM_NAME - 1}}}")
+RESERVED_ARM_NAMES = ("null", "unnamed")
+"""Names that mean no baseline, and an arm that lost its name."""
+
+
+def _arms(value: Any) -> Any:
+    """Return arms as a list in which named arms have the key `name`. Raises ValueError for a name that is not valid."""
+    if isinstance(value, Mapping):
+        value = [_named(name, {} if fields is None else fields) for name, fields in value.items()]
+    if not isinstance(value, (list, tuple)):
+        return value
+    names = [fields["name"] for fields in value if isinstance(fields, Mapping) and "name" in fields]
+    for at, name in enumerate(names):
+        if not isinstance(name, str) or not ARM_NAME.fullmatch(name) or name in RESERVED_ARM_NAMES:
+            raise ValueError(
+                f"compare.arms has the name {name!r}: a name has at most {MAX_ARM_NAME} letters, digits, '-', '_' and "
+                f"'.', begins with a letter or digit, and is not {' or '.join(RESERVED_ARM_NAMES)}"
+            )
+        if name in names[:at]:
+            raise ValueError(f"compare.arms has the name {name!r} twice: give each arm its own name")
+    return value
+
+
+def _named(name: str, fields: Any) -> Mapping[str, Any]:
+    if not isinstance(fields, Mapping) or "name" in fields:
+        problem = "has a second name" if isinstance(fields, Mapping) else f"must be a mapping of fields, not {fields!r}"
+        raise ValueError(f"compare.arms.{name} {problem}")
+    return {"name": name, **fields}
+
+
+Arms = Annotated[tuple[dict[str, Any], ...], BeforeValidator(_arms), Field(strict=False, min_length=1, max_length=64)]
 
 
 class Compare(Frozen):
     """Arms and repeats of a comparison."""
 
-    arms: Annotated[tuple[dict[str, Any], ...], Field(strict=False, min_length=1, max_length=64)] = (
-        {"compiler": "none"},
-        {"compiler": "inductor"},
-    )
-    """Arms. Each one is a mapping of the fields that it changes."""
+    arms: Arms = ({"compiler": "none"}, {"compiler": "inductor"})
+    """Arms, by name. Each one is a mapping of the fields that it changes: `{full: {}, large: {batch_size: 64}}`. A list
+    of such mappings has names only where they contain `name`."""
     repeats: Annotated[int, Field(ge=1, le=1_000)] = 9
     """Most jobs per arm, each with a different seed."""
     stop: Literal["early", "never"] = "early"
@@ -92,7 +125,7 @@ class Compare(Frozen):
     """`repeat` runs a job again, once, if other programs or the hypervisor disturbed its measurement, and counts the
     second one. `keep` only marks it."""
     baseline: Name | None = None
-    """Label of the baseline. None means the first arm."""
+    """Name or label of the baseline. None means the first arm."""
     parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time. Local jobs still wait for free cores or devices."""
 
@@ -164,9 +197,7 @@ def _text(value: Any) -> Any:
 
 
 INDUCTOR_OPTIONS = {
-    "compile_scope": ("layers", "model"),
-    "compile_mode": get_args(CompileMode),
-    "compile_dynamic": ("true", "false"),
+    name: choices_of(SETTINGS[name]) for name, compiler in COMPILER_OPTIONS.items() if compiler == "inductor"
 }
 """Options of inductor, and their values as text."""
 
@@ -182,10 +213,8 @@ def _compiler_setting(value: Any) -> Any:
     else:
         return value
     compiler, options = own.pop("compiler", ""), own
-    if compiler not in COMPILERS:
-        raise ValueError(
-            f"compilers names {compiler or 'no compiler'!r}, but a compiler is one of {_listed(COMPILERS)}"
-        )
+    if compiler not in (known := choices_of(SETTINGS["compiler"])):
+        raise ValueError(f"compilers names {compiler or 'no compiler'!r}, but a compiler is one of {_listed(known)}")
     for name, text in options.items():
         if compiler != "inductor" or name not in INDUCTOR_OPTIONS:
             raise ValueError(

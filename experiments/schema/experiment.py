@@ -15,11 +15,11 @@ from pydantic import model_validator
 from experiments.schema.compare_fields import BEST_POSSIBLE, TARGET_METRICS, Target, check_metric
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.machine_fields import Machine, check_group_budget
-from experiments.schema.overrides import COMPILER_OPTIONS
 from experiments.schema.script_rules import check_script
 from training.contract.errors import InputError
 from training.contract.job_spec import NOT_CHOSEN
 from training.contract.request import TRAINING_COMPILER
+from training.job.settings.declared import SHARDING_SINCE, contradictions, unused_options
 from training.services.registry import SERVICES, traits_of
 
 Check = Callable[[ExperimentFields], None]
@@ -31,10 +31,6 @@ NEEDS_GPU = {
     ("kernels", "liger"): "'torch'",
 }
 """Values that need an NVIDIA GPU, and those to use without one."""
-CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
-"""Modes of inductor that record CUDA graphs."""
-SHARDING_SINCE = (2, 6)
-"""First version of torch with `fully_shard`."""
 
 
 class Experiment(ExperimentFields):
@@ -42,8 +38,8 @@ class Experiment(ExperimentFields):
 
     @model_validator(mode="after")
     def _check_rules(self) -> Experiment:
-        for check in _checks(self):
-            check(self)
+        for rule in broken_rules(self):
+            raise ValueError(rule)
         return self
 
 
@@ -55,6 +51,10 @@ def broken_rules(experiment: ExperimentFields) -> list[str]:
             check(experiment)
         except ValueError as error:
             broken[str(error)] = None
+    if experiment.script is not None:
+        broken |= dict.fromkeys(unused_options(experiment))
+    elif experiment.data is not None:
+        broken |= dict.fromkeys(contradictions(experiment, experiment.evaluation))
     return list(broken)
 
 
@@ -65,9 +65,8 @@ def _checks(experiment: ExperimentFields) -> tuple[Check, ...]:
     if experiment.data is None:
         return (_check_order, _check_data)
     return (
-        *(_check_order, _check_model, _check_learning_rates, _check_length_of_training, _check_push, _check_service),
-        *(_check_xla, _check_sharding, _check_padding_free, _check_stride, _check_labels, _check_best, _check_metrics),
-        *(_check_calibration, _check_cadences),
+        *(_check_order, _check_model, _check_learning_rates, _check_push, _check_service, _check_sharding),
+        *(_check_padding_free, _check_stride, _check_labels, _check_metrics, _check_calibration, _check_cadences),
     )
 
 
@@ -118,15 +117,6 @@ def _check_learning_rates(experiment: ExperimentFields) -> None:
             raise ValueError(f"{name} must be at most {MAX_TASK_LEARNING_RATE:g} for a task, not {rate:g}")
 
 
-def _check_length_of_training(experiment: ExperimentFields) -> None:
-    if experiment.epochs is None and experiment.max_steps is None:
-        raise ValueError("one of epochs and max_steps is required, but neither is set")
-    if experiment.epochs is not None and experiment.max_steps is not None:
-        raise ValueError(
-            f"epochs {experiment.epochs:g} and max_steps {experiment.max_steps} cannot be combined: set only one"
-        )
-
-
 def _check_ascending(name: str, values: Sequence[int]) -> None:
     for first, second in pairwise(values):
         if first >= second:
@@ -140,7 +130,8 @@ def _check_push(experiment: ExperimentFields) -> None:
 
 def _check_service(experiment: ExperimentFields) -> None:
     """Check our own rules. The service's rules follow when it is opened."""
-    _check_options(experiment)
+    if experiment.compiler_debug and experiment.compiler != "trcomp":
+        raise ValueError(f"compiler_debug requires compiler 'trcomp'; the compiler is {experiment.compiler!r}")
     traits, machine = traits_of(experiment.service), experiment.machine
     own, service = traits.instance_type, f"the {traits.name} service"
     if own is None and machine.instance_type == NOT_CHOSEN:
@@ -167,35 +158,10 @@ def _check_service(experiment: ExperimentFields) -> None:
         check_group_budget(experiment.aws.request, experiment.max_usd, experiment.max_billable_seconds)
 
 
-def _check_options(experiment: ExperimentFields) -> None:
-    for name, compiler in COMPILER_OPTIONS.items():
-        value = getattr(experiment, name)
-        if value == ExperimentFields.model_fields[name].default or experiment.compiler == compiler:
-            continue
-        raise ValueError(f"{name} requires compiler {compiler!r}; the compiler is {experiment.compiler!r}")
-
-
-def _check_xla(experiment: ExperimentFields) -> None:
-    if experiment.compiler != "trcomp":
-        return
-    for name, value, others in (("precision", "fp8", "'bf16'"), ("kernels", "liger", "'torch'")):
-        if getattr(experiment, name) == value:
-            raise ValueError(f"compiler 'trcomp' cannot use {name} {value!r}: use {others}")
-
-
 def _check_sharding(experiment: ExperimentFields) -> None:
-    """The job checks its version of torch."""
+    """The job checks its version of torch, and `contradictions` the other settings."""
     if experiment.sharding == "none":
         return
-    if experiment.compiler not in ("none", "inductor"):
-        raise ValueError(f"sharding 'fsdp2' needs compiler 'none' or 'inductor', not {experiment.compiler!r}")
-    if experiment.compile_scope != "layers":
-        raise ValueError(f"sharding 'fsdp2' needs compile_scope 'layers', not {experiment.compile_scope!r}")
-    if experiment.compile_mode in CUDA_GRAPH_MODES:
-        raise ValueError(
-            f"sharding 'fsdp2' does not work with compile_mode {experiment.compile_mode!r}, which records CUDA graphs: "
-            "use 'default' or 'max-autotune-no-cudagraphs'"
-        )
     machine = experiment.machine
     if machine.launcher in ("smddp", "smp", "xla"):
         raise ValueError(
@@ -212,18 +178,7 @@ def _check_sharding(experiment: ExperimentFields) -> None:
 
 
 def _check_padding_free(experiment: ExperimentFields) -> None:
-    if experiment.padding != "none":
-        return
-    if experiment.compiler != "none":
-        raise ValueError(
-            f"padding 'none' and compiler {experiment.compiler!r} cannot be combined: the number of tokens changes at "
-            f"every step. Use compiler 'none', or padding 'auto'"
-        )
-    if experiment.attention != "auto":
-        raise ValueError(
-            f"padding 'none' needs attention 'auto', not {experiment.attention!r}: it has its own implementation"
-        )
-    if experiment.machine.model_parallel:
+    if experiment.padding == "none" and experiment.machine.model_parallel:
         raise ValueError("padding 'none' and machine.model_parallel cannot be combined: the library splits the layers")
 
 
@@ -239,23 +194,6 @@ def _check_labels(experiment: ExperimentFields) -> None:
     for name in ("labels", "label_map", "skip_labels"):
         if experiment.task != "classification" and getattr(experiment.data, name) is not None:
             raise ValueError(f"data.{name} requires task classification; {experiment.task} has no labels")
-
-
-def _check_best(experiment: ExperimentFields) -> None:
-    if experiment.best_metric is None:
-        return
-    evaluates = _cadence(*experiment.evaluation)
-    saves = _cadence(experiment.save_strategy, experiment.save_steps)
-    if evaluates != saves:
-        raise ValueError(
-            f"best_metric {experiment.best_metric!r} needs a checkpoint after every evaluation: the job evaluates "
-            f"{evaluates} and saves {saves}"
-        )
-
-
-def _cadence(strategy: str, steps: int | None) -> str:
-    phrases = {"end": "at the end", "none": "never", "epoch": "every epoch", "steps": f"every {steps} steps"}
-    return phrases[strategy]
 
 
 def _check_metrics(experiment: ExperimentFields) -> None:
@@ -286,9 +224,6 @@ def _check_calibration(experiment: ExperimentFields) -> None:
 
 
 def _check_cadences(experiment: ExperimentFields) -> None:
-    for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
-        if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
-            raise ValueError(f"{strategy} 'steps' requires {steps}, the number of steps in between")
     if experiment.eval_strategy == "samples" and experiment.eval_samples is None:
         raise ValueError("eval_strategy 'samples' requires eval_samples, the number of samples in between")
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import ast
+import inspect
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, create_model
 
 from experiments.schema.compare_fields import (
     BatchSize,
@@ -13,7 +16,6 @@ from experiments.schema.compare_fields import (
     Count,
     Probe,
     Published,
-    QualityMetric,
     Sweep,
     Target,
 )
@@ -21,13 +23,12 @@ from experiments.schema.machine_fields import Aws, Machine
 from experiments.schema.script_fields import Script
 from sweeps.search_space import Optimiser, ScalingRule, scale
 from training.contract.frozen import Frozen, Name
-from training.contract.job_spec import CompileMode, Compiler
+from training.job.settings.declared import COMPILER_OPTIONS, MAX_TOKENS, SETTINGS, TrainingSettings, traits_of
 from training.services.registry import DEFAULT, ServiceName
-from training.staging.sources.request import Data, ModelOverrides, Task
+from training.staging.sources.request import Data, ModelOverrides
 
-BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=131_072)], ...], Field(strict=False, min_length=1)]
+BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_TOKENS)], ...], Field(strict=False, min_length=1)]
 Budget = Annotated[float, Field(gt=0.0, le=1e12)]
-Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
 LoggedModels = Annotated[
     Literal["best", "winner", "each", "none"],
     # The field was a boolean before.
@@ -55,22 +56,60 @@ class PushToHub(Frozen):
     """Secret of AWS Secrets Manager that holds the token instead."""
 
 
-class ExperimentFields(Frozen):
+OPTIONS_OF_COMPILERS = {**COMPILER_OPTIONS, "compiler_debug": "trcomp"}
+"""Field that only one compiler has -> that compiler."""
+OWN_FIELDS_AFTER = {
+    "task": ("script",),
+    "weights": ("model_type", "model_overrides", "tokenizer", "data"),
+    "max_length": (
+        *("doc_stride", "n_best_answers", "max_answer_length", "packing", "base_learning_rate", "base_batch_size"),
+        *("learning_rate_scaling", "learning_rate_multiplier", "max_learning_rate"),
+    ),
+    "padding": ("bucket_lengths",),
+    "compiler": ("compiler_debug",),
+    "eval_steps": ("eval_samples",),
+    "save_model": ("log_model", "push_to_hub"),
+}
+"""Place of the experiment's own fields among the shared settings: on the page, and in the labels of arms."""
+
+
+def _help_texts() -> dict[str, str]:
+    """Return the docstring under each declared setting, by its name."""
+    (declared,) = ast.parse(inspect.getsource(TrainingSettings)).body
+    assert isinstance(declared, ast.ClassDef)
+    return {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in pairwise(declared.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }
+
+
+def _shared_fields() -> dict[str, Any]:
+    """Return the arguments of `create_model` for the declared settings, with placeholders for fields in between."""
+    fields: dict[str, Any] = {"description": (str, "")}
+    for name, help_text in _help_texts().items():
+        limits: Any = traits_of(SETTINGS[name]).limits
+        fields[name] = (SETTINGS[name].type, Field(SETTINGS[name].default, description=help_text, **limits))
+        fields |= dict.fromkeys(OWN_FIELDS_AFTER.get(name, ()), (Any, None))
+    return fields
+
+
+if TYPE_CHECKING:
+
+    class SharedFields(Frozen, TrainingSettings):
+        """The settings that an experiment shares with the job."""
+else:
+    SharedFields = create_model("SharedFields", __base__=Frozen, **_shared_fields())
+
+
+class ExperimentFields(SharedFields):
     """All fields of an experiment."""
 
     description: str = ""
     """Purpose of the experiment, in a sentence or two."""
-    task: Task = "classification"
-    """Task to train."""
     script: Script | None = None
     """Training script to run instead of a task."""
-    model: Name | None = None
-    """Model: a name on the Hub, a folder, or `package:NAME` for a packaged model. Exactly one of `model` and
-    `model_type` is required."""
-    model_revision: Name | None = None
-    """Branch, tag or commit of a model on the Hub. None means `main`."""
-    weights: Literal["pretrained", "random"] | None = None
-    """Initial weights. None means `pretrained` for a `model` and `random` for a `model_type`."""
     model_type: Name | None = None
     """Architecture in Transformers to train from scratch, such as `gpt2`."""
     model_overrides: ModelOverrides = Field(default_factory=dict)
@@ -79,14 +118,12 @@ class ExperimentFields(Frozen):
     """Tokenizer, named like a model. None means that of the model. Requires random weights."""
     data: Data | None = None
     """Training and validation data, from exactly one of `train`, `hub` and `builtin`."""
-    max_length: Annotated[int, Field(ge=8, le=131_072)] = 128
-    """Longest sequence in tokens, special tokens included. Longer sequences are cut."""
 
-    doc_stride: Annotated[int, Field(ge=0, le=131_072)] = 128
+    doc_stride: Annotated[int, Field(ge=0, le=MAX_TOKENS)] = 128
     """Question answering: tokens of the context that two neighbouring windows share. Must be below `max_length`."""
     n_best_answers: Annotated[int, Field(ge=1, le=1_000)] = 20
     """Question answering: most likely starts and ends per window that are combined into answers."""
-    max_answer_length: Annotated[int, Field(ge=1, le=131_072)] = 30
+    max_answer_length: Annotated[int, Field(ge=1, le=MAX_TOKENS)] = 30
     """Question answering: longest answer, in tokens."""
 
     packing: bool | None = None
@@ -103,102 +140,20 @@ class ExperimentFields(Frozen):
     """Factor applied to the scaled learning rate. A sweep can search it."""
     max_learning_rate: Annotated[float, Field(gt=0.0)] | None = None
     """Upper limit of the peak learning rate after scaling. At most 10 for a task."""
-    batch_size: BatchSize = 32
-    """Training batch size per device, in samples."""
-    eval_batch_size: BatchSize | None = None
-    """Evaluation batch size per device, in samples. None means the experiment's own `batch_size`, for every arm."""
-    drop_last: bool = False
-    """Leave out the rows at the end of an epoch that do not fill a batch on every device."""
-    gradient_accumulation_steps: Annotated[int, Field(ge=1, le=65_536)] = 1
-    """Batches per device that make one optimizer step."""
-    epochs: Annotated[float, Field(gt=0.0, le=100_000.0)] | None = None
-    """Passes over the training rows. Exactly one of `epochs` and `max_steps` is required."""
-    max_steps: Count | None = None
-    """Optimizer steps."""
-    warmup_samples: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
-    """Warm-up in samples, over which the learning rate rises from 0."""
-    lr_scheduler: Literal["linear", "cosine", "constant"] = "linear"
-    """Shape of the learning rate after the warm-up."""
-    adam_beta1: Beta = 0.9
-    """Decay rate of Adam's first moment at `base_batch_size`, per step."""
-    adam_beta2: Beta = 0.999
-    """Decay rate of Adam's second moment at `base_batch_size`, per step."""
-    adam_epsilon: Annotated[float, Field(gt=0.0, le=1.0)] = 1e-8
-    """Epsilon of Adam at `base_batch_size`, in units of the gradient."""
-    weight_decay: Annotated[float, Field(ge=0.0, le=10.0)] = 0.0
-    """Decoupled weight decay, multiplied by the learning rate."""
-    max_grad_norm: Annotated[float, Field(ge=0.0, le=1e6)] = 1.0
-    """Largest norm of the gradient. Larger gradients are clipped; 0 disables clipping."""
-    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 42
-    """Seed of new weights, dropout and the data order. Each repeat adds 1."""
 
-    precision: Literal["auto", "fp32", "bf16", "fp16", "fp8"] = "auto"
-    """Number format of the computation. `auto` takes bf16 where the hardware supports it natively, else fp16 on a GPU
-    and fp32 on a CPU. `fp8` is bf16 with FP8 in the linear layers, in training only; it needs `torchao`, a GPU of
-    compute capability 8.9 or higher, and `compiler: inductor` to be fast."""
-    padding: Literal["auto", "longest", "buckets", "max_length", "none"] = "auto"
-    """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `auto` is `buckets` with
-    inductor on a GPU and with `trcomp`, otherwise `longest`, rounded up to a multiple of 8 on a GPU. `none` computes no
-    padding; docs/measuring.md names the models and conditions."""
     bucket_lengths: BucketLengths | None = None
     """Bucket lengths in tokens, ascending. None chooses them from the data."""
-    length_grouping: bool = True
-    """Batch rows of similar length together. Has no effect with `padding: max_length`."""
-    attention: Literal["auto", "blockwise", "sdpa", "eager", "flash_attention_2"] = "auto"
-    """Attention implementation. `auto` takes the default of transformers, which is `sdpa` for most models. On a CPU,
-    for rows of up to 1,024 tokens, it takes `blockwise` for common models, else `eager`. `blockwise` is our own, for
-    training on a CPU, and computes in parts that fit in the CPU's caches; evaluations then use `eager`."""
-    kernels: Literal["torch", "liger"] = "torch"
-    """Kernels of norms, rotary embeddings, MLPs and the loss of language models: those of PyTorch, or Liger's, for
-    decoders such as Llama, Mistral and Qwen. `liger` needs an NVIDIA GPU and the package `liger-kernel`."""
-    optimizer: Literal["auto", "adamw"] = "auto"
-    """AdamW: `auto` takes the fused kernel where torch has one, and on a CPU leaves out the embeddings of tokens that
-    do not occur (equal up to rounding); `adamw` uses one kernel per operation, and trains all."""
-    dataloader_workers: Annotated[int, Field(ge=0, le=256)] | None = None
-    """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU."""
-    compiler: Compiler = "none"
-    """Compiler: `inductor` is `torch.compile`, `trcomp` SageMaker Training Compiler, and `trcomp-off` its image with
-    the compiler off."""
     compiler_debug: bool = False
     """Write debugging information of compiler `trcomp` to the job's output. Slows training down."""
-    compile_scope: Literal["layers", "model"] = "layers"
-    """Inductor: compile one program for the repeated `layers`, or the whole `model`, which takes longer to compile."""
-    compile_mode: CompileMode = "default"
-    """Inductor: mode of `torch.compile`. `reduce-overhead` and `max-autotune` use CUDA graphs on a GPU."""
-    compile_dynamic: bool | None = None
-    """Inductor: one program for all lengths (true), or one per length (false). None means one for all if padding is
-    `longest`, or on a CPU with several bucket lengths."""
-    sharding: Literal["none", "fsdp2"] = "none"
-    """Several devices: each holds the whole model (`none`: DDP), or a part of its weights, gradients and optimizer
-    states (`fsdp2`: PyTorch's `fully_shard`), which needs less memory and more communication. Needs torch 2.6."""
 
-    logging_steps: Count = 10
-    """Optimizer steps between two logged training losses."""
-    eval_strategy: Literal["end", "epoch", "steps", "samples"] = "epoch"
-    """Evaluate after every epoch, every `eval_steps`, or every `eval_samples`, and at the end in any case."""
-    eval_steps: Count | None = None
-    """Optimizer steps between two evaluations."""
     eval_samples: Count | None = None
     """Samples between two evaluations, the same for every batch size."""
-    save_strategy: Literal["none", "epoch", "steps"] = "none"
-    """Write no checkpoints, one after every epoch, or one every `save_steps`."""
-    save_steps: Count | None = None
-    """Optimizer steps between two checkpoints."""
-    save_total_limit: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """Number of checkpoints to keep. The best one is always kept."""
-    best_metric: QualityMetric | None = None
-    """Evaluation metric that selects the model to keep; None keeps the last one. Requires a checkpoint after every
-    evaluation."""
-    save_model: bool = True
-    """Keep the trained model as the artifact of the job."""
     log_model: LoggedModels = "best"
     """Models to log to MLflow when the group closes: that of the `best` repeat of each arm, of the `winner`, of `each`
     job, or `none`. Artifacts on this machine are then deleted, except a script's; with `none` all stay."""
     push_to_hub: PushToHub | None = None
     """Push the trained model to the Hugging Face Hub after `train`. With `--wait false`, `attach` or the same command
     pushes it."""
-    steady_after_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 3
-    """Optimizer steps that count as warm-up and are left out of the steady throughput."""
     target: Target | None = None
     """Quality that an arm must reach. Its cost is measured up to that point."""
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from experiments.schema.fields import ExperimentFields
+from experiments.schema.fields import OPTIONS_OF_COMPILERS, ExperimentFields
 from experiments.schema.yaml_document import Document, KeyPath, parse, scalar
 from training.contract.errors import InputError, InputErrors, nearest_name
 
@@ -30,13 +30,6 @@ DEPENDENT_FIELDS = {
     "data.train": ("data.validation", "data.encoding", "data.delimiter"),
 }
 """Fields that are removed together with another field. A compiler also removes the options of others."""
-COMPILER_OPTIONS = {
-    "compiler_debug": "trcomp",
-    "compile_scope": "inductor",
-    "compile_mode": "inductor",
-    "compile_dynamic": "inductor",
-}
-"""Options of one compiler -> that compiler."""
 SHORTHANDS = {"arguments": "style", "image": "uri"}
 """Section that may be written as a text -> its field that holds the text."""
 
@@ -80,6 +73,55 @@ def read_override(name: str, text: str) -> Any:
     return scalar(text.strip())
 
 
+ARM_PREFIX = "compare.arms."
+"""Beginning of the overrides of one arm: `compare.arms.NAME.FIELD`."""
+
+
+def with_arm_overrides(tree: Tree, overrides: Mapping[str, str]) -> tuple[Tree, list[str]]:
+    """Return the tree with fields of named arms set, and the errors of the overrides that cannot be applied."""
+    compare = tree.get("compare")
+    arms = copy.deepcopy(compare.get("arms") if isinstance(compare, dict) else None)
+    errors: list[str] = []
+    for name, text in overrides.items():
+        try:
+            _set_in_arm(arms, name, text)
+        except InputError as error:
+            errors.append(str(error))
+    return with_values(tree, {"compare.arms": arms}) if arms else tree, errors
+
+
+def _set_in_arm(arms: Any, override: str, text: str) -> None:
+    """Set a field of an arm in `arms`, a mapping of arms by name or a list of arms. Raises InputError."""
+    if isinstance(arms, list):
+        named = {each["name"]: at for at, each in enumerate(arms) if isinstance(each, dict) and "name" in each}
+    else:
+        named = {name: name for name in arms} if isinstance(arms, dict) else {}
+    rest = override.removeprefix(ARM_PREFIX)
+    names = [name for name in map(str, named) if rest.startswith(f"{name}.")]
+    if not names:
+        known = f"The named arms are {', '.join(map(str, named))}." if named else "This experiment has no named arms."
+        raise InputError(f"override {override}: compare.arms has no arm of this name. {known}")
+    name = max(names, key=len)
+    field = rest[len(name) + 1 :]
+    if not is_field(field):
+        raise InputError(unknown_field(field, f"override {override}"))
+    arm = arms[named[name]]
+    nested = with_values({}, dict(flat(arm))) if isinstance(arm, dict) else {}
+    arms[named[name]] = with_values(nested, {field: read_override(field, text)})
+
+
+def flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the fields of nested mappings by dotted name. An arm thus changes single entries of a mapping.
+
+    The entries of a mapping with arbitrary keys, such as a script's hyperparameters, stay whole.
+    """
+    for name, value in fields.items():
+        if isinstance(value, Mapping) and not is_entry(prefix + name):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
 def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
     """Return the tree with values set by dotted name, without the fields that these values exclude."""
     merged = copy.deepcopy(tree)
@@ -91,7 +133,7 @@ def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
             if chosen and field not in chosen:
                 for removed in (field, *DEPENDENT_FIELDS.get(field, ())):
                     _remove(merged, removed)
-    for option, compiler in COMPILER_OPTIONS.items():
+    for option, compiler in OPTIONS_OF_COMPILERS.items():
         if values.get("compiler", compiler) != compiler and option not in values:
             _remove(merged, option)
     for name, value in values.items():

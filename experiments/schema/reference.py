@@ -9,9 +9,9 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from experiments.schema.compare_fields import QualityMetric
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.overrides import fields_of, section_of
+from training.job.settings.declared import QualityMetric
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "experiments.md"
 

@@ -13,9 +13,9 @@ from experiments.schema.compare_fields import TARGET_METRICS
 from training.contract.errors import InputError
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import MetricDefinition, Style
+from training.contract.plain_text import is_likely_secret
 from training.contract.request import NAME_PATTERNS, check_metric
 from training.scripts.channels import ScriptChannels, check_channels
-from training.scripts.likely_secrets import is_likely_secret
 
 RESERVED_PREFIXES = ("SM_", "SAGEMAKER_", "TRAINFARE_")
 """Prefixes of the variables that a service sets itself."""

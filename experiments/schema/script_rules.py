@@ -73,13 +73,18 @@ def hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]:
 
 
 def logged_hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]:
-    """Return the hyperparameters to log: the script's own, and batch size and learning rate under our names too."""
+    """Return the hyperparameters to log: one that refers to a field by the field's name, others by their own.
+
+    `lr: $learning_rate` is logged as `learning_rate`, unless the script has another hyperparameter of this name.
+    """
     assert experiment.script is not None
-    used = set(referenced_fields(experiment.script).values())
-    ours: dict[str, JsonValue] = {
-        name: value_of(experiment, name) for name in ("batch_size", "learning_rate") if name in used
-    }
-    return {**ours, **hyperparameters(experiment)}
+    fields, values = referenced_fields(experiment.script), hyperparameters(experiment)
+    logged = {}
+    for name, value in values.items():
+        field = fields.get(name, name)
+        is_taken = "." in field or (field in values and fields.get(field) != field)
+        logged[name if is_taken else field] = value
+    return logged
 
 
 def value_of(experiment: ExperimentFields, name: str) -> Scalar:

@@ -37,7 +37,7 @@ PACKAGES = ("mlflow", "torch", "transformers", "accelerate", "tokenizers", "safe
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADER = Path("models/logged/pyfunc.py")
-OUR_IMPORT = re.compile(r"^( *from) (models|training)\.", re.MULTILINE)
+OUR_IMPORT = re.compile(r"^( *from) (models|state|training)\.", re.MULTILINE)
 
 SENTENCE = "Winter is coming and it will be dark soon."
 QUESTION = {"question": "What is coming?", "context": SENTENCE}
@@ -56,8 +56,6 @@ class NotServable(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """Contents of a model's folder."""
-
     task: str
     """classification, question-answering or causal-lm."""
     label_names: tuple[str, ...]
@@ -78,7 +76,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     except FileNotFoundError as error:
         raise NotServable("it has no config.json, so it is not a Transformers folder") from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise NotServable(f"its config.json is not that of a Transformers model: {error}") from error
+        raise NotServable(f"its config.json does not describe a Transformers model: {error}") from error
     task = find_task(architecture)
     if task is None:
         known = ", ".join(CLASSES)

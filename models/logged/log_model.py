@@ -1,16 +1,18 @@
-"""Log the model of one job's run, once. A repeated call continues from what an interrupted one left.
+"""Log the models that a group keeps, by its field `log_model`, and delete the artifacts that it no longer needs.
 
 If the tracking server supports logged models (MLflow 3), the model becomes a logged model with the name `model`, which
 `models:/m-...` and `runs:/RUN/model` both refer to. On an older server, it becomes an artifact of the run, in the
-folder `model`.
+folder `model`. A repeated call continues from what an interrupted one left.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, Run
@@ -19,14 +21,24 @@ from models.inference.evaluation import evaluation_of
 from models.logged import flavor
 from models.logged.flavor import NotServable, is_needed, read_checkpoint
 from models.logged.model_folder import new_unfinished
+from models.trained_model import error_code
+from models.winner import best_job, winner
+from reports.comparison.arms import job_of
+from state import folders as state_folders
 from state.locks import exclusive_lock
+from tracking.groups.group import Group, child_runs
 from tracking.groups.planned_job import MODEL_ID, ModelPlan, PlannedJob
+from tracking.queries import job_tables
+from tracking.recording.recorder import Outcome
 from tracking.server.errors import is_refusal, is_unknown_call
 from tracking.server.store import Store
-from training.contract.errors import ServiceError, TrackingError, Unreachable
+from training.contract.errors import InputError, ServiceError, TrackingError, Unreachable
 from training.contract.service import Service
 from training.services.artifact import unpack
 
+MODEL_TAG = "platform.model_uri"
+DELETED_MODEL_TAG = "platform.model_deleted"
+"""Tag with the date on which a run's model artifact was deleted, and the artifact's address."""
 NAME = "model"
 """Name of the logged model, and its artifact path in the run."""
 MODEL_ARTIFACT = "platform.model_artifact"
@@ -36,9 +48,137 @@ TRIES = 3
 """Attempts to read an artifact if the connection to the service breaks."""
 Failures = (NotServable, ServiceError, TrackingError, OSError)
 
+Echo = Callable[[str], None]
+
+
+def log_models(
+    store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], scratch: Path, echo: Echo
+) -> None:
+    """Log the models that the group keeps, unless their runs already have them.
+
+    Without a rule in the plan (`ModelPlan.keeps`), every completed job that saved a model keeps it.
+    Each failure is printed and stored in the run's tag `platform.model_failure`. If the server stops answering, the
+    remaining models are skipped.
+    """
+    started, logged_bytes, last = time.monotonic(), list[int](), ""
+    failures: dict[str, list[str]] = {}
+    try:
+        kept, runs = kept_runs(store, group, outcomes), _runs(store, group)
+        own = [each for each in outcomes if each.run_id in kept and each.planned.model and not each.failure]
+        saved = [each for each in own if each.run_id in runs and MODEL_TAG in runs[each.run_id].data.tags]
+        waiting = [each for each in saved if not is_logged(runs[each.run_id])]
+    except TrackingError as error:
+        echo(f"No model was logged to MLflow: {_reason(error)}.")
+        return
+    for outcome in waiting:
+        try:
+            size_bytes = log_model(store, service, outcome.planned, outcome.run_id, scratch)
+            if size_bytes is not None:
+                logged_bytes.append(size_bytes)
+                last = outcome.run_id
+        except Failures as error:
+            failures.setdefault(_reason(error), []).append(outcome.planned.spec.name)
+            if isinstance(error, TrackingError) and not is_refusal(error):
+                break
+            with suppress(TrackingError):
+                store.tag(outcome.run_id, {FAILURE: _reason(error)})
+    for reason, names in failures.items():
+        more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+        echo(f"The model of job {names[0]}{more} was not logged to MLflow: {reason}.")
+    if logged_bytes:
+        what = "Model" if len(logged_bytes) == 1 else f"{len(logged_bytes)} models"
+        size = f"{sum(logged_bytes) / 2**20:.0f} MiB, {time.monotonic() - started:.1f} s"
+        echo(f"{what} logged in MLflow ({size}): `mlflow models serve -m runs:/{last}/model`")
+
+
+def _runs(store: Store, group: Group) -> dict[str, Run]:
+    return {str(run.info.run_id): run for run in child_runs(store, group).values()}
+
+
+def _reason(error: Exception) -> str:
+    reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    return (
+        f"the job's artifact is not a model that can be served: {reason}" if isinstance(error, NotServable) else reason
+    )
+
+
+def kept_runs(store: Store, group: Group, outcomes: Sequence[Outcome]) -> set[str]:
+    """Return the ids of the completed runs whose models the group keeps.
+
+    If the group keeps the winner's model and has no winner, it keeps the best of each arm. Raises TrackingError.
+    """
+    completed = [each for each in outcomes if each.planned.model and not each.failure and each.run_id]
+    rules = {each.planned.model.keeps for each in completed if each.planned.model}
+    if not rules & {"best", "winner"}:
+        return {each.run_id for each in completed}
+    if "winner" in rules:
+        try:
+            return {winner(store.client, group.id, is_closing=True).run_id}
+        except InputError:  # for example, no job of the winning arm succeeded
+            pass
+    rows = {job.run_id: job for job in map(job_of, job_tables.jobs(store.client, group.id).to_dict("records"))}
+    arms: dict[str, list[str]] = {}
+    for outcome in completed:
+        if outcome.run_id in rows:
+            arms.setdefault(outcome.planned.arm, []).append(outcome.run_id)
+    return {best_job([rows[run_id] for run_id in run_ids])[0].run_id for run_ids in arms.values()}
+
+
+def delete_artifacts(store: Store, group: Group, outcomes: Sequence[Outcome], home: Path, echo: Echo) -> None:
+    """Delete the artifacts on this machine of models that MLflow holds, and of repeats that the group does not keep.
+
+    Nothing is deleted unless MLflow holds every model that the group keeps. Artifacts of scripts stay, because they may
+    contain more than a model. `home` is the state folder. Raises TrackingError.
+    """
+    own = [each for each in outcomes if each.planned.model and each.planned.model.keeps and not each.planned.script]
+    folders = {each.run_id: home.resolve() / "outputs" / each.planned.spec.name for each in own if not each.failure}
+    present = {run_id: folder for run_id, folder in folders.items() if folder.is_dir()}
+    runs = _runs(store, group) if present else {}
+    kept = kept_runs(store, group, outcomes) if present else set()
+    if not (kept and all(run_id in runs and holds_model(store, runs[run_id]) for run_id in kept)):
+        return
+    sizes, error = list[int](), ""
+    for run_id, folder in present.items():
+        try:
+            size, _ = state_folders.measure(folder)
+            if uri := runs[run_id].data.tags.get(MODEL_TAG):
+                mark_model_deleted(store, run_id, uri)  # first: no run may name a file that does not exist
+            state_folders.delete(state_folders.discard(folder, home.resolve()))
+            sizes.append(size)
+        except (FileNotFoundError, KeyError):  # a prune deletes the folder, or the run was deleted
+            continue
+        except (OSError, ValueError, TrackingError) as problem:
+            error = f"{folder} was not deleted: {problem}".rstrip(".")
+            break
+    if sizes:
+        what = "1 model artifact" if len(sizes) == 1 else f"{len(sizes)} model artifacts"
+        size_mib = f"{sum(sizes) / 2**20:,.0f} MiB"
+        echo(f"Deleted {what} ({size_mib}), because MLflow holds the models that the group keeps (log_model).")
+    if error:
+        echo(f"{error}.")
+
+
+def holds_model(store: Store, run: Run) -> bool:
+    """Return whether MLflow has a complete model of the run. Raises TrackingError."""
+    if MODEL_ARTIFACT in run.data.tags:
+        return True
+    if (model_id := run.data.tags.get(MODEL_ID)) is None:
+        return False
+    try:
+        return bool(store.call(store.client.get_logged_model, model_id).status == LoggedModelStatus.READY)
+    except TrackingError as error:
+        if error_code(error) == "RESOURCE_DOES_NOT_EXIST":  # deleted by a user
+            return False
+        raise
+
+
+def mark_model_deleted(store: Store, run_id: str, uri: str) -> None:
+    """Record in a run that its model artifact at `uri` is deleted, and remove its address. Raises TrackingError."""
+    store.tag(run_id, {DELETED_MODEL_TAG: f"{datetime.now(UTC):%Y-%m-%d} {uri}"})
+    store.call(store.client.delete_tag, run_id, MODEL_TAG)
+
 
 def is_logged(run: Run) -> bool:
-    """Return whether the model of a run was logged."""
     return MODEL_ID in run.data.tags or MODEL_ARTIFACT in run.data.tags
 
 
@@ -50,28 +190,19 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
     OSError.
     """
     assert planned.model is not None
-    with _lock(scratch, run_id):
+    scratch.mkdir(parents=True, exist_ok=True)
+    folder, file = new_unfinished(scratch), scratch / f".logging-{run_id}.lock"
+    # Only one command on this machine logs a run's model at a time. `jobs prune` ignores the file.
+    descriptor = exclusive_lock(file, wait=True)
+    try:
         run = store.call(store.client.get_run, run_id)
         if is_logged(run):
             return None
-        folder = new_unfinished(scratch)
-        try:
-            size_bytes = _unpack(service, run.data.tags["platform.model_uri"], folder / flavor.WEIGHTS)
-            _log(store, run, planned.spec.name, planned.model, folder)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    return size_bytes
-
-
-@contextmanager
-def _lock(scratch: Path, run_id: str) -> Iterator[None]:
-    """Let only one command on this machine log a run's model at a time. `jobs prune` ignores the file."""
-    scratch.mkdir(parents=True, exist_ok=True)
-    file = scratch / f".logging-{run_id}.lock"
-    descriptor = exclusive_lock(file, wait=True)
-    try:
-        yield
+        size_bytes = _unpack(service, run.data.tags[MODEL_TAG], folder / flavor.WEIGHTS)
+        _log(store, run, planned.spec.name, planned.model, folder)
+        return size_bytes
     finally:
+        shutil.rmtree(folder, ignore_errors=True)
         file.unlink(missing_ok=True)
         os.close(descriptor)
 
@@ -97,7 +228,7 @@ def _log(store: Store, run: Run, job_name: str, plan: ModelPlan, folder: Path) -
     tags = run.data.tags
     metadata = {
         "job": job_name,
-        "artifact": tags["platform.model_uri"],
+        "artifact": tags[MODEL_TAG],
         "trained_with": tags.get("platform.versions", ""),
     }
     model, is_new = _open(store, run)
@@ -115,7 +246,19 @@ def _log(store: Store, run: Run, job_name: str, plan: ModelPlan, folder: Path) -
             with suppress(TrackingError):
                 store.call(store.client.delete_logged_model, model.model_id)
         raise
-    _finish(store, run, model)
+    # The run's tag is written last.
+    run_id = run.info.run_id
+    if model is None:
+        store.tag(run_id, {MODEL_ARTIFACT: f"runs:/{run_id}/{NAME}"})
+    else:
+        if model.status != LoggedModelStatus.READY:
+            store.call(store.client.finalize_logged_model, model.model_id, LoggedModelStatus.READY)
+        outputs = run.outputs.model_outputs if run.outputs else []
+        if model.model_id not in {each.model_id for each in outputs}:
+            store.call(store.client.log_outputs, run_id, [LoggedModelOutput(model.model_id, step=0)])
+        store.tag(run_id, {MODEL_ID: model.model_id})
+    if FAILURE in tags:
+        store.call(store.client.delete_tag, run_id, FAILURE)
 
 
 def _open(store: Store, run: Run) -> tuple[LoggedModel | None, bool]:
@@ -148,19 +291,3 @@ def _open(store: Store, run: Run) -> tuple[LoggedModel | None, bool]:
             return None, False
         raise
     return model, is_new
-
-
-def _finish(store: Store, run: Run, model: LoggedModel | None) -> None:
-    """Mark the model as ready and link it to the run. The run's tag is written last."""
-    client, run_id = store.client, run.info.run_id
-    if model is None:
-        store.tag(run_id, {MODEL_ARTIFACT: f"runs:/{run_id}/{NAME}"})
-    else:
-        if model.status != LoggedModelStatus.READY:
-            store.call(client.finalize_logged_model, model.model_id, LoggedModelStatus.READY)
-        outputs = run.outputs.model_outputs if run.outputs else []
-        if model.model_id not in {each.model_id for each in outputs}:
-            store.call(client.log_outputs, run_id, [LoggedModelOutput(model.model_id, step=0)])
-        store.tag(run_id, {MODEL_ID: model.model_id})
-    if FAILURE in run.data.tags:
-        store.call(client.delete_tag, run_id, FAILURE)

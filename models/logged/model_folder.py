@@ -13,7 +13,7 @@ from mlflow.artifacts import download_artifacts
 
 from models.inference.tasks import answer_spans
 from models.logged.flavor import is_needed
-from models.trained_model import TrainedModel, deleted_reason, find_artifact_location
+from models.trained_model import TrainedModel, find_artifact_location, missing_reason
 from state import locks
 from state.system_errors import system_reason
 from tracking.server.store import Store
@@ -40,7 +40,6 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = p
     folder = folder_of(trained, home)
     folder.parent.mkdir(parents=True, exist_ok=True)
     while not (locks.lock_for_use(home.absolute(), [folder]) and is_complete(folder)):
-        _check_has_model(trained)
         _fetch(store, trained, folder, echo)
     return folder
 
@@ -48,8 +47,8 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = p
 def folder_of(trained: TrainedModel, home: Path) -> Path:
     """Return the folder of `model_folder`, which may be missing. Raises InputError for a run without a model."""
     folder = home.absolute() / MODELS_FOLDER / (trained.model_id or trained.run_id)
-    if not is_complete(folder):
-        _check_has_model(trained)
+    if not (is_complete(folder) or trained.model_uri or trained.artifact_uri):
+        raise InputError(f"run {trained.run_id} ({trained.job_name}) has no model: {missing_reason(trained)}.")
     return folder
 
 
@@ -65,17 +64,6 @@ def is_complete(folder: Path) -> bool:
 def new_unfinished(location: Path) -> Path:
     """Return a new path for a temporary folder in `location`. `jobs prune` finds leftovers by this name pattern."""
     return location / f".unfinished-{uuid.uuid4().hex}"
-
-
-def _check_has_model(trained: TrainedModel) -> None:
-    if trained.model_uri or trained.artifact_uri:
-        return
-    reason = f"its job ended {trained.status}" if trained.status != "FINISHED" else "its job left no artifact"
-    if trained.model_failure:
-        reason = trained.model_failure.rstrip(".")
-    elif trained.artifact_deleted:
-        reason = deleted_reason(trained)
-    raise InputError(f"run {trained.run_id} ({trained.job_name}) has no model: {reason}.")
 
 
 def _fetch(store: Store, trained: TrainedModel, folder: Path, echo: Echo) -> None:

@@ -32,7 +32,17 @@ GRACE_SECONDS = 10
 
 def main(arguments: Sequence[str]) -> int:
     """Serve until stopped. Return 1 if the model cannot be loaded, and 2 for wrong options."""
-    options = _parser().parse_args(arguments)
+    parser = argparse.ArgumentParser(prog="python -m models.server", description="Serve one model over HTTP.")
+    parser.add_argument("--model", type=Path, required=True, help="a Transformers folder")
+    parser.add_argument("--task", help="task of the model; default: read from config.json")
+    parser.add_argument("--precision", help="auto (as evaluated), fastest, fp32, bf16 or fp16")
+    parser.add_argument("--evaluation", help="settings of the evaluation, as JSON")
+    parser.add_argument("--max-length", type=int, help="tokens to which inputs are truncated")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--token-file", type=Path, help="file with a token that requests need; see docs/models.md")
+    parser.add_argument("--port", type=int, default=0, help="default: chosen by the system")
+    parser.add_argument("--address", type=Path, help="file for the server's address and process id, as JSON")
+    options = parser.parse_args(arguments)
     try:
         set_umask()
         app = App(access(options.host, read_token(options.token_file) if options.token_file else None))
@@ -91,20 +101,6 @@ def _load(app: App, server: uvicorn.Server, options: argparse.Namespace, address
         print(f"error: {error}", file=sys.stderr, flush=True)
     finally:
         server.should_exit |= not app.is_loaded
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m models.server", description="Serve one model over HTTP.")
-    parser.add_argument("--model", type=Path, required=True, help="a Transformers folder")
-    parser.add_argument("--task", help="task of the model; default: read from config.json")
-    parser.add_argument("--precision", help="auto (as evaluated), fastest, fp32, bf16 or fp16")
-    parser.add_argument("--evaluation", help="settings of the evaluation, as JSON")
-    parser.add_argument("--max-length", type=int, help="tokens to which inputs are truncated")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--token-file", type=Path, help="file with a token that requests need; see docs/models.md")
-    parser.add_argument("--port", type=int, default=0, help="default: chosen by the system")
-    parser.add_argument("--address", type=Path, help="file for the server's address and process id, as JSON")
-    return parser
 
 
 if __name__ == "__main__":

@@ -34,7 +34,11 @@ def access(host: str, token: str | None) -> Access:
     """
     if token is not None and (len(token) < LEAST_TOKEN_LENGTH or not token.isascii() or not token.isprintable()):
         raise InputError(f"the token must have at least {LEAST_TOKEN_LENGTH} characters, all printable ASCII.")
-    if _is_loopback(host):
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = host.lower() == "localhost"
+    if is_loopback:
         return Access((*LOOPBACK_NAMES, in_url(host)), token)
     if token is None:
         raise InputError(f"--host {host} lets other machines use the server, so --token-file is required.")
@@ -46,31 +50,18 @@ def in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a server that is bound to `host`."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
 def read_token(path: Path) -> str:
     """Return the token. Raises InputError if the file cannot be read, or if other users can read or replace it."""
     try:
         with open_regular(path, follow_links=True) as file:
-            unsafe = _reason_against(os.fstat(file.fileno()))
-            content = file.read()
+            status, content = os.fstat(file.fileno()), file.read()
     except OSError as error:
         raise InputError(f"the token file {path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+    unsafe, mode = "", stat.S_IMODE(status.st_mode)
+    if status.st_uid not in (0, os.getuid()):
+        unsafe = f"it belongs to another user ({status.st_uid})"
+    elif mode & (stat.S_IRWXO | stat.S_IWGRP):  # a group may read it, because it can share an endpoint
+        unsafe = f"its mode is {mode:04o}, so other users can use it: run `chmod 600` on it"
     if unsafe:
         raise InputError(f"the token file {path} is not safe: {unsafe}.")
     return content.decode("utf-8", "replace").strip()
-
-
-def _reason_against(status: os.stat_result) -> str | None:
-    """Return why a file is not safe, or None. A group may read it, because it can share an endpoint."""
-    if status.st_uid not in (0, os.getuid()):
-        return f"it belongs to another user ({status.st_uid})"
-    if status.st_mode & (stat.S_IRWXO | stat.S_IWGRP):
-        return f"its mode is {stat.S_IMODE(status.st_mode):04o}, so other users can use it: run `chmod 600` on it"
-    return None

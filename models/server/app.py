@@ -50,7 +50,12 @@ class App(Starlette):
     """
 
     def __init__(self, access: Access) -> None:
-        handlers: Any = {HTTPException: _error, ClientDisconnect: _nobody_reads, Exception: _unexpected}
+        unexpected = HTTPException(500, "an unexpected error occurred: see the server's log.")
+        handlers: Any = {
+            HTTPException: _error,
+            ClientDisconnect: lambda request, error: Response(status_code=400),  # nobody reads it
+            Exception: lambda request, error: _error(request, unexpected),
+        }
         super().__init__(
             routes=[Route("/ping", self._ping), Route("/invocations", self._invocations, methods=["POST"])],
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=access.hosts, www_redirect=False)],
@@ -67,7 +72,6 @@ class App(Starlette):
 
     @property
     def is_loaded(self) -> bool:
-        """True once the model is set."""
         return self._served is not None
 
     def _loaded(self) -> tuple[Predictor, Batcher]:
@@ -112,7 +116,7 @@ class _Waiting:
 
 
 class Batcher:
-    """Runs a model in one thread. `answer_each` is that of a `Predictor`."""
+    """Runs a model in one thread, with a predictor's `answer_each`."""
 
     def __init__(self, answer_each: Callable[[Sequence[Any]], Iterable[tuple[int, Any]]]) -> None:
         self._answer_each = answer_each
@@ -197,7 +201,7 @@ def _read(model: Predictor, body: bytes) -> Sequence[Any]:
 def parse_body(body: bytes) -> tuple[Any, Any]:
     """Return the inputs and the parameters of a body. Raises ValueError with one sentence."""
     try:
-        document = json.loads(body.decode(), parse_constant=_no_number)
+        document = json.loads(body.decode(), parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("the body is nested too deeply.") from None
     except ValueError as error:
@@ -214,7 +218,7 @@ def parse_body(body: bytes) -> tuple[Any, Any]:
     return inputs, document.get("parameters")
 
 
-def _no_number(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
@@ -227,11 +231,3 @@ def _error(request: Request, error: HTTPException) -> Response:
     routes = ": use GET /ping or POST /invocations." if error.status_code in (404, 405) else ""
     body = {"code": error.status_code, "message": f"{error.detail}{routes}"}
     return JSONResponse(body, error.status_code, error.headers)
-
-
-def _unexpected(request: Request, error: Exception) -> Response:
-    return _error(request, HTTPException(500, "an unexpected error occurred: see the server's log."))
-
-
-def _nobody_reads(request: Request, error: ClientDisconnect) -> Response:
-    return Response(status_code=400)

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from reports.charts.canvas import BACKGROUND, INK, legend_outside, plot
-from reports.model.numbers import short
+from reports.model.numbers import short_labels
 from reports.model.report import Chart
 
 MAX_CLASSES = 60
@@ -34,7 +34,8 @@ def class_distribution(label_names: Sequence[str], counts: Mapping[str, Sequence
             for bar_y, percent, number in zip(y, percents, shown, strict=True):
                 note = f"{percent:.1f} %  ({numbers[number]:,})"
                 axes.annotate(note, (percent, bar_y), (4, 0), textcoords="offset points", va="center", fontsize=7)
-        names = [short(label_names[number], 32) for number in shown]
+        short = short_labels(label_names, 32)
+        names = [short[label_names[number]] for number in shown]
         axes.set_yticks(range(len(names)), names, fontsize=9, color=INK)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_xlim(0, 1.25 * max(max(each) for each in shares.values()))
@@ -52,7 +53,8 @@ def confusion_matrix(label_names: Sequence[str], cells: Mapping[tuple[str, str],
     shown = _most_frequent(matrix.sum(axis=1).tolist())
     # A share is of all rows of the actual class, including rows whose predicted class is not shown.
     shares = (matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1))[np.ix_(shown, shown)]
-    names = [short(label_names[number], 18) for number in shown]
+    short = short_labels(label_names, 18)
+    names = [short[label_names[number]] for number in shown]
 
     def draw(axes: Axes) -> None:
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")

@@ -34,7 +34,7 @@ from reports.charts.canvas import (
 )
 from reports.comparison.arms import BILLABLE, DOLLARS, STEADY, Arm, Job, finite_or_zero
 from reports.comparison.comparison import Comparison
-from reports.model.numbers import figure, short, signed_interval, signed_percent
+from reports.model.numbers import figure, short_labels, signed_interval, signed_percent
 from reports.model.report import Chart
 from reports.probe.report import Probes
 
@@ -129,11 +129,12 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
     if not rows:
         return None
     ends = [(max(bar.jobs.high, bar.value), f"{figure(bar.value)}  {bar.change}".rstrip()) for bar in rows]
+    names = short_labels(arm.label for arm in comparison.arms)
 
     def draw(axes: Axes) -> None:
         for y, bar in enumerate(rows):
             _draw(axes, y, bar, bar.arm.values(column))
-            _label(axes, y, f"{short(bar.arm.label)}  (n = {bar.jobs.n})", ends[y])
+            _label(axes, y, f"{names[bar.arm.label]}  (n = {bar.jobs.n})", ends[y])
         _finish(axes, ends, "\n".join([unit, *_notes(comparison, column, rows)]))
 
     description = [
@@ -161,8 +162,9 @@ def _notes(comparison: Comparison, column: str, rows: Sequence[Bar]) -> list[str
     notes = ["bar: typical job; ticks: jobs"] if any(bar.jobs.n > 1 for bar in rows) else []
     if any(bar.value > bar.jobs.typical for bar in rows):
         notes.append("hatched: what failed jobs add")
+    names = short_labels((arm.label for arm in comparison.arms), 20)
     return notes + [
-        f"“{short(label, 20)}”: {signed_percent(estimate)} in the verdict, from other jobs"
+        f"“{names[label]}”: {signed_percent(estimate)} in the verdict, from other jobs"
         for label, estimate in comparison.unlike_shown(column)
     ]
 
@@ -178,7 +180,7 @@ def intervals(comparison: Comparison) -> Chart | None:
         return None
     left = min(-10.0, *(end for _, _, ratio in rows for end in _ends(ratio)))
     right = max(10.0, *(end for _, _, ratio in rows for end in _ends(ratio)))
-    baseline = comparison.arms[0].label
+    names = short_labels((arm.label for arm in comparison.arms), 28)
     nouns = dict.fromkeys(c.verdict.currency.noun for c in comparison.contrasts if c.verdict.ratio)
     quantity = "Cost" if DOLLARS.noun in nouns else "Billable time"
 
@@ -187,10 +189,10 @@ def intervals(comparison: Comparison) -> Chart | None:
         for y, (i, arm, ratio) in enumerate(rows):
             axes.plot(_ends(ratio), [y, y], color=arm_colour(i), linewidth=3, solid_capstyle="round")
             axes.plot(gain_percent(ratio.estimate), y, color=arm_colour(i), marker="o", markersize=8)
-            text = f"{short(arm.label, 28)}  ({signed_interval(ratio)})"
+            text = f"{names[arm.label]}  ({signed_interval(ratio)})"
             label = axes.text(left, y - 0.30, text, va="bottom", fontsize=10)
             label.set_bbox({"facecolor": BACKGROUND, "edgecolor": "none", "pad": 0.5})  # covers the line at 0
-        unit = f"change in {' or '.join(nouns)}, %\nagainst “{short(baseline)}”"
+        unit = f"change in {' or '.join(nouns)}, %\nagainst “{names[comparison.arms[0].label]}”"
         _finish(axes, [(right, "")] * len(rows), unit)
         axes.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
 
@@ -209,7 +211,7 @@ def projections(probes: Probes, comparison: Comparison) -> Chart | None:
     rows, labels = probes.projected, [arm.label for arm in comparison.arms]
     if not rows:
         return None
-    ends = [(each.cost.high, figure(each.cost.estimate)) for each in rows]
+    ends, names = [(each.cost.high, figure(each.cost.estimate)) for each in rows], short_labels(labels)
 
     def draw(axes: Axes) -> None:
         for y, each in enumerate(rows):
@@ -217,7 +219,7 @@ def projections(probes: Probes, comparison: Comparison) -> Chart | None:
             colour = arm_colour(labels.index(each.arm.label))
             axes.barh(y, cost.estimate, height=_BAR_HEIGHT, color=colour)
             axes.plot([cost.low, cost.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
-            _label(axes, y, short(each.arm.label), ends[y])
+            _label(axes, y, names[each.arm.label], ends[y])
         _finish(axes, ends, f"{probes.unit}; line: 95 % interval")
 
     texts = [
@@ -347,7 +349,8 @@ def _thinned(points: np.ndarray) -> np.ndarray:
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> None:
     """Label each line at its end, which a thin line connects with its label. Labels are moved apart if they overlap."""
-    right = end_of_axis([(x, f"–– {short(label, _LABEL_LENGTH)}") for _, label, x, _ in ends], _AXIS_POINTS)
+    names = short_labels((label for _, label, _, _ in ends), _LABEL_LENGTH)
+    right = end_of_axis([(x, f"–– {names[label]}") for _, label, x, _ in ends], _AXIS_POINTS)
     axes.set_xlim(0, max(right, axes.dataLim.x1))
     low, high = axes.get_ylim()
     gap, last = 0.075 * (high - low), -math.inf
@@ -357,7 +360,7 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> No
         axes.plot(x, y, marker=arm_marker(i), markersize=6, color=arm_colour(i), clip_on=False)
         axes.plot([x, at], [y, last], color=arm_colour(i), linewidth=0.8, linestyle=":", clip_on=False)
         axes.annotate(
-            short(label, _LABEL_LENGTH),
+            names[label],
             (at, last),
             (2, 0),
             textcoords="offset points",
@@ -406,9 +409,10 @@ def phases(comparison: Comparison, title: str = "Where the time goes: seconds by
 
 def rows_of(comparison: Comparison) -> list[Row]:
     """Return a bar per job that has ended and recorded a phase; with many jobs, one bar per arm and cache state."""
+    names = short_labels(arm.label for arm in comparison.arms)
     if sum(len(_with_phases(arm.jobs)) for arm in comparison.arms) > MAX_BARS:
-        return [row for arm in comparison.arms for row in _mean_rows(arm)]
-    return [row for arm in comparison.arms for row in _job_rows(arm)]
+        return [row for arm in comparison.arms for row in _mean_rows(arm, names[arm.label])]
+    return [row for arm in comparison.arms for row in _job_rows(arm, names[arm.label])]
 
 
 def _with_phases(jobs: Sequence[Job]) -> list[Job]:
@@ -416,12 +420,9 @@ def _with_phases(jobs: Sequence[Job]) -> list[Job]:
     return [job for job, phases in ended if any(seconds for phase, seconds in phases if phase != "other")]
 
 
-def _job_rows(arm: Arm) -> list[Row]:
+def _job_rows(arm: Arm, name: str) -> list[Row]:
     jobs = _with_phases(arm.jobs)
-    return [
-        Row(heading="" if at else short(arm.label), note=_note(job), seconds=seconds_of([job]))
-        for at, job in enumerate(jobs)
-    ]
+    return [Row(heading="" if at else name, note=_note(job), seconds=seconds_of([job])) for at, job in enumerate(jobs)]
 
 
 def _note(job: Job) -> str:
@@ -430,11 +431,11 @@ def _note(job: Job) -> str:
     return f"{figure(job.number('cost_billable_seconds'))} s{state}{outcome}"
 
 
-def _mean_rows(arm: Arm) -> list[Row]:
+def _mean_rows(arm: Arm, name: str) -> list[Row]:
     rows = []
     for state, succeeded in [(arm.cache_state, arm.compared), *arm.other_cache_states.items()]:
         if jobs := _with_phases(succeeded):
-            heading = f"{short(arm.label)}{f', {state} cache' if arm.other_cache_states else ''}  (mean of {len(jobs)})"
+            heading = f"{name}{f', {state} cache' if arm.other_cache_states else ''}  (mean of {len(jobs)})"
             seconds = seconds_of(jobs)
             rows.append(Row(heading=heading, note=f"{figure(_billed(jobs))} s", seconds=seconds))
     return rows

@@ -21,7 +21,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from reports.charts.canvas import BACKGROUND, GRID, INK, MUTED, arm_colour, legend_outside, plain_numbers, plot
 from reports.charts.report_charts import labelled_bars, phases
 from reports.comparison.arms import BILLABLE
-from reports.model.numbers import capitalized, figure, score, short
+from reports.model.numbers import capitalized, figure, score, short_labels
 from reports.model.report import Chart
 from reports.sweep.report import peak_memory_gib
 from reports.sweep.sweep import Sweep, seconds_per_sample
@@ -384,9 +384,9 @@ class Marks:
 
     def named(self, compilers: Iterable[str]) -> list[tuple[Line2D, ...]]:
         """Return the legend entries of these compilers: a line with a marker."""
-        shown = set(compilers)
+        shown, names = set(compilers), short_labels(self.sweep.compilers, 20)
         return [
-            self.mark(name, linestyle=self.dashes(name), linewidth=1.6, label=short(name, 20))
+            self.mark(name, linestyle=self.dashes(name), linewidth=1.6, label=names[name])
             for name in self.sweep.compilers
             if name in shown
         ]

@@ -266,15 +266,15 @@ def _rank(state: str) -> tuple[int, str]:
 
 
 _MACHINE = ("instance_type", "device")
-_PARAMETERS = ("hp_", "job_model_", "job_devices", "job_instance_count", "job_threads")
+_PARAMETERS = ("hp_", "job_model_", "machine_devices", "machine_instance_count", "job_threads")
 """Beginnings of the columns of parameters. Columns of tags such as `job_arn` identify a job and are not settings."""
 _IGNORED = frozenset({"hp_seed", "hp_compiler"})
 """Columns that differ between repeats, or whose value is also in a tag."""
 _SETTING_NAMES = {
     "hp_batch_size": "batch",
     "hp_learning_rate": "learning rate",
-    "job_devices": "devices",
-    "job_instance_count": "instances",
+    "machine_devices": "devices",
+    "machine_instance_count": "instances",
     "data_key": "data",
 }
 _SHOWN_CHARACTERS = 12
@@ -330,6 +330,12 @@ def _setting_labels(settings: Sequence[Mapping[str, str]]) -> list[str]:
     differing = [name for name in names if len({setting[name] for setting in settings if name in setting}) > 1]
     # The instance type implies the device.
     differing = [name for name in differing if name != "device" or "instance_type" not in differing]
+    # Earlier versions logged a script's `lr` as `learning_rate`, too: the first of two equal columns counts.
+    differing = [
+        name
+        for at, name in enumerate(differing)
+        if not any(all(s[name] == s.get(other) for s in settings if name in s) for other in differing[:at])
+    ]
     differing = sorted(differing or ["compiler"], key=lambda name: name != "compiler")
     return [
         ", ".join(_setting_part(name, setting[name]) for name in differing if name in setting) or "unnamed"
@@ -411,7 +417,7 @@ def has_common_currency(arm: Arm, baseline: Arm) -> bool:
 
 def uses_other_machines(arm: Arm, baseline: Arm) -> bool:
     """Return True if two arms requested different machines. The faster arm may then cost more."""
-    columns = ("instance_type", "job_instance_count", "job_devices")
+    columns = ("instance_type", "machine_instance_count", "machine_devices")
     mine, others = ({tuple(map(job.text.get, columns)) for job in side.succeeded} for side in (arm, baseline))
     return mine != others
 

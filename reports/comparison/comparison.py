@@ -544,7 +544,7 @@ def _training_settings(job: Job) -> frozenset[tuple[str, str | float]]:
         for name, value in {**job.text, **job.numbers}.items()
         if value is not None
         and value == value
-        and (name in ("job_devices", "job_instance_count") or (name.startswith("hp_") and name not in _ALIKE))
+        and (name in ("machine_devices", "machine_instance_count") or (name.startswith("hp_") and name not in _ALIKE))
     }
     if changing.get("hp_padding", "max_length") != "max_length":
         changing["hp_padding"] = "other"  # batches have the same rows with all other kinds of padding

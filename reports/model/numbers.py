@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit, urlunsplit
 
 from judging.intervals import Interval
@@ -115,6 +116,24 @@ def _direction(ratio: float) -> str:
 def short(label: str, limit: int = 40) -> str:
     """Return a label cut to `limit` characters."""
     return label if len(label) <= limit else f"{label[: limit - 1]}…"
+
+
+def short_labels(labels: Iterable[str], limit: int = 40) -> dict[str, str]:
+    """Return each label cut to `limit` characters, so that different labels stay different.
+
+    A label is cut at its end or, if others begin alike, in its middle. If that is not enough, its number comes first.
+    """
+    listed = list(dict.fromkeys(labels))
+    names = {label: short(label, limit) for label in listed}
+    tail = limit // 2
+    names |= {label: f"{label[: limit - tail - 1]}…{label[-tail:]}" for label in _alike(names)}
+    return names | {label: short(f"{listed.index(label) + 1}: {label}", limit) for label in _alike(names)}
+
+
+def _alike(names: Mapping[str, str]) -> list[str]:
+    """Return the labels whose names are not unique."""
+    counts = Counter(names.values())
+    return [label for label, name in names.items() if counts[name] > 1]
 
 
 def joined(parts: Sequence[str]) -> str:

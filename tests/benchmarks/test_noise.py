@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.recorded.grid_table import Cells, build_grid
 from benchmarks.recorded.noise import Recording, deviations, equal_jobs, read, recorded_noise, slowdowns
+from benchmarks.recorded.replay import Cells, build_grid
 
 
 def evaluated(size: int, multiplier: float, *seconds: float) -> list[Cells]:

@@ -7,8 +7,7 @@ import math
 import pytest
 
 from benchmarks.bench_sweep import cost_until_right, percentile_90
-from benchmarks.recorded.grid_table import Cells, Grid, build_grid
-from benchmarks.recorded.replay import Replay, replay, starts
+from benchmarks.recorded.replay import Cells, Grid, Replay, build_grid, replay, starts
 from sweeps.search_space import Point
 
 SPEC = {"metric": "eval_loss", "higher_is_better": False, "target": 0.5, "samples": 300, "base_batch_size": 8}

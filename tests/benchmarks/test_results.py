@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from benchmarks.support.page import FOLDER, PAGE, SECTIONS, page
-from benchmarks.support.results import is_same_kind
+from benchmarks.support.results import FOLDER, PAGE, SECTIONS, is_same_kind, page
 
 
 def test_the_page_is_that_of_the_result_files() -> None:

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.recorded.noise import normal
-from benchmarks.recorded.simulated_waves import Setting, Waves, simulations
+from benchmarks.recorded.noise import Setting, Waves, normal, simulations
 
 NOISY = Waves(seconds=normal(0.04))
 

@@ -107,9 +107,9 @@ PLANNING = (
     ),
     Fault(
         "experiments/planning/hyperparameters.py",
-        '"drop_last", "gradient_accumulation_steps"),',
-        '"drop_last"),',
-        "The job does not accumulate gradients as the experiment says.",
+        "experiment.eval_batch_size or experiment.batch_size",
+        "experiment.batch_size",
+        "The job evaluates with the batch size of the training.",
         "tests/experiments/planning/test_hyperparameters.py::test_optional_arguments_appear_when_set",
     ),
 )

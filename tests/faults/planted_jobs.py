@@ -45,7 +45,7 @@ LOCAL = (
 CORPUS = "tests/training/staging/test_corpus.py"
 STAGING = (
     Fault(
-        "training/staging/formats/tables.py",
+        "training/staging/formats/readers.py",
         "            if row and len(row) != len(header):\n",
         "            if row and len(row) < len(header):\n",
         "A row with more fields than the header is accepted.",
@@ -156,7 +156,7 @@ MESSAGES = (
 )
 IN_USE = (
     Fault(
-        "models/gate.py",
+        "models/registry.py",
         "elif is_worse(value, other_value, measure):",
         "elif is_worse(other_value, value, measure):",
         "A worse model replaces the one in use.",

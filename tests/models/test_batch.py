@@ -19,7 +19,7 @@ import torch
 from mlflow import MlflowClient
 
 from experiments.deployments.predict import predict_file
-from models.batch import WINDOW_ROWS, InputRow, private_output, windows
+from models.batch import WINDOW_ROWS, private_output
 from models.inference.predictor import Predictor, load_predictor
 from tests.support.models.task_models import TEXTS
 from tests.support.staging.fast_tokenizers import CORPUS
@@ -276,11 +276,3 @@ def test_an_output_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"out\.jsonl was created meanwhile"), private_output(output):
         output.write_text("theirs")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["theirs"]
-
-
-def test_a_window_has_limited_rows_and_characters() -> None:
-    rows = [InputRow(at, "", None, "x") for at in range(WINDOW_ROWS + 2)]
-    assert [len(window) for window in windows(iter(rows))] == [WINDOW_ROWS, 2]
-    context = "y" * 2**24
-    long = [InputRow(at, "", None, {"question": "x", "context": context}) for at in range(5)]
-    assert [len(window) for window in windows(iter(long))] == [2, 2, 1]

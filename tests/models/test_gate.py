@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.gate import ModelInUse, check, parse_allowed, refusal
 from models.quality import EVALUATIONS, is_worse
+from models.registry import ModelInUse, check, refusal
 from tests.support.models.place import trained
-from training.contract.errors import InputError, NotGoodEnough
+from training.contract.errors import NotGoodEnough
 
 NOW = "b" * 32
 TITLE = "version 3 of emotion (champion)"
@@ -119,12 +119,3 @@ def test_evaluation_rows_count_and_training_rows_do_not(
         trained(evaluation_key=mine[0], data_key=mine[1]), in_use(evaluation_key=others[0], data_key=others[1])
     )
     assert (reason is None) == is_same
-
-
-def test_checks_are_parsed_and_unknown_ones_refused() -> None:
-    assert parse_allowed(" worse , failed,") == {"worse", "failed"}
-    assert parse_allowed("") == frozenset()
-    with pytest.raises(
-        InputError, match=r"allow: 'wors' is not a check\. The checks are failed, .* Did you mean 'worse'\?"
-    ):
-        parse_allowed("failed,wors")

@@ -8,8 +8,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModelStatus
 
-from models.gate import GATE_CHECKS
-from models.registry import Registry, checked_alias, checked_name, registered_name
+from models.registry import GATE_CHECKS, Registry, checked_alias, checked_name, registered_name
 from models.trained_model import TrainedModel, trained_model
 from tests.support.models.place import parent, store_of
 from tests.support.tracking.forwarding import Forwarding

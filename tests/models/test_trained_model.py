@@ -33,7 +33,7 @@ def test_a_job_is_found_by_run_name_group_and_the_groups_run(tracked: Tracked) -
     assert (model.task, model.status, model.metrics) == ("classification", "FINISHED", {"eval_loss": 0.4})
     assert (model.model_id, model.artifact_uri, model.versions) == ("m-1", "file:///model.tar.gz", "torch 2.13.0")
     assert (model.target_metric, model.evaluation_key, model.data_key) == ("eval_loss", "rows", "abc123")
-    assert model.chosen == "The model is that of none, repeat 1: its only job."
+    assert model.chosen == "The model comes from none, repeat 1: its only job."
 
 
 def test_a_job_without_a_parent_has_the_mlflow_experiments_name(tracked: Tracked) -> None:

@@ -23,7 +23,7 @@ def test_the_winner_is_the_cheaper_arms_best_job(tracked: Tracked) -> None:
     chosen = winner(tracked.client, tracked.group)
     assert chosen.run_id == runs[1]
     assert chosen.why == (
-        "“inductor” is cheaper: 20 % fewer billable seconds than “none”. The model is that of inductor, repeat 2: the "
+        "“inductor” is cheaper: 20 % fewer billable seconds than “none”. The model comes from inductor, repeat 2: the "
         "best of its 3 jobs, eval_accuracy 0.96."
     )
     headline = summary(render(tracked.client, tracked.group, "demo"))["headline"]
@@ -70,7 +70,7 @@ def test_a_job_without_a_number_does_not_win(tracked: Tracked, target: str | Non
 def test_the_first_job_without_an_evaluation_wins(tracked: Tracked) -> None:
     runs = [tracked.job("none", repeat, metrics={"train_loss": 1.0 - repeat}) for repeat in range(2)]
     chosen = winner(tracked.client, tracked.group)
-    assert (chosen.run_id, chosen.why) == (runs[0], "The model is that of none, repeat 1: the first of its 2 jobs.")
+    assert (chosen.run_id, chosen.why) == (runs[0], "The model comes from none, repeat 1: the first of its 2 jobs.")
 
 
 def test_a_group_without_successful_jobs_has_no_winner(tracked: Tracked) -> None:

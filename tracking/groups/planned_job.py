@@ -9,7 +9,7 @@ from typing import Any, Literal
 from training.contract.job_spec import JobSpec
 from training.contract.price import Price
 from training.services.budget import dearest
-from training.staging.tokens.description import DataDescription
+from training.staging.tokens.staged import DataDescription
 
 MODEL_ID = "platform.model_id"
 """Tag of a run with the id of the logged model that its job trained."""
@@ -133,6 +133,8 @@ class PlannedJob:
     """Additional tags of its run."""
     model: ModelPlan | None = None
     """Plan to log the job's model; None logs no model."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Values of the fields that any arm of the group sets, by dotted name: parameters of its run."""
 
     @property
     def run_name(self) -> str:
@@ -154,6 +156,15 @@ class PlannedJob:
         if instance_type in {None, self.spec.instance_type}:
             return self.price
         return self.fallback_prices.get(str(instance_type))
+
+
+def with_recorded_labels(jobs: Sequence[PlannedJob], recorded: Mapping[str, str]) -> list[PlannedJob]:
+    """Return jobs with the labels that their group's runs have, because another version may label an arm otherwise.
+
+    `recorded` has the label of each job with a run. Another job has the label of the jobs of its arm.
+    """
+    labels = {job.arm: recorded[job.spec.name] for job in jobs if job.spec.name in recorded}
+    return [replace(job, arm=labels.get(job.arm, job.arm)) for job in jobs]
 
 
 def as_training(job: PlannedJob) -> PlannedJob:

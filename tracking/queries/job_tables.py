@@ -79,8 +79,13 @@ NUMBER_COLUMNS = [
 EARLIER_PARAMETERS = {
     "hp.per_device_batch_size": "hp.batch_size",
     "hp.per_device_eval_batch_size": "hp.eval_batch_size",
+    "job.instance_type": "machine.instance_type",
+    "job.instance_count": "machine.instance_count",
+    "job.devices": "machine.devices",
 }
 """Parameter names in runs of earlier versions -> current names. No other code reads the earlier names."""
+NOT_SET = "None"
+"""Parameter of a field that another arm sets, and that has no value in this one."""
 _MAX_LISTED = 10
 """Largest number of experiments that an error message lists."""
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
@@ -157,8 +162,9 @@ def _row(run: Run) -> dict[str, object]:
 
 def _current_names(params: Mapping[str, str]) -> dict[str, str]:
     """Return a run's parameters under their current names. If a run has both names, the current one counts."""
-    return {EARLIER_PARAMETERS.get(name, name): value for name, value in params.items()} | {
-        name: params[name] for name in EARLIER_PARAMETERS.values() if name in params
+    known = {name: value for name, value in params.items() if value != NOT_SET}
+    return {EARLIER_PARAMETERS.get(name, name): value for name, value in known.items()} | {
+        name: known[name] for name in EARLIER_PARAMETERS.values() if name in known
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Set
+from types import MappingProxyType
 from typing import Any
 
 from mlflow.entities import Metric, Param
@@ -47,17 +48,36 @@ FEATURES = {
 """Prefix of a feature's hyperparameters -> the hyperparameter that turns the feature on."""
 
 
-def hyperparameters(event: Event) -> list[Param]:
+MACHINE_FIELDS = ("instance_type", "instance_count", "devices")
+"""Fields of `machine` that are parameters of every run."""
+OTHER_NAMES = {"model_type": "model"}
+"""Field of an experiment -> the hyperparameter of the job that contains it."""
+
+
+def hyperparameters(event: Event, settings: Mapping[str, str] = MappingProxyType({})) -> list[Param]:
     """Return the `hp.*` and `job.*` parameters of a `start` event, without those that have no effect.
 
     Empty values and the parameters of a feature that is off have no effect. The event itself, in the run's artifact
     `events.jsonl`, contains all of them.
+
+    `settings` are the values of the fields that any arm sets, by dotted name. Each becomes a parameter, too: `hp.NAME`
+    if the job has a hyperparameter of this name, else the field's own name. Those of `MACHINE_FIELDS` are left out.
     """
     values = event.fields.get("hyperparameters", {})
     effective = {f"hp.{name}": value for name, value in values.items() if _has_effect(name, values)}
     model = {f"job.model_{name}": value for name, value in event.fields.get("model", {}).items()}
     params = {**effective, **model, "job.threads": event.fields.get("threads")}
+    for field, text in settings.items():
+        if field.removeprefix("machine.") not in MACHINE_FIELDS:
+            params.setdefault(_parameter(field, values), text)
     return [Param(name, str(value)) for name, value in params.items() if value is not None]
+
+
+def _parameter(field: str, hyperparameters: Mapping[str, Any]) -> str:
+    """Return the name of the parameter that holds a field of an experiment."""
+    own = field.removeprefix("script.hyperparameters.")
+    name = own if own != field else OTHER_NAMES.get(field, field.replace(".", "_"))
+    return f"hp.{name}" if own != field or name in hyperparameters else field
 
 
 def _has_effect(name: str, values: Mapping[str, Any]) -> bool:

@@ -223,8 +223,8 @@ class Recorder:
     def open(self, request: dict[str, Any]) -> None:
         """Write everything that is known before the job starts: parameters, request, experiment and data."""
         spec = self._planned.spec
-        params = {name: getattr(spec, name) for name in ("instance_type", "instance_count", "devices")}
-        self._log_batch(params=[Param(f"job.{name}", str(value)) for name, value in params.items()])
+        params = {name: getattr(spec, name) for name in metric_points.MACHINE_FIELDS}
+        self._log_batch(params=[Param(f"machine.{name}", str(value)) for name, value in params.items()])
         self._log_text(self._planned.experiment_yaml, "experiment.yaml")
         self._log_json(request, "request.json")
         dataset = dataset_input(self._planned.data, self._planned.data_key)
@@ -320,7 +320,7 @@ class Recorder:
         return {} if active is None else {"platform.compiler_active": "true" if active else "false"}
 
     def _on_start(self, event: Event) -> None:
-        self._log_batch(params=metric_points.hyperparameters(event))
+        self._log_batch(params=metric_points.hyperparameters(event, self._planned.settings))
         device = event.fields.get("device", {})
         tags = {"platform.device": f"{device.get('count', 1)} x {device.get('name', 'unknown')}"}
         self._store.tag(self.run_id, {**tags, **_version_tag(event)})

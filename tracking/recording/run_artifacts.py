@@ -26,7 +26,7 @@ from tracking.server.store import Store
 from training.contract.events import Event
 from training.contract.plain_text import without_markup
 from training.services.registry import service_name, traits_of
-from training.staging.tokens.description import (
+from training.staging.tokens.staged import (
     balance_phrase,
     lengths_phrase,
     phrases,

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from state.errors import InputError as InputError
@@ -161,6 +162,19 @@ def nearest(value: str, known: Iterable[str]) -> str:
 def nearest_name(value: str, known: Iterable[str]) -> str | None:
     """Return the known name closest to `value`, or None if none is close."""
     return next(iter(difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)), None)
+
+
+def nearest_sibling(path: Path) -> str:
+    """Return ` Did you mean 'x'?` for the entry of the same folder whose name is closest, or an empty string."""
+    try:
+        return nearest(path.name, (entry.name for entry in path.parent.iterdir()))
+    except (OSError, ValueError):
+        return ""
+
+
+def first_line(error: Exception, longest: int = 300) -> str:
+    """Return the first line of an error's message, or the error's class if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:longest]
 
 
 def short_text(value: Any) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-Compiler = Literal["none", "inductor", "trcomp", "trcomp-off"]
-COMPILERS: tuple[str, ...] = get_args(Compiler)
-CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
-"""Modes of `torch.compile`."""
+from training.job.settings.declared import Compiler
+
 Launcher = Literal["torchrun", "pytorchddp", "smddp", "smp", "xla"]
 """Program that starts a job's processes: PyTorch's torchrun, the toolkit's runner for DDP, SageMaker's libraries for
 data and model parallelism, or PyTorch/XLA's spawner."""

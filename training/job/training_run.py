@@ -15,7 +15,7 @@
 
 import platform
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Dict, Mapping, Sequence, Tuple
 
 import numpy
@@ -192,7 +192,7 @@ def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, eve
     shapes = planned_shapes(orders, settings.train.rows.lengths, batch_size, max_batches, settings.padding)
     dynamic = is_dynamic(settings, shapes)
     events.emit("note", message=f"{settings.compiler.prepare(trainer.model, dynamic)}; {len(shapes)} shapes planned")
-    arguments = replace(settings.arguments, attention=settings.attention)
+    arguments = {**asdict(settings.arguments), "attention": settings.attention}
     setting = setting_of(trainer.model, shapes, dynamic, arguments, settings.precision)
     stored = open_stored_programs(setting, events)
     with trainer.meter.phase("compile"):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
 from state.regular_files import user_path
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError, nearest, nearest_sibling
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import ChannelOptions, DataType, Distribution, InputMode
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
@@ -34,8 +34,6 @@ DISTRIBUTIONS: dict[str, Distribution] = {"replicated": "FullyReplicated", "by-k
 
 @dataclass(frozen=True, kw_only=True)
 class Channels:
-    """The channels of a script."""
-
     uris: Mapping[str, str]
     """Channel name to the `file://` URI of its file or folder, or to its URI on SageMaker; see `JobSpec.channels`."""
     options: Mapping[str, ChannelOptions]
@@ -50,8 +48,6 @@ class Channels:
 
 @dataclass(frozen=True, kw_only=True)
 class _Channel:
-    """One channel."""
-
     uri: str
     content: str
     """Text that differs for other content."""
@@ -87,22 +83,19 @@ def _channel(name: str, channel: ScriptChannel, home: Path, account: AccountFiel
         return _Channel(uri=uri, content=uri, description=uri, notes=(note,))
     source = str(channel.uri)
     if is_s3(source):
-        return _stored(field, source, channel.type, account)
-    path = _path(name, source, home)
+        from training.services.sagemaker.clients import Clients
+        from training.services.sagemaker.user_data import manifest_data, object_data, prefix_data
+
+        read = {"prefix": prefix_data, "manifest": manifest_data, "augmented-manifest": object_data}[channel.type]
+        data = read(Clients(account.region, account.profile), field, source)
+        described = f"{source} ({data.size_text})"
+        return _Channel(uri=source, content=f"{source} {data.digest}", description=described, notes=data.notes)
+    path = _path(field, source, home)
     content = digest_folder(path, all_files=True) if path.is_dir() else f"{path.name} {digest_file(path)}"
     return _Channel(uri=path.as_uri(), content=content, description=source)
 
 
-def _stored(field: str, uri: str, kind: str, account: AccountFields) -> _Channel:
-    from training.services.sagemaker.clients import Clients
-    from training.services.sagemaker.user_data import manifest_data, object_data, prefix_data
-
-    read = {"prefix": prefix_data, "manifest": manifest_data, "augmented-manifest": object_data}[kind]
-    data = read(Clients(account.region, account.profile), field, uri)
-    return _Channel(uri=uri, content=f"{uri} {data.digest}", description=f"{uri} ({data.size_text})", notes=data.notes)
-
-
-def _path(name: str, source: str, home: Path) -> Path:
+def _path(field: str, source: str, home: Path) -> Path:
     if source.startswith(PACKAGE_PREFIX):
         folder = locate(source).folder
         assert folder is not None, "a packaged model is a folder"
@@ -110,22 +103,17 @@ def _path(name: str, source: str, home: Path) -> Path:
     if source.startswith(BUILTIN_PREFIX):
         builtin = source.removeprefix(BUILTIN_PREFIX)
         if builtin not in BUILTINS:
-            raise InputError(
-                f"script.channels.{name} {source!r} is unknown; use builtin:docstrings.{nearest(builtin, BUILTINS)}"
-            )
+            raise InputError(f"{field} {source!r} is unknown; use builtin:docstrings.{nearest(builtin, BUILTINS)}")
         return docstring_file(home / "docstrings").absolute()
     if "://" in source:
-        raise InputError(f"script.channels.{name} {source!r} must be a file or folder on this machine, or an s3:// URI")
-    path = user_path(source, f"script.channels.{name}").absolute()
+        raise InputError(f"{field} {source!r} must be a file or folder on this machine, or an s3:// URI")
+    path = user_path(source, field).absolute()
     if not path.exists():
-        siblings = (entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else ()
-        raise InputError(f"script.channels.{name} {source!r} does not exist.{nearest(path.name, siblings)}")
+        raise InputError(f"{field} {source!r} does not exist.{nearest_sibling(path)}")
     if path.is_dir():
-        check_folder(f"script.channels.{name}", path, path, all_files=True)
+        check_folder(field, path, path, all_files=True)
     elif not path.is_file():
-        raise InputError(
-            f"script.channels.{name} {source!r} is a device, a pipe or a socket: it must be a file or folder"
-        )
+        raise InputError(f"{field} {source!r} is a device, a pipe or a socket: it must be a file or folder")
     return path
 
 
@@ -148,7 +136,7 @@ class ScriptChannel(Frozen):
     kind: FileSystemKind | None = None
     """Kind of the file system."""
     path: Annotated[str, Field(pattern=r"^/", max_length=4_096)] | None = None
-    """Directory of the file system. That of FSx for Lustre begins with the mount name."""
+    """Directory of the file system. For FSx for Lustre, it begins with the mount name."""
     access: Access = "ro"
     """Access to the file system: read-only or read and write."""
 

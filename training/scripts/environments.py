@@ -1,7 +1,7 @@
 """Requirements of scripts, and environments with them, on top of trainfare's own packages. Jobs share and keep them.
 
-An environment is named after a hash of all that determines it. It is made beside its place, under a lock, and renamed
-once it is complete.
+An environment is named after a hash of all that determines it. It is made under a lock, and complete once it has a
+file with its versions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import uuid
 import venv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from state.folders import UNFINISHED_PREFIX, remove
+from state.folders import remove
 from state.locks import exclusive_lock
 from training.contract.errors import InputError
 from training.contract.plain_text import without_secrets
@@ -38,8 +37,6 @@ FILE = "requirements.txt"
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptEnvironment:
-    """An environment with the packages of a script."""
-
     folder: Path
     versions: dict[str, str]
     """Version of each package that was installed, and of each that requirements.txt names."""
@@ -51,20 +48,22 @@ class ScriptEnvironment:
 
     @property
     def python(self) -> Path:
-        """Interpreter of the environment."""
         return self.folder / "bin" / "python"
 
 
 def script_environment(
-    source: ScriptSource, home: Path, echo: Callable[[str], None] = lambda _: None
+    source: ScriptSource, home: Path, echo: Callable[[str], None] = lambda _: None, *, is_planned: bool = False
 ) -> ScriptEnvironment | None:
     """Return the environment of a script, made at its first use, or None if the script requires nothing.
 
-    Raises InputError with pip's reason if a package cannot be installed.
+    With `is_planned`, none is made, and its versions may be unknown. Raises InputError with pip's reason if a package
+    cannot be installed.
     """
     if not requirement_lines(source.folder) and not is_package(source.folder):
         return None
     folder = home / FOLDER / _key(source)
+    if is_planned:
+        return ScriptEnvironment(folder=folder, versions=_recorded_versions(folder) or {})
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Jobs share the lock of an environment that they use, so only a missing one is locked exclusively.
     while (versions := _recorded_versions(folder)) is None:
@@ -88,19 +87,6 @@ def _recorded_versions(folder: Path) -> dict[str, str] | None:
     return versions
 
 
-def planned_environment(
-    source: ScriptSource, home: Path, _: Callable[[str], None] = lambda _: None
-) -> ScriptEnvironment | None:
-    """Return the environment that `script_environment` returns, and make none. Its versions may be unknown."""
-    if not requirement_lines(source.folder) and not is_package(source.folder):
-        return None
-    folder = home / FOLDER / _key(source)
-    known = (folder / VERSIONS).exists()
-    return ScriptEnvironment(
-        folder=folder, versions=json.loads((folder / VERSIONS).read_text("utf-8")) if known else {}
-    )
-
-
 def _key(source: ScriptSource) -> str:
     """Return the hash of the requirements, of our own packages and, if it is installed too, of the source."""
     lines = requirement_lines(source.folder)
@@ -113,31 +99,28 @@ def _key(source: ScriptSource) -> str:
 
 
 def _make(source: ScriptSource, folder: Path) -> None:
-    unfinished = folder.with_name(f"{UNFINISHED_PREFIX}{uuid.uuid4().hex}")
+    """Make the environment in its folder, in place of what a killed process left there."""
     try:
-        venv.create(unfinished, symlinks=True)
-        _see_own_packages(unfinished)
-        _install(source, unfinished)
-        (unfinished / VERSIONS).write_text(json.dumps(_versions(source.folder, unfinished), indent=1))
-        _name_in_scripts(unfinished, folder)
         if os.path.lexists(folder):
             remove(folder)
-        unfinished.rename(folder)
+        venv.create(folder, symlinks=True)
+        # The environment imports our packages after its own. `--system-site-packages` would not do so in a venv.
+        ours = [each for each in site.getsitepackages() if Path(each).is_dir()]
+        lines = [f"import site; site.addsitedir({each!r})\n" for each in ours]
+        (_packages(folder) / "trainfare-packages.pth").write_text("".join(lines))
+        _install(source, folder)
+        unfinished = folder / f".{VERSIONS}"
+        unfinished.write_text(json.dumps(_versions(source.folder, folder), indent=1))
+        unfinished.replace(folder / VERSIONS)
     except (OSError, subprocess.SubprocessError) as error:
         raise InputError(f"script.requirements: {folder} cannot be made: {error}") from error
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        if not (folder / VERSIONS).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _packages(environment: Path) -> Path:
     return Path(sysconfig.get_path("purelib", "venv", {"base": str(environment), "platbase": str(environment)}))
-
-
-def _see_own_packages(environment: Path) -> None:
-    """Let the environment import our packages after its own. Unlike `--system-site-packages`, this works in a venv."""
-    folders = [folder for folder in site.getsitepackages() if Path(folder).is_dir()]
-    lines = [f"import site; site.addsitedir({folder!r})" for folder in folders]
-    (_packages(environment) / "trainfare-packages.pth").write_text("\n".join(lines) + "\n")
 
 
 def _install(source: ScriptSource, environment: Path) -> None:
@@ -158,31 +141,20 @@ def _install(source: ScriptSource, environment: Path) -> None:
             env={name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")},
         )
     if done.returncode != 0:
-        raise InputError(f"script.requirements: pip cannot install {FILE} of the script: {_reason(done.stderr)}")
-
-
-def _reason(errors: str) -> str:
-    """Return pip's first error, without addresses' secrets."""
-    lines = [line.strip() for line in errors.splitlines() if line.strip()]
-    first = next((line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")), None)
-    return without_secrets(first or (lines[-1] if lines else "pip failed"))[:400]
+        errors = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        first = next((line.removeprefix("ERROR: ") for line in errors if line.startswith("ERROR: ")), None)
+        reason = without_secrets(first or (errors[-1] if errors else "pip failed"))[:400]
+        raise InputError(f"script.requirements: pip cannot install {FILE} of the script: {reason}")
 
 
 def _versions(source: Path, environment: Path) -> dict[str, str]:
     own = {each.name: each.version for each in distributions(path=[str(_packages(environment))])}
-    required = {re.sub(r"[-_.]+", "-", name).lower() for name in required_names(source)}
+    parsed = filter(None, map(_parsed, requirement_lines(source)))
+    required = {re.sub(r"[-_.]+", "-", each.name).lower() for each in parsed}
     ours = {
         each.name: each.version for each in distributions() if re.sub(r"[-_.]+", "-", each.name).lower() in required
     }
     return dict(sorted({**ours, **own}.items()))
-
-
-def _name_in_scripts(unfinished: Path, folder: Path) -> None:
-    """Write the final path of the environment into its commands, which name their interpreter."""
-    old, new = os.fsencode(unfinished), os.fsencode(folder)
-    for path in (*(unfinished / "bin").iterdir(), unfinished / "pyvenv.cfg"):
-        if path.is_file() and not path.is_symlink() and old in (content := path.read_bytes()):
-            path.write_bytes(content.replace(old, new))
 
 
 def requirement_lines(folder: Path) -> list[str]:
@@ -196,12 +168,16 @@ def requirement_lines(folder: Path) -> list[str]:
 
 def unmet_requirements(folder: Path) -> list[str]:
     """Return the lines of the script's requirements.txt that this environment does not meet."""
-    return [line for line in requirement_lines(folder) if not _is_met(line.partition(" #")[0].strip())]
 
+    def is_met(requirement: Requirement | None) -> bool:
+        if requirement is None or (requirement.marker is not None and not requirement.marker.evaluate()):
+            return True
+        try:
+            return requirement.specifier.contains(version(requirement.name), prereleases=True)
+        except PackageNotFoundError:
+            return False
 
-def required_names(folder: Path) -> list[str]:
-    """Return the names of the packages in the script's requirements.txt."""
-    return [requirement.name for line in requirement_lines(folder) if (requirement := _parsed(line))]
+    return [line for line in requirement_lines(folder) if not is_met(_parsed(line))]
 
 
 def _parsed(line: str) -> Requirement | None:
@@ -209,16 +185,6 @@ def _parsed(line: str) -> Requirement | None:
         return Requirement(line.partition(" #")[0].strip())
     except InvalidRequirement:
         return None  # an option, a URL or a path
-
-
-def _is_met(line: str) -> bool:
-    requirement = _parsed(line)
-    if requirement is None or (requirement.marker is not None and not requirement.marker.evaluate()):
-        return True
-    try:
-        return requirement.specifier.contains(version(requirement.name), prereleases=True)
-    except PackageNotFoundError:
-        return False
 
 
 def requirement_notes(folder: Path, *, local: bool, python: Path | None) -> Iterator[str]:

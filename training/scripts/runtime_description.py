@@ -31,23 +31,46 @@ HUB_ARGUMENTS = frozenset(
 )
 """Arguments of Transformers' example scripts that name a model or data of the Hub, or a folder."""
 
+TOOLKIT = "all of SageMaker's training toolkit (SM_...)"
+
 
 def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
     """Return one line for each thing that the script of a job gets. No line contains the value of a secret.
 
     `has_requirements` states that the source has a requirements.txt.
     """
-    return [
+    is_here = not traits_of(service_name(spec.instance_type)).runs_containers
+    python = spec.environment.get(PYTHON_VARIABLE)
+    pipes = {name for name, options in spec.channel_options.items() if options.mode == "Pipe"}
+    places = {name: f"{name}_0, {name}_1 ... (named pipes, one for each epoch)" for name in pipes}
+    channels = (
+        f"{ROOT}/input/data/{places.get(name, f'{name} (SM_CHANNEL_{name.upper()})')}" for name in spec.channels
+    )
+    own = sorted(spec.environment.items())
+    variables = [f"{name}={value}" for name, value in own if name not in (SECRET_VARIABLES, PYTHON_VARIABLE)]
+    if is_here:
+        inherited = (*sorted(INHERITED_NAMES), *(f"{prefix}..." for prefix in INHERITED_PREFIXES))
+        variables.append(f"and of this machine only {', '.join(inherited)}")
+    requirements = "installed by SageMaker before the script starts"
+    if not has_requirements:
+        requirements = "the script has none"
+    elif is_here:
+        missing = "not installed (script.requirements: list)"
+        requirements = f"installed in the environment of {python}" if python else missing
+    elif spec.entry is None and not spec.program.endswith(".py"):
+        requirements = "not installed: SageMaker installs it only for Python files (script.requirements: install)"
+    lines = [
         f"Command: {command_line(spec)}",
         f"Working directory: {ROOT}/code, a copy of the script's source",
-        f"Channels: {_channels(spec)}",
+        f"Channels: {', '.join(channels) or 'none'}",
         f"Folders: the model in {ROOT}/model (SM_MODEL_DIR), other results in {ROOT}/output/data (SM_OUTPUT_DATA_DIR), "
         f"checkpoints in {ROOT}/checkpoints",
-        f"Variables: {', '.join(_variables(spec))}",
+        f"Variables: {', '.join((TOOLKIT, *variables))}",
         f"Secrets: {', '.join(secret_names(spec)) or 'none'}",
-        f"requirements.txt: {_requirements(spec, has_requirements=has_requirements)}",
-        *_paths(spec),
+        f"requirements.txt: {requirements}",
     ]
+    paths = f"Paths: on this machine, {ROOT} is in the job's folder; arguments and variables are changed accordingly"
+    return [*lines, paths] if is_here else lines
 
 
 def argument_words(spec: JobSpec) -> list[str]:
@@ -58,7 +81,6 @@ def argument_words(spec: JobSpec) -> list[str]:
 
 
 def secret_names(spec: JobSpec) -> list[str]:
-    """Return the names of the variables that hold the script's secrets."""
     inherited = spec.environment.get(SECRET_VARIABLES, "").split(",")
     return sorted({*filter(None, inherited), *(spec.entry.secrets if spec.entry else ())})
 
@@ -73,45 +95,6 @@ def command_line(spec: JobSpec) -> str:
     return f"{start} {words}".rstrip() + processes
 
 
-def _is_contained(spec: JobSpec) -> bool:
-    return traits_of(service_name(spec.instance_type)).runs_containers
-
-
-def _channels(spec: JobSpec) -> str:
-    pipes = {name for name, options in spec.channel_options.items() if options.mode == "Pipe"}
-    places = {name: f"{name}_0, {name}_1 ... (named pipes, one for each epoch)" for name in pipes}
-    channels = (
-        f"{ROOT}/input/data/{places.get(name, f'{name} (SM_CHANNEL_{name.upper()})')}" for name in spec.channels
-    )
-    return ", ".join(channels) or "none"
-
-
-def _variables(spec: JobSpec) -> Iterator[str]:
-    yield "those of SageMaker's training toolkit (SM_...)"
-    for name, value in sorted(spec.environment.items()):
-        if name not in (SECRET_VARIABLES, PYTHON_VARIABLE):
-            yield f"{name}={value}"
-    if not _is_contained(spec):
-        inherited = (*sorted(INHERITED_NAMES), *(f"{prefix}..." for prefix in INHERITED_PREFIXES))
-        yield f"and of this machine only {', '.join(inherited)}"
-
-
-def _requirements(spec: JobSpec, *, has_requirements: bool) -> str:
-    if not has_requirements:
-        return "the script has none"
-    if not _is_contained(spec):
-        python = spec.environment.get(PYTHON_VARIABLE)
-        return f"installed in the environment of {python}" if python else "not installed (script.requirements: list)"
-    if spec.entry is None and not spec.program.endswith(".py"):
-        return "not installed: SageMaker installs it only for Python files (script.requirements: install)"
-    return "installed by SageMaker before the script starts"
-
-
-def _paths(spec: JobSpec) -> Iterator[str]:
-    if not _is_contained(spec):
-        yield f"Paths: on this machine, {ROOT} is in the job's folder; arguments and variables are changed accordingly"
-
-
 def network_uses(folder: Path, hyperparameters: Mapping[str, JsonValue], secrets: Iterable[str]) -> Iterator[str]:
     """Yield each use as a sentence without a full stop, with what to do instead. `folder` contains the script."""
     for name in secrets:
@@ -122,15 +105,12 @@ def network_uses(folder: Path, hyperparameters: Mapping[str, JsonValue], secrets
             "contains the packages"
         )
     for name, value in hyperparameters.items():
-        if _names_hub(name.replace("-", "_"), value, folder):
+        is_text = isinstance(value, str) and not value.startswith(("/", "."))
+        is_name = is_text and not os.path.exists(folder / str(value))  # noqa: PTH110 - false for a name that is too long
+        argument = name.replace("-", "_")
+        is_push = argument == "push_to_hub" and value not in (False, "false", "False")
+        if is_push or (argument in HUB_ARGUMENTS and is_name):
             yield (
                 f"script.hyperparameters.{name} {value!r} names something on the Hub: pass it as a folder in "
                 "script.channels"
             )
-
-
-def _names_hub(name: str, value: JsonValue, folder: Path) -> bool:
-    if name == "push_to_hub":
-        return value not in (False, "false", "False")
-    is_path = not isinstance(value, str) or value.startswith(("/", ".")) or os.path.exists(folder / value)  # noqa: PTH110 - false for a name that is too long
-    return name in HUB_ARGUMENTS and not is_path

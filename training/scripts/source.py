@@ -16,7 +16,7 @@ from pathlib import Path
 from state.folders import is_usable, new_folder
 from state.permissions import private_mode
 from state.regular_files import user_path
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError, nearest, nearest_sibling
 from training.contract.job_spec import ENTRY_FILE
 from training.contract.plain_text import without_secrets
 from training.services.local.toolkit import PROGRAM_PATTERN
@@ -69,18 +69,35 @@ def find_script(
         raise InputError(f"script.revision {revision!r} applies only to git URLs; script.source {source!r} is a folder")
     root = user_path(source, "script.source").absolute()
     if not root.is_dir():
-        raise InputError(f"script.source {source!r} is neither a folder nor a git URL.{_sibling(root)}")
+        raise InputError(f"script.source {source!r} is neither a folder nor a git URL.{nearest_sibling(root)}")
     script_folder = _within(root, directory, source)
     _check(script_folder, entry_point, source)
     check_folder("script.source", script_folder, script_folder, all_files=False)
-    _check_size(script_folder)
+    size = sum(path.stat().st_size for path in files_of(script_folder, all_files=False))
+    if size > MAX_BYTES:
+        raise InputError(
+            f"script.source {script_folder} is {size / 2**20:.0f} MiB; the limit is {MAX_BYTES // 2**20} MiB: "
+            "put data into script.channels"
+        )
     digest = digest_folder(script_folder, all_files=False)
-    copy = _copied(script_folder, digest, folder / digest[:40], echo)
+    copy = folder / digest[:40]
+    if not is_usable(copy, echo):
+        with new_folder(copy) as unfinished:
+            ignored = shutil.ignore_patterns(*IGNORED_PATTERNS)
+            shutil.copytree(script_folder, unfinished, dirs_exist_ok=True, ignore=ignored)
+            for path in (unfinished, *unfinished.rglob("*")):
+                path.chmod(private_mode(path.stat().st_mode))
+            if digest_folder(unfinished, all_files=False) != digest:
+                raise InputError(
+                    f"script.source {script_folder} changed while it was copied: run the same command again"
+                )
+    if copy.stat().st_uid == os.getuid():  # An earlier version gave the copy the mode of its source.
+        copy.chmod(private_mode(copy.stat().st_mode))
     return ScriptSource(folder=copy, identity=digest, description=str(script_folder))
 
 
 def with_entry(source: ScriptSource, folder: Path, echo: Callable[[str], None] = lambda _: None) -> ScriptSource:
-    """Return the source with our entry point beside its files, as a further copy under `folder`."""
+    """Return the source together with our entry point, as a further copy under `folder`."""
     own = ENTRY.read_bytes()
     identity = hashlib.sha256(source.identity.encode() + b"\0" + own).hexdigest()
     if (source.folder / ENTRY_FILE).exists():
@@ -101,7 +118,7 @@ def is_package(folder: Path) -> bool:
 
 
 def program_file(folder: Path, program: str) -> Path:
-    """Return the file of a program. That of `-m package` is its `__main__.py`."""
+    """Return the file of a program. For `-m package`, it is the package's `__main__.py`."""
     if not program.startswith("-m "):
         return folder / program
     path = folder.joinpath(*program[3:].strip().split("."))
@@ -111,67 +128,28 @@ def program_file(folder: Path, program: str) -> Path:
 def _within(root: Path, directory: str | None, source: str) -> Path:
     folder = root / (directory or "")
     if directory is not None and (not folder.is_dir() or not folder.resolve().is_relative_to(root.resolve())):
-        raise InputError(f"script.directory {directory!r} is not a folder within {source}.{_sibling(folder)}")
+        raise InputError(f"script.directory {directory!r} is not a folder within {source}.{nearest_sibling(folder)}")
     return folder
 
 
 def _check(folder: Path, entry_point: str, source: str) -> None:
-    if entry_point.startswith("-m "):
-        _check_module(folder, entry_point, source)
-        return
-    file = folder / entry_point
-    if not re.fullmatch(PROGRAM_PATTERN, entry_point) or ".." in entry_point.split("/"):
+    """Raise InputError unless the entry point is a program within the source."""
+    is_module, field = entry_point.startswith("-m "), f"script.entry_point {entry_point!r}"
+    if is_module and not re.fullmatch(MODULE_PATTERN, entry_point):
+        raise InputError(f"{field} is not a module; an example is '-m package.train'")
+    if not is_module and (not re.fullmatch(PROGRAM_PATTERN, entry_point) or ".." in entry_point.split("/")):
         raise InputError(
-            f"script.entry_point {entry_point!r} must be a file within the source, such as train.py, or a module, such "
-            "as '-m package.train'"
+            f"{field} must be a file within the source, such as train.py, or a module, such as '-m package.train'"
         )
-    if not file.is_file() or not file.resolve().is_relative_to(folder.resolve()):
-        raise InputError(f"script.entry_point {entry_point!r} is not a file in {source}.{_sibling(file)}")
-    if not entry_point.endswith((".py", ".sh")) and file.read_bytes()[:2] not in (b"#!", b"\x7fE"):
-        raise InputError(
-            f"script.entry_point {entry_point!r} must be a Python file (.py), a shell script (.sh) or a file that "
-            "starts with #! and the path of its interpreter"
-        )
-
-
-def _check_module(folder: Path, entry_point: str, source: str) -> None:
-    if not re.fullmatch(MODULE_PATTERN, entry_point):
-        raise InputError(f"script.entry_point {entry_point!r} is not a module; an example is '-m package.train'")
     file = program_file(folder, entry_point)
     if not file.is_file() or not file.resolve().is_relative_to(folder.resolve()):
-        relative = file.relative_to(folder)
+        missing = f"needs {file.relative_to(folder)}, which is not in" if is_module else "is not a file in"
+        raise InputError(f"{field} {missing} {source}.{nearest_sibling(file)}")
+    if not is_module and not entry_point.endswith((".py", ".sh")) and file.read_bytes()[:2] not in (b"#!", b"\x7fE"):
         raise InputError(
-            f"script.entry_point {entry_point!r} needs {relative}, which is not in {source}.{_sibling(file)}"
+            f"{field} must be a Python file (.py), a shell script (.sh) or a file that starts with #! and the path of "
+            "its interpreter"
         )
-
-
-def _sibling(path: Path) -> str:
-    try:
-        return nearest(path.name, (entry.name for entry in path.parent.iterdir()))
-    except OSError:
-        return ""
-
-
-def _check_size(folder: Path) -> None:
-    size = sum(path.stat().st_size for path in files_of(folder, all_files=False))
-    if size > MAX_BYTES:
-        raise InputError(
-            f"script.source {folder} is {size / 2**20:.0f} MiB; the limit is {MAX_BYTES // 2**20} MiB: "
-            "put data into script.channels"
-        )
-
-
-def _copied(folder: Path, digest: str, copy: Path, echo: Callable[[str], None]) -> Path:
-    if not is_usable(copy, echo):
-        with new_folder(copy) as unfinished:
-            shutil.copytree(folder, unfinished, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*IGNORED_PATTERNS))
-            for path in (unfinished, *unfinished.rglob("*")):
-                path.chmod(private_mode(path.stat().st_mode))
-            if digest_folder(unfinished, all_files=False) != digest:
-                raise InputError(f"script.source {folder} changed while it was copied: run the same command again")
-    if copy.stat().st_uid == os.getuid():  # An earlier version gave the copy the mode of its source.
-        copy.chmod(private_mode(copy.stat().st_mode))
-    return copy
 
 
 def is_ignored(name: str) -> bool:
@@ -199,28 +177,24 @@ def check_folder(field: str, folder: Path, root: Path, *, all_files: bool) -> No
             if not all_files and is_ignored(entry.name):
                 continue
             path = Path(entry.path)
-            _check_entry(field, path, outermost)
+            try:
+                target = path.resolve(strict=True)
+                mode = path.stat().st_mode
+            except OSError as error:
+                raise InputError(f"{field}: {path} cannot be read: {error.strerror or error}") from error
+            except RuntimeError as error:  # Python 3.11 and 3.12 report a loop of links in this way
+                raise InputError(f"{field}: {path} is a link that leads to itself") from error
+            if path.is_symlink():
+                if not target.is_relative_to(outermost):
+                    raise InputError(
+                        f"{field}: {path} is a link to {target}, which is outside {outermost}: replace it by a copy"
+                    )
+                if path.parent.resolve().is_relative_to(target):
+                    raise InputError(f"{field}: {path} is a link to a folder that contains it: remove it")
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                raise InputError(f"{field}: {path} is a device, a pipe or a socket: only files and folders can be used")
             if entry.is_dir():
                 pending.append(path)
-
-
-def _check_entry(field: str, path: Path, outermost: Path) -> None:
-    try:
-        target = path.resolve(strict=True)
-        mode = path.stat().st_mode
-    except OSError as error:
-        raise InputError(f"{field}: {path} cannot be read: {error.strerror or error}") from error
-    except RuntimeError as error:  # Python 3.11 and 3.12 report a loop of links in this way
-        raise InputError(f"{field}: {path} is a link that leads to itself") from error
-    if path.is_symlink():
-        if not target.is_relative_to(outermost):
-            raise InputError(
-                f"{field}: {path} is a link to {target}, which is outside {outermost}: replace it by a copy"
-            )
-        if path.parent.resolve().is_relative_to(target):
-            raise InputError(f"{field}: {path} is a link to a folder that contains it: remove it")
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise InputError(f"{field}: {path} is a device, a pipe or a socket: only files and folders can be used")
 
 
 def digest_folder(folder: Path, *, all_files: bool) -> str:
@@ -272,7 +246,12 @@ def checkout(
     if not is_usable(files, echo):
         with new_folder(files) as unfinished:
             _git(url, "init", "--quiet", str(unfinished))
-            _fetch(url, commit, unfinished)
+            into = ("-C", str(unfinished), "fetch", "--quiet")
+            try:
+                _git(url, *into, "--depth", "1", "--", url, commit)
+            except InputError:  # A server may refuse to send a commit that no branch or tag points to.
+                refs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+                _git(url, *into, "--update-head-ok", "--", url, *refs)
             _git(url, "-C", str(unfinished), "checkout", "--quiet", "--detach", commit)
             shutil.rmtree(unfinished / ".git")
     return files, commit
@@ -298,15 +277,6 @@ def _commit_of(url: str, revision: str | None) -> str:
     )
 
 
-def _fetch(url: str, commit: str, folder: Path) -> None:
-    try:
-        _git(url, "-C", str(folder), "fetch", "--quiet", "--depth", "1", "--", url, commit)
-    except InputError:
-        # A server may refuse to send a commit that no branch or tag points to.
-        refs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
-        _git(url, "-C", str(folder), "fetch", "--quiet", "--update-head-ok", "--", url, *refs)
-
-
 def _git(url: str, *arguments: str) -> str:
     """Run git without password prompts, and return its output. Raises InputError with git's error message."""
     clean = {
@@ -322,13 +292,8 @@ def _git(url: str, *arguments: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise InputError(f"script.source {url} did not answer git within {TIMEOUT_SECONDS} s") from error
     if process.returncode != 0:
-        raise InputError(
-            f"script.source {url} cannot be fetched: {_reason(process.stderr.decode('utf-8', 'replace'), url)}"
-        )
+        lines = [line.strip() for line in process.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+        fatal = [line.removeprefix("fatal: ") for line in lines if line.startswith("fatal: ")]
+        reason = without_secrets(next(iter(fatal or lines[-1:]), "git failed"), url)[:300]
+        raise InputError(f"script.source {url} cannot be fetched: {reason}")
     return process.stdout.decode("utf-8", "replace")
-
-
-def _reason(errors: str, url: str) -> str:
-    lines = [line.strip() for line in errors.splitlines() if line.strip()]
-    fatal = [line.removeprefix("fatal: ") for line in lines if line.startswith("fatal: ")]
-    return without_secrets(next(iter(fatal or lines[-1:]), "git failed"), url)[:300]

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
-from training.staging.formats.files import is_packed, read_start
+from training.staging.formats.files import TextFormat, is_packed, read_start
 from training.staging.formats.readers import BINARY, reader_name
-from training.staging.formats.text import TextFormat
 from training.staging.rows.labels import check_rows
 from training.staging.rows.selection import first_rows, validation_count
-from training.staging.sources.data_files import DataFiles
+from training.staging.sources.data_files import LINES, DataFiles, Start, StoredFiles
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import (
@@ -30,7 +29,6 @@ from training.staging.sources.sources import (
     streamed_tables,
     tables_of,
 )
-from training.staging.sources.stored_files import LINES, Start, StoredFiles
 from training.staging.stage import find_inputs, stage
 from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged, read_manifest
@@ -48,8 +46,6 @@ Echo = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Staged data, or an estimate of it."""
-
     staged: Staged
     """The data. In an estimate, rows, lengths and buckets are extrapolated, and classes are not known."""
     sample_rows: int | None = None
@@ -77,7 +73,7 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
     with closing(source):
         (sample_rows, lengths), (train, validation) = _sample_and_rows(source, request, tokenizer, echo)
     check_rows(train, request, source.description)
-    # Longer rows than those of the sample are likely, and the last bucket must hold them.
+    # Rows that are longer than the sample are likely, and the last bucket must hold them.
     staged = inputs.staged(
         dict(sorted(Counter(lengths).items())),
         request.max_length,
@@ -94,25 +90,28 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
 def _sample_and_rows(
     source: Source, request: StagingRequest, tokenizer: Any, echo: Echo
 ) -> tuple[_Sample, tuple[int, int]]:
-    """Return the sample and the estimated rows of both channels."""
     data = request.data
     columns = TASKS[request.task].required_columns(data.columns)
     if not source.files:
         tables = streamed_tables(data.hub, columns) if data.hub is not None else source.open()
         sample = _sampled(tables.train, request, tokenizer)
         return sample, _channel_rows(tables, (), sample, request)
+
+    def read() -> tuple[_Sample, tuple[int, int]]:
+        parts = zip(source.files, starts, strict=True)
+        tables = tables_of([file_table(files, columns, data, start.files) for files, start in parts])
+        sample = _sampled(tables.train, request, tokenizer)
+        return sample, _channel_rows(tables, starts, sample, request)
+
     starts = [_start(each, data.text_format, echo) for each in source.files]
     try:
-        tables = _tables(source, starts, columns, data)
-        sample = _sampled(tables.train, request, tokenizer)
+        return read()
     except InputError:
         if all(each.is_exact for each in starts):
             raise
-        source.close()
-        starts = [_start(each, data.text_format, echo, whole=True) for each in source.files]
-        tables = _tables(source, starts, columns, data)
-        sample = _sampled(tables.train, request, tokenizer)
-    return sample, _channel_rows(tables, starts, sample, request)
+    source.close()
+    starts = [_start(each, data.text_format, echo, whole=True) for each in source.files]
+    return read()
 
 
 def _start(files: DataFiles | StoredFiles, text: TextFormat, echo: Echo, *, whole: bool = False) -> Start:
@@ -125,14 +124,9 @@ def _start(files: DataFiles | StoredFiles, text: TextFormat, echo: Echo, *, whol
         return Start(files=files)
     if files.can_start(text) and not whole:
         return files.start()
-    reason = "a part of them shows too little" if whole else "their format needs all of them"
+    reason = "their first rows show too little" if whole else "their format cannot be read in part"
     echo(f"The plan copies {files.description}: {reason}.")
     return Start(files=files.copies())
-
-
-def _tables(source: Source, starts: Sequence[Start], columns: list[str], data: Data) -> Tables:
-    parts = zip(source.files, starts, strict=True)
-    return tables_of([file_table(files, columns, data, start.files) for files, start in parts])
 
 
 def _is_small_source(source: Source) -> bool:

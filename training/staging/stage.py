@@ -25,15 +25,17 @@ from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Source, find_source
 from training.staging.tasks import TASKS
 from training.staging.tokens.channels import ChannelSummary, ChannelWriter
-from training.staging.tokens.description import DataDescription
-from training.staging.tokens.lengths import choose_buckets, length_statistics, with_max_length
 from training.staging.tokens.staged import (
     CHANNELS,
     MODEL,
+    DataDescription,
     Manifest,
     Rows,
     Staged,
+    choose_buckets,
+    length_statistics,
     read_manifest,
+    with_max_length,
     write_manifest,
 )
 
@@ -175,7 +177,6 @@ def _split(request: StagingRequest) -> list[Any] | None:
 
 
 def validation_is_split_off(request: StagingRequest) -> bool:
-    """Return whether the validation rows are split off the training rows."""
     data = request.data
     return data.hub.splits.validation is None if data.hub is not None else data.validation is None
 
@@ -192,7 +193,10 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
     metadata = channel_metadata(
         tokenizer, task=request.task, label_names=content.label_names, max_length=request.max_length
     )
-    _delete_abandoned(inputs.folder.parent)
+    for abandoned in inputs.folder.parent.glob(f"{UNFINISHED_PREFIX}*"):
+        with suppress(FileNotFoundError):  # another process has just completed it
+            if time.time() - abandoned.stat().st_mtime > UNFINISHED_SECONDS:
+                shutil.rmtree(abandoned, ignore_errors=True)
     with new_folder(inputs.folder, lambda path: read_manifest(path) is not None) as unfinished:
         summaries = []
         for channel in CHANNELS:
@@ -205,41 +209,26 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
         progress.begin("completing")
         if scratch:
             scratch.write(config, tokenizer, task.HEAD, unfinished / MODEL)
-        manifest = _manifest(request, content.label_names, train, validation)
-        write_manifest(unfinished, manifest)
-    return manifest
-
-
-def _manifest(
-    request: StagingRequest, label_names: tuple[str, ...], train: ChannelSummary, validation: ChannelSummary
-) -> Manifest:
-    length_counts = train.length_counts
-    return Manifest(
-        task=request.task,
-        max_length=request.max_length,
-        train_rows=train.rows,
-        validation_rows=validation.rows,
-        label_names=label_names,
-        train_class_counts=train.class_counts,
-        validation_class_counts=validation.class_counts,
-        length_counts=tuple(length_counts.items()),
-        has_model=request.weights == "random",
-        longest_tokens=max([*length_counts, *validation.length_counts]),
-        description=DataDescription(
+        manifest = Manifest(
             task=request.task,
             max_length=request.max_length,
-            label_names=label_names,
-            train=train.description(),
-            validation=validation.description(),
-            repeated_rows=validation.rows_in(train),
-            samples=train.samples(),
-        ),
-    )
-
-
-def _delete_abandoned(parent: Path) -> None:
-    """Delete the unfinished stagings of processes that were killed long ago."""
-    for abandoned in parent.glob(f"{UNFINISHED_PREFIX}*"):
-        with suppress(FileNotFoundError):  # another process has just completed it
-            if time.time() - abandoned.stat().st_mtime > UNFINISHED_SECONDS:
-                shutil.rmtree(abandoned, ignore_errors=True)
+            train_rows=train.rows,
+            validation_rows=validation.rows,
+            label_names=content.label_names,
+            train_class_counts=train.class_counts,
+            validation_class_counts=validation.class_counts,
+            length_counts=tuple(train.length_counts.items()),
+            has_model=request.weights == "random",
+            longest_tokens=max([*train.length_counts, *validation.length_counts]),
+            description=DataDescription(
+                task=request.task,
+                max_length=request.max_length,
+                label_names=content.label_names,
+                train=train.description(),
+                validation=validation.description(),
+                repeated_rows=validation.rows_in(train),
+                samples=train.samples(),
+            ),
+        )
+        write_manifest(unfinished, manifest)
+    return manifest

@@ -10,12 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.gpu.expectations import Reported
-from benchmarks.gpu.jobs import Deadline
-from benchmarks.gpu.path_outcomes import try_paths
-from benchmarks.gpu.paths import PATHS, Cards, GpuPath
-from benchmarks.gpu.workload_gains import RATE, workload_rows
-from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES, WITHDRAWN, runnable, side_fields
+from benchmarks.gpu.paths import PATHS, Cards, Deadline, GpuPath, try_paths
+from benchmarks.gpu.workloads import GPU_WORKLOADS, RATE, SIDES, WITHDRAWN, runnable, side_fields, workload_rows
+from benchmarks.support.command import Reported
 from experiments.planning.load import load_fields
 from tests.conftest import ROOT
 from training.contract.events import Event

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu.expectations import Reported, differences
-from benchmarks.gpu.paths import PATHS, Cards, GpuPath
+from benchmarks.gpu.paths import PATHS, Cards, GpuPath, differences
+from benchmarks.support.command import Reported
 from training.contract.events import Event
 
 T4 = Cards(kind="cuda", name="Tesla T4", count=1, capability=(7, 5), packages=frozenset())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.gpu.workload_gains import SEEDS, loss_rows
+from benchmarks.gpu.workloads import SEEDS, loss_rows
 
 THEIRS = dict(zip(SEEDS, (1.0, 1.1, 0.9, 1.2, 0.8), strict=True))
 

@@ -44,7 +44,7 @@ def test_the_winner_of_the_latest_group_is_registered(
     assert main(["register", "--experiment", "emotion"]) == 0
     output = capsys.readouterr().out
     assert output == (
-        "Winner of group demo-1: The model is that of none, repeat 1: the best of its 2 jobs, eval_accuracy 0.9.\n"
+        "Winner of group demo-1: The model comes from none, repeat 1: the best of its 2 jobs, eval_accuracy 0.9.\n"
         f"Registered run {better} (job-2) as version 1 of emotion, and gave it the alias champion. "
         "Evaluation: eval_accuracy 0.9.\n"
         "Model: models:/emotion@champion\n"

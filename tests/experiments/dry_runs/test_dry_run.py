@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.dry_run import plan_deploy
-from experiments.dry_runs.plan_jobs import job_entry
-from experiments.dry_runs.scratch_state import NOT_STAGED, ScratchState, scratch_state
-from experiments.dry_runs.text import print_plan
+from experiments.dry_runs.command_plan import print_plan
+from experiments.dry_runs.dry_run import NOT_STAGED, ScratchState, job_entry, plan_deploy, scratch_state
 from experiments.planning.arms import Arm
 from experiments.planning.load import load
 from experiments.planning.plan import job

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.plan_jobs import FROM_LOG, planned_costs, quality_text
-from experiments.dry_runs.text import cost_definitions, json_text
+from experiments.dry_runs.command_plan import CommandPlan, JobEntry, cost_definitions, json_text
+from experiments.dry_runs.dry_run import FROM_LOG, planned_costs, quality_text
 from experiments.planning.arms import Arm
-from experiments.planning.command_plan import CommandPlan, JobEntry
 from experiments.planning.expected_cost import JobSize
 from experiments.planning.load import Experiment, load
 from experiments.planning.plan import group_key, job

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.plan_jobs import plan_jobs, search_plan
-from experiments.dry_runs.scratch_state import ScratchState, scratch_state
-from experiments.dry_runs.text import cost_definitions, json_text, print_plan
+from experiments.dry_runs.command_plan import CommandPlan, JobEntry, cost_definitions, json_text, print_plan
+from experiments.dry_runs.dry_run import ScratchState, plan_jobs, scratch_state, search_plan
 from experiments.planning.arms import Arm
-from experiments.planning.command_plan import CommandPlan, JobEntry
 from experiments.planning.expected_cost import ExpectedCost
 from experiments.planning.load import load
 from experiments.planning.plan import job

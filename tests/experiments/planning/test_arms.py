@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from experiments.planning.arms import check_token, without_pushes
@@ -50,15 +52,66 @@ def test_all_arms_evaluate_with_the_same_batch_size() -> None:
     assert [arm.experiment.eval_batch_size for arm in arms(load("squad-albert", own))] == [4, 8]
 
 
-def test_labels_name_every_field_that_differs() -> None:
+def test_labels_say_only_what_differs_from_the_baseline() -> None:
     text = "[{base_learning_rate: 1e-4}, {base_learning_rate: 3e-5}, {bucket_lengths: [16, 64], machine.cores: 1}]"
-    labels = [arm.label for arm in arms(load("demo", with_arms(text)))]
-    assert labels[0] == "base learning rate 0.0001, bucket lengths 32-64, cores default"
-    assert labels[2] == "base learning rate 0.0003, bucket lengths 16-64, cores 1"
+    planned = arms(load("demo", with_arms(text)))
+    assert [arm.label for arm in planned] == [
+        "baseline",  # its whole label is too long for a name
+        "base learning rate 3e-05",
+        "base learning rate 0.0003, bucket lengths 16-64, cores 1",
+    ]
+    # The labels of earlier versions, which the key of a group contains.
+    assert [arm.full_label for arm in planned] == [
+        "base learning rate 0.0001, bucket lengths 32-64, cores default",
+        "base learning rate 3e-05, bucket lengths 32-64, cores default",
+        "base learning rate 0.0003, bucket lengths 16-64, cores 1",
+    ]
+    text = "[{}, {batch_size: 64}, {compiler: inductor}, {compiler: inductor, batch_size: 64}]"
+    own = with_arms(text)
+    assert [arm.label for arm in arms(load("demo", own))] == [
+        "none, batch 32",
+        "batch 64",
+        "inductor",
+        "inductor, batch 64",
+    ]
+    for baseline in ("inductor, batch 64", "none, batch 64", "batch 64"):  # whole labels and those shown
+        assert sum(arm.is_baseline for arm in arms(load("demo", own | {"compare.baseline": baseline}))) == 1
+    last = arms(load("demo", own | {"compare.baseline": "inductor, batch 64"}))
+    assert [arm.label for arm in last] == ["none, batch 32", "none", "batch 32", "inductor, batch 64"]
     # Options of inductor are not in the labels of other compilers.
     text = "[{compiler: none}, {compiler: inductor, compile_scope: model}, {compiler: inductor}]"
     labels = [arm.label for arm in arms(load("demo", with_arms(text)))]
     assert labels == ["none", "inductor, compile scope model", "inductor, compile scope layers"]
+
+
+def test_arms_have_names_in_a_mapping_and_in_a_list() -> None:
+    for text in ("{full: , large-batch: {batch_size: 64}}", "[{name: full}, {name: large-batch, batch_size: 64}]"):
+        full, large = arms(load("demo", with_arms(text, **{"compare.baseline": "large-batch"})))
+        assert (full.label, full.is_baseline, full.experiment.batch_size) == ("full", False, 32)
+        assert (large.label, large.is_baseline, large.experiment.batch_size) == ("large-batch", True, 64)
+        assert full.fields == large.fields == ("batch_size",)
+    one, other = arms(load("demo", with_arms("[{compiler: inductor, name: none}, {}]")))
+    assert [one.label, other.label] == ["none", "none (2)"]
+
+
+def test_an_override_sets_a_field_of_one_arm(tmp_path: Path) -> None:
+    names = {"compare.arms.v1.5.data.train_rows": "60", "compare.arms.large.max_steps": "7"}
+    file = tmp_path / "own.yaml"
+    text = Path("experiments/demo.yaml").read_text().partition("\ncompare:")[0]
+    for of_arms in (
+        "{v1.5: {data: {train_rows: 50}}, large: {batch_size: 64, epochs: 2}}",
+        "[{name: v1.5, data.train_rows: 50}, {name: large, batch_size: 64, epochs: 2}]",
+    ):
+        file.write_text(f"{text}\ncompare:\n  arms: {of_arms}\n")
+        first, large = arms(load(str(file), names))
+        assert (first.experiment.data and first.experiment.data.train_rows) == 60
+        assert (large.experiment.batch_size, large.experiment.max_steps, large.experiment.epochs) == (64, 7, None)
+        for name, sentence in (
+            ("compare.arms.lrge.max_steps", "compare.arms has no arm of this name. The named arms are v1.5, large."),
+            ("compare.arms.large.max_stps", "Did you mean 'max_steps'?"),
+        ):
+            assert sentence in refused(str(file), {name: "7"})
+    assert "This experiment has no named arms." in refused("demo", {"compare.arms.none.batch_size": "8"})
 
 
 def test_arms_on_machines_are_labelled_by_type_and_count() -> None:
@@ -89,6 +142,14 @@ def test_an_arm_is_merged_into_nested_mappings() -> None:
         (with_arms("[{compiler: none}, {compiler: none}]"), "compare.arms[1] is the same as compare.arms[0]: "),
         (with_arms("[{seed: 1}, {seed: 2}]"), "compare.arms[0] must not set seed: it must be the same for every arm"),
         (with_arms("[1]"), "compare.arms[0] must be a mapping, not 1"),
+        (with_arms("{a: 1}"), "compare.arms.a must be a mapping of fields, not 1"),
+        (with_arms("{a: {}, b: {batch_size: 32}}"), "compare.arms.b is the same as compare.arms.a: "),
+        (with_arms("{a: {seed: 1}}"), "compare.arms.a must not set seed: it must be the same for every arm"),
+        (with_arms("{a b: {}}"), "the name 'a b': a name has at most 40 letters, digits, '-', '_' and '.', begins"),
+        (with_arms(f"{{{41 * 'a'}: {{}}}}"), f"compare.arms has the name '{41 * 'a'}': "),
+        (with_arms("[{name: a}, {name: a, batch_size: 8}]"), "compare.arms has the name 'a' twice"),
+        (with_arms("{null: {}}"), "compare.arms has the name 'null': "),
+        (with_arms("{a: {}, baseline: {batch_size: 8}}"), "compare.arms.baseline is not the baseline: set"),
         (
             {"compare.baseline": "inductr"},
             "compare.baseline 'inductr' is not one of the arms 'none', 'inductor'. Did you",

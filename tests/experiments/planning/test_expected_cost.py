@@ -15,7 +15,7 @@ from experiments.planning.plan import job
 from reports.comparison.arms import Job
 from tests.support.reports.earlier_jobs import ended_job
 from tests.support.requests.building import staged
-from tracking.groups.planned_job import PlannedJob
+from tracking.groups.planned_job import PlannedJob, ScriptPlan
 from training.contract.price import Price
 
 SIZE = JobSize(steps=32, samples=1000, tokens=50_000)
@@ -47,9 +47,18 @@ def test_equal_jobs_count_first(planned: PlannedJob) -> None:
     assert (expected.seconds, expected.usd) == (pytest.approx(60.0), pytest.approx(60.0))  # the geometric mean
     assert expected.source == "2 earlier jobs of this setting"
     two = replace(planned, spec=planned.spec.model_copy(update={"instance_count": 2}))
-    expected = expected_cost(two, SIZE, [earlier(planned, 40.0, job_instance_count="2")])
+    expected = expected_cost(two, SIZE, [earlier(planned, 40.0, machine_instance_count="2")])
     assert expected is not None
     assert (expected.seconds, expected.usd) == (pytest.approx(80.0), pytest.approx(80.0))
+
+
+def test_a_script_agrees_under_the_names_of_today_and_of_earlier_versions(planned: PlannedJob) -> None:
+    script = ScriptPlan(regexes={}, hyperparameters={"batch_size": 32})
+    bare = replace(planned, spec=planned.spec.model_copy(update={"hyperparameters": {}}))
+    job = replace(planned, spec=planned.spec.model_copy(update={"hyperparameters": {"bs": 32}}), script=script)
+    for column in ("hp_bs", "hp_batch_size"):
+        assert expected_cost(job, None, [earlier(bare, 40.0, **{column: "32"})]) is not None
+        assert expected_cost(job, None, [earlier(bare, 40.0, **{column: "64"})]) is None
 
 
 def test_a_probe_projects_the_whole_training(planned: PlannedJob) -> None:
@@ -74,7 +83,7 @@ def test_similar_jobs_are_scaled_to_the_samples(planned: PlannedJob) -> None:
 
 
 def test_other_settings_say_nothing(planned: PlannedJob) -> None:
-    others = {"compiler": "inductor", "instance_type": "ml.g5.xlarge", "job_devices": "2", "data_key": "other"}
+    others = {"compiler": "inductor", "instance_type": "ml.g5.xlarge", "machine_devices": "2", "data_key": "other"}
     others |= {"hp_batch_size": "64", "hp_target_stop": "True", "role": "trial"}
     for name, text in others.items():
         assert expected_cost(planned, SIZE, [earlier(planned, 40.0, **{name: text})]) is None, name

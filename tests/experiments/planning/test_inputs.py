@@ -60,8 +60,18 @@ def test_hyperparameters_take_fields_of_the_experiment(file: str) -> None:
     assert hyperparameters(load(file, {})) == expected | {"note": "$5", "output_dir": "/opt/ml/model"}
     limited = load(file, {"learning_rate_multiplier": "2", "max_learning_rate": "1e-4"})
     assert hyperparameters(limited)["learning_rate"] == 1e-4
-    # Reports use the experiment's names.
-    assert logged_hyperparameters(load(file, {}))["batch_size"] == 32
+    # Runs and reports use the experiment's names, and each value has one name.
+    assert logged_hyperparameters(load(file, {})) == {
+        "batch_size": 32,
+        "learning_rate": pytest.approx(6e-5),
+        "seed": 42,
+        "fp16": True,
+        "note": "$5",
+        "output_dir": "/opt/ml/model",
+    }
+    taken = load(file, {"script.hyperparameters.batch_size": "3"})
+    assert logged_hyperparameters(taken)["per_device_train_batch_size"] == 32
+    assert logged_hyperparameters(taken)["batch_size"] == 3
     Path(file).write_text("script: {source: code, hyperparameters: {lr: 0.1}}")
     assert logged_hyperparameters(load(file, {})) == {"lr": 0.1}
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from experiments.planning.arms import Arm
+from experiments.planning.load import arms as arms_of
 from experiments.planning.load import load
 from experiments.planning.plan import batch_sizes, group_key, plan
 from experiments.schema.experiment import Experiment
@@ -62,6 +64,31 @@ def test_switching_logging_off_resumes_the_same_jobs() -> None:
 def test_more_repeats_are_another_group() -> None:
     keys = {group_key("compare", "demo", [arm()], repeats, [staged()]) for repeats in (2, 3)}
     assert len(keys) == 2
+
+
+def test_a_key_has_the_names_of_arms_but_not_how_labels_are_written() -> None:
+    def key(arms: str) -> str:
+        planned = arms_of(load("demo", {"compare.arms": arms, "compare.baseline": ""}))
+        return group_key("compare", "demo", planned, 2, [staged(), staged()])
+
+    assert key("[{}, {batch_size: 64}]") == key("[{batch_size: 32}, {batch_size: 64}]")
+    assert len({key(f"{{{name}: {{}}, b: {{batch_size: 64}}}}") for name in ("a", "c")}) == 2
+    long = arm()
+    renamed = replace(long, label="another", full_label="a")
+    assert group_key("train", "demo", [long], 1, [staged()]) == group_key("train", "demo", [renamed], 1, [staged()])
+
+
+def test_a_job_has_the_values_of_all_fields_that_any_arm_sets(tmp_path: Path) -> None:
+    text = "{a: {}, b: {packing: false, machine: {cores: 1}, target: {metric: eval_loss, value: 2.5}}}"
+    first, second = arms_of(load("demo", {"compare.arms": text, "compare.baseline": "", "task": "causal-lm"}))
+    settings = [plan("g", "demo", [each], 1, [staged()], tmp_path)[0].settings for each in (first, second)]
+    assert settings[0] == dict.fromkeys(("packing", "machine.cores", "target.metric", "target.value"), "None")
+    assert settings[1] == {
+        "packing": "False",
+        "machine.cores": "1",
+        "target.metric": "eval_loss",
+        "target.value": "2.5",
+    }
 
 
 def test_a_job_gets_neither_the_token_of_a_push_nor_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

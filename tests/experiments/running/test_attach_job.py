@@ -117,7 +117,7 @@ def test_a_job_that_has_ended_is_recorded_once_and_without_likely_secrets(team: 
     metrics, params, tags = run.data.metrics, run.data.params, run.data.tags
     assert (metrics["eval_accuracy"], metrics["cost/billable_seconds"]) == (0.91, billed)
     assert metrics["cost/usd"] == pytest.approx(billed)  # a dollar a second
-    assert (params["hp.learning_rate"], params["job.instance_type"]) == ("3e-05", "ml.g4dn.xlarge")
+    assert (params["hp.learning_rate"], params["machine.instance_type"]) == ("3e-05", "ml.g4dn.xlarge")
     assert tags["platform.price_source"] == "prices.json"
     assert "(hidden: it looks like a secret)" in params["hp.hub_token"]
     (tmp_path / "artifacts").mkdir()

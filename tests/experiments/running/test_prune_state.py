@@ -152,7 +152,6 @@ def test_links_and_their_targets_are_kept(state: State, capsys: pytest.CaptureFi
     [
         (["--older-than", "7"], "--older-than is '7': it must be a number of hours or days, such as 12h or 7d."),
         (["--service", "sagemaker"], "--service is 'sagemaker': jobs prune deletes only local state."),
-        (["--what", "data"], "--what no longer exists: jobs prune keeps the only copies of models and results, unless"),
     ],
 )
 def test_wrong_options_are_refused(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

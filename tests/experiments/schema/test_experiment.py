@@ -49,6 +49,10 @@ def test_sharding_fits_the_compilers_of_gpus() -> None:
         ({**SHARDED, **TRCOMP}, "sharding 'fsdp2' needs compiler 'none' or 'inductor', not 'trcomp'"),
         ({**SHARDED, "compiler": "inductor", "compile_scope": "model"}, "needs compile_scope 'layers', not 'model'"),
         (
+            {**SHARDED, "compiler": "inductor", "compile_mode": "reduce-overhead"},
+            "does not work with compile_mode 'reduce-overhead', which records CUDA graphs",
+        ),
+        (
             {**SHARDED, **GPUS, "machine.image": "{pytorch: 2.5}"},
             "needs torch 2.6 or later, but machine.image.pytorch is 2.5",
         ),

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 from mlflow.entities import Run
 
-from models.logged.group_models import delete_artifacts, kept_runs, log_models
+from models.logged.log_model import delete_artifacts, kept_runs, log_models
 from models.trained_model import find_artifact_location, trained_model_of
 from tests.support.models.made_models import job_run, packed, planned_job
 from tests.support.models.place import Place

@@ -99,7 +99,7 @@ def test_concurrent_fetches_share_one_folder(tracked: Tracked, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("tags", "status", "expected"),
     [
-        ({}, "FINISHED", r"run \w+ \(demo-1-0\) has no model: its job left no artifact\.$"),
+        ({}, "FINISHED", r"run \w+ \(demo-1-0\) has no model: its job saved none \(see save_model\)\.$"),
         ({}, "FAILED", r"has no model: its job ended FAILED\.$"),
         ({"platform.model_failure": "it is none."}, "FINISHED", "has no model: it is none.$"),
         (

@@ -44,7 +44,7 @@ def test_arms_of_several_groups_are_distinguished_by_their_settings(tracked: Tra
 
 def test_equal_settings_of_several_groups_are_one_arm(tracked: Tracked) -> None:
     """Neither a tag that identifies a job counts, nor a parameter that earlier versions did not record."""
-    params = {"job.devices": 1}
+    params = {"machine.devices": 1}
     for label, group in (("none", "demo-1"), ("mine", "demo-2")):
         tracked.group = group
         tags = {"platform.compiler": "none", "platform.job_arn": f"arn:aws:sagemaker:{group}"}
@@ -52,6 +52,16 @@ def test_equal_settings_of_several_groups_are_one_arm(tracked: Tracked) -> None:
         params = {**params, "hp.dropout": "auto"}
     table = with_common_arms(chosen_jobs(tracked.client, ["demo-2", "demo-1"]))
     assert (list(table["arm"]), list(table["repeat"])) == (["none", "none"], ["0", "1"])
+
+
+def test_a_parameter_that_repeats_another_is_not_in_labels(tracked: Tracked) -> None:
+    """Earlier versions logged a script's `lr: $learning_rate` under both names."""
+    for at, rate in enumerate((1e-4, 2e-4)):
+        tracked.trained("script", at, 100.0, params={"hp.learning_rate": rate, "hp.lr": rate})
+    tracked.group = "demo-2"
+    tracked.trained("script", 0, 100.0, params={"hp.learning_rate": 1e-4})
+    table = with_common_arms(chosen_jobs(tracked.client, ["demo-1", "demo-2"]))
+    assert list(table["arm"]) == [f"learning rate {rate}" for rate in ("0.0001", "0.0002", "0.0001")]
 
 
 def test_one_group_keeps_its_arms(tracked: Tracked) -> None:

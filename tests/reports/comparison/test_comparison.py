@@ -122,7 +122,7 @@ def test_a_baseline_that_misses_the_target_is_inconclusive(reached: int) -> None
 
 def on_machine(label: str, seconds: list[int], usd_per_hour: float | None, count: int = 1, **text: str) -> Arm:
     """Return an arm whose jobs were each billed these whole seconds, as SageMaker bills them."""
-    tags = {"device": f"1 x {label}", "instance_type": label, "job_instance_count": str(count), **text}
+    tags = {"device": f"1 x {label}", "instance_type": label, "machine_instance_count": str(count), **text}
     prices = {} if usd_per_hour is None else {"cost_usd": count * usd_per_hour / 3600}
     jobs = [
         job(float(each * count), cost_billable_seconds=float(each), **{name: each * v for name, v in prices.items()})

@@ -3,7 +3,7 @@
 import pytest
 
 from judging.intervals import Interval
-from reports.model.numbers import change, change_interval, factor, figure, rate, signed_percent
+from reports.model.numbers import change, change_interval, factor, figure, rate, short_labels, signed_percent
 
 
 def test_changes_as_text() -> None:
@@ -46,3 +46,16 @@ def test_figures_and_rates_as_text() -> None:
 )
 def test_factors_have_two_decimals(ratio: float, text: str) -> None:
     assert factor(ratio) == text
+
+
+def test_short_labels_stay_different() -> None:
+    label = "none, batch 32, precision fp32, padding buckets, attention {}".format
+    eager, sdpa, middle = label("eager"), label("sdpa"), label("sdpa").replace("32", "64", 1)
+    assert list(short_labels([eager, sdpa, "full"], 28).values()) == [
+        "none, batch 3…ttention eager",
+        "none, batch 3…attention sdpa",
+        "full",
+    ]
+    assert list(short_labels([sdpa, middle], 18).values()) == ["none, batch 32, p…", "none, batch 64, p…"]
+    same = ["x" * 50 + middle + "x" * 50 for middle in "ab"]
+    assert list(short_labels(same, 18).values()) == ["1: xxxxxxxxxxxxxx…", "2: xxxxxxxxxxxxxx…"]

@@ -1,4 +1,4 @@
-"""Arguments of small jobs. The job has no defaults for arguments that every plan passes, so they are set here."""
+"""Arguments of small jobs."""
 
 from __future__ import annotations
 

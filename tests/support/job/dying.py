@@ -20,7 +20,7 @@ def main(call: str, signal_name: str, script: str) -> None:
     sys.path.insert(0, str(Path(script).parent))
     importlib.import_module("train")
     module, name, count = call.split(":")
-    send_at_call(importlib.import_module(f"training.job.{module}"), name, int(count), signal.Signals[signal_name])
+    send_at_call(importlib.import_module(module), name, int(count), signal.Signals[signal_name])
     sys.argv = sys.argv[3:]
     runpy.run_path(script, run_name="__main__")
 

@@ -9,7 +9,7 @@ from typing import Any
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModelStatus, Run
 
-from models.logged.group_models import log_models
+from models.logged.log_model import log_models
 from models.trained_model import TrainedModel
 from tests.support.models.made_models import job_run, planned_job
 from tests.support.tracking.tracked import Tracked

@@ -12,8 +12,7 @@ from experiments.running.service_context import open_service_context
 from tests.support.aws.account import Account
 from training.contract.request import build
 from training.contract.service import Request, ServiceContext
-from training.staging.tokens.lengths import LengthStatistics
-from training.staging.tokens.staged import Staged
+from training.staging.tokens.staged import LengthStatistics, Staged
 
 GROUP = "golden"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from training.staging.tokens.lengths import LengthStatistics
-from training.staging.tokens.staged import Staged
+from training.staging.tokens.staged import LengthStatistics, Staged
 
 
 def staged() -> Staged:

@@ -36,6 +36,10 @@ def test_runs_of_earlier_versions_are_read_under_the_names_of_today(tracked: Any
     assert list(table["hp_batch_size"]) == [8.0, 16.0]
     assert table["hp_eval_batch_size"][0] == "32"
     assert not [name for name in table.columns if "per_device" in name]
+    tracked.job("none", 2, params={"job.devices": 2, "hp.max_steps": "None"})
+    row = job_tables.jobs(tracked.client, tracked.group).iloc[2]
+    assert row["machine_devices"] == "2"
+    assert "hp_max_steps" not in row, "a field that only another arm sets has no value"
 
 
 def test_missing_and_infinite_values_and_empty_groups(tracked: Any) -> None:

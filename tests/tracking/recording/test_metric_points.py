@@ -11,9 +11,9 @@ import pytest
 from reports.comparison.arms import job_of, with_common_arms
 from tests.support.tracking.planned_jobs import planned
 from tests.support.tracking.tracked import Tracked
-from tracking.groups.planned_job import job_title
+from tracking.groups.planned_job import job_title, with_recorded_labels
 from tracking.queries import job_tables
-from tracking.recording.metric_points import Deduplicator, final_points
+from tracking.recording.metric_points import Deduplicator, final_points, hyperparameters
 from training.contract.events import Event
 
 
@@ -61,6 +61,38 @@ def test_reports_name_jobs_like_their_runs_and_several_groups_by_their_common_ar
     assert titles == ["none, repeat 5", "none, batch 16, repeat 1"]
     titles = [job_of(row).title for row in with_common_arms(table).to_dict("records")]
     assert titles == ["none, repeat 1", "none, repeat 2"]
+
+
+def test_every_field_that_an_arm_sets_is_a_parameter_once() -> None:
+    reported = {"batch_size": 8, "target_metric": None, "model": "gpt2", "max_steps": -1, "fp16": True}
+    settings = {
+        "batch_size": "8",
+        "target.metric": "None",
+        "model_type": "gpt2",
+        "max_steps": "None",
+        "packing": "False",
+        "machine.instance_type": "ml.g5.xlarge",
+        "machine.cores": "2",
+        "script.hyperparameters.bf16": "None",
+    }
+    event = Event(kind="start", seq=0, time=0.0, fields={"hyperparameters": reported, "threads": 2})
+    assert {each.key: each.value for each in hyperparameters(event, settings)} == {
+        "hp.batch_size": "8",
+        "hp.target_metric": "None",
+        "hp.model": "gpt2",
+        "hp.max_steps": "None",
+        "packing": "False",
+        "machine.cores": "2",
+        "hp.fp16": "True",
+        "hp.bf16": "None",
+        "job.threads": "2",
+    }
+
+
+def test_a_resumed_group_keeps_the_labels_of_its_runs(tmp_path: Path) -> None:
+    jobs = [replace(planned(tmp_path, f"job-{at}", at), arm=arm) for at, arm in enumerate(("a", "b", "a"))]
+    labelled = with_recorded_labels(jobs, {"job-0": "none, batch 8"})
+    assert [job.arm for job in labelled] == ["none, batch 8", "b", "none, batch 8"]
 
 
 def metric(step: int, time: float, **values: float) -> Event:

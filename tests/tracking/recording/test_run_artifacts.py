@@ -24,8 +24,7 @@ from tracking.recording.run_artifacts import (
     log_tables,
 )
 from tracking.server.store import open_store
-from training.staging.tokens.description import ChannelDescription, DataDescription, Sample
-from training.staging.tokens.lengths import LengthStatistics
+from training.staging.tokens.staged import ChannelDescription, DataDescription, LengthStatistics, Sample
 
 CLASSES = DataSource(
     name="reviews", source="a test", digest="d", rows={"train": 8, "validation": 4},

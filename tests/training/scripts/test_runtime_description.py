@@ -28,7 +28,7 @@ def test_every_line_of_a_local_job() -> None:
     assert lines["Working directory"] == "/opt/ml/code, a copy of the script's source"
     assert lines["Channels"] == "/opt/ml/input/data/train (SM_CHANNEL_TRAIN)"
     assert "the model in /opt/ml/model (SM_MODEL_DIR)" in lines["Folders"]
-    assert lines["Variables"].startswith("those of SageMaker's training toolkit (SM_...), GREETING=hello, and of this")
+    assert lines["Variables"].startswith("all of SageMaker's training toolkit (SM_...), GREETING=hello, and of this")
     assert "HF_HUB_OFFLINE" in lines["Variables"]
     assert lines["Secrets"] == "HF_TOKEN, OTHER"
     assert lines["requirements.txt"] == "not installed (script.requirements: list)"

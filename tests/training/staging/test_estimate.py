@@ -13,7 +13,7 @@ from tests.support.staging.text_rows import written
 from training.contract.errors import InputError
 from training.staging import estimate
 from training.staging.estimate import is_small, stage_or_estimate
-from training.staging.sources import stored_files
+from training.staging.sources import data_files
 from training.staging.sources.request import Columns, Data, HubData, Splits, StagingRequest
 from training.staging.stage import stage
 
@@ -86,7 +86,7 @@ BUCKET = "team-data"
 def large_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small objects count as large_objects, and a plan reads little of them."""
     monkeypatch.setattr(estimate, "SMALL_BYTES", 0)
-    monkeypatch.setattr(stored_files, "START_BYTES", 100_000)
+    monkeypatch.setattr(data_files, "START_BYTES", 100_000)
 
 
 def put(account: Account, path: Path, key: str) -> None:
@@ -107,7 +107,7 @@ def test_objects_of_a_format_that_needs_them_whole_are_copied(account: Account, 
     assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
     [note] = notes
     assert note.startswith(f"The plan copies s3://{BUCKET}/a.parquet (1 object, ")
-    assert note.endswith(" MB): their format needs all of them.")
+    assert note.endswith(" MB): their format cannot be read in part.")
     assert estimated.staged.key == stage(request("a.parquet"), tmp_path / "home").key
 
 
@@ -131,13 +131,13 @@ def test_a_cut_that_hides_rows_is_followed_by_a_whole_copy(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, start_bytes: int
 ) -> None:
     """A compressed object ends within the sample, and an uncompressed one within its first line."""
-    monkeypatch.setattr(stored_files, "START_BYTES", start_bytes)
+    monkeypatch.setattr(data_files, "START_BYTES", start_bytes)
     put(account, written(tmp_path / name, 6000), name)
     notes: list[str] = []
     estimated = stage_or_estimate(request(name), tmp_path / "home", notes.append)
     assert estimated.staged.train_rows == pytest.approx(4800, rel=0.03)
     [note] = notes
-    assert note.endswith("a part of them shows too little.")
+    assert note.endswith("their first rows show too little.")
 
 
 @pytest.mark.usefixtures("large_objects")

@@ -20,7 +20,7 @@ from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.contract.errors import InputError
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import UNFINISHED_SECONDS, stage
-from training.staging.tokens.lengths import length_statistics
+from training.staging.tokens.staged import length_statistics
 
 # Token ids of MiniLM's vocabulary: [CLS] 101, [SEP] 102.
 CLS, SEP = 101, 102

@@ -10,9 +10,6 @@ import torch
 
 from training.job.reporting.errors import Unsupported
 
-CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
-"""Modes of torch.compile that record CUDA graphs."""
-
 
 class NoCompiler:
     """PyTorch without a compiler, and the base class of the compilers.
@@ -80,7 +77,7 @@ class Inductor(NoCompiler):
     compiles_here = True
 
     def __init__(self) -> None:
-        self.scope, self.mode = "layers", "default"
+        self.scope, self.mode, self.records_cuda_graphs = "layers", "default", False
         self._modules: List[Any] = []
         self._graphs_when_warm = 0
 
@@ -106,7 +103,7 @@ class Inductor(NoCompiler):
 
     @property
     def marks_steps(self) -> bool:
-        return self.mode in CUDA_GRAPH_MODES and hasattr(torch.compiler, "cudagraph_mark_step_begin")
+        return self.records_cuda_graphs and hasattr(torch.compiler, "cudagraph_mark_step_begin")
 
     def begin_step(self) -> None:
         # CUDA graphs reuse the memory of the last step's outputs (torch.compiler.cudagraph_mark_step_begin).
@@ -152,6 +149,7 @@ def compiler_of(arguments: Any) -> NoCompiler:
     compiler = COMPILERS[arguments.compiler]()
     if isinstance(compiler, Inductor):
         compiler.scope, compiler.mode = arguments.compile_scope, arguments.compile_mode
+        compiler.records_cuda_graphs = arguments.records_cuda_graphs
     return compiler
 
 

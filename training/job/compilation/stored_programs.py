@@ -105,7 +105,9 @@ def key_of(setting: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def setting_of(model: Any, shapes: Sequence[Any], dynamic: bool, arguments: Any, precision: str) -> Dict[str, Any]:
+def setting_of(
+    model: Any, shapes: Sequence[Any], dynamic: bool, arguments: Mapping[str, Any], precision: str
+) -> Dict[str, Any]:
     """Return everything in a training's setting on which its programs depend: model, shapes and options.
 
     Programs with symbolic lengths serve all lengths, so the planned lengths do not count: they differ between seeds.
@@ -118,7 +120,7 @@ def setting_of(model: Any, shapes: Sequence[Any], dynamic: bool, arguments: Any,
         "shapes": sorted(planned, key=str),
         "dynamic": dynamic,
         "precision": precision,
-        **{name: getattr(arguments, name) for name in ARGUMENTS},
+        **{name: arguments[name] for name in ARGUMENTS},
     }
 
 

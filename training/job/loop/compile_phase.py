@@ -5,9 +5,9 @@ from typing import Any, List, Sequence
 import numpy as np
 
 from training.job.checkpoints.random_states import preserve_random_states
-from training.job.compilation.compilers import CUDA_GRAPH_MODES
 from training.job.data.channels import Row
 from training.job.data.padding import Collator, Padding, Shape, representatives
+from training.job.settings.declared import CUDA_GRAPH_MODES
 from training.job.settings.job_settings import Settings
 
 RUNS_WITH_CUDA_GRAPHS = 3

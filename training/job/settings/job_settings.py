@@ -10,7 +10,7 @@ import transformers
 from training.job.checkpoints.checkpoint_files import NO_PROGRESS, Progress, newest, unfinished
 from training.job.checkpoints.target import BestEvaluation, Target
 from training.job.compilation import liger
-from training.job.compilation.compilers import CUDA_GRAPH_MODES, NoCompiler, compiler_of
+from training.job.compilation.compilers import NoCompiler, compiler_of
 from training.job.data.channels import Channel, read_channel
 from training.job.data.padding import Padding, padding_kind
 from training.job.measuring import hardware
@@ -18,12 +18,11 @@ from training.job.processes import ranks
 from training.job.reporting.errors import ArgumentError, BadData, Unsupported
 from training.job.reporting.events import Events
 from training.job.settings.arguments import Arguments, parse
+from training.job.settings.declared import SHARDING_SINCE
 from training.job.settings.trainer_arguments import global_batch_size
 from training.job.tasks import TASKS
 from training.job.weights.pretrained import Pretrained
 
-TORCH_FOR_SHARDING = (2, 6)
-"""First version of torch with `torch.distributed.fsdp.fully_shard`."""
 TRANSFORMERS_FOR_SHARDING = (4, 49)
 """Earliest version of transformers with which sharding is tested: that of AWS's first images with torch 2.6."""
 RESUMED_VALUES: Mapping[str, Mapping[str, Sequence[str]]] = {
@@ -204,7 +203,7 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     device_kind = compiler.device_kind or hardware.device_kind()
     if arguments.kernels == "liger":
         liger.check(device_kind)
-    check_sharding(arguments, device_kind, ranks.count(), torch.__version__, transformers.__version__)
+    check_sharding(arguments, ranks.count(), torch.__version__, transformers.__version__)
     resumed = None
     if folders.checkpoints is not None:
         resumed = newest(folders.checkpoints, lambda message: events.emit("note", message=message))
@@ -260,28 +259,17 @@ def read_folders(environment: Mapping[str, str]) -> Folders:
     )
 
 
-def check_sharding(
-    arguments: Arguments, device_kind: str, processes: int, torch_version: str, transformers_version: str
-) -> None:
+def check_sharding(arguments: Arguments, processes: int, torch_version: str, transformers_version: str) -> None:
     """Raise `Unsupported` if this job cannot shard its model as requested. Versions are texts such as `2.6.0`."""
     if arguments.sharding == "none":
         return
     reason = ""
-    if device_kind == "xla":
-        reason = f"needs a GPU or a CPU, and compiler {arguments.compiler} runs on XLA devices: use compiler none"
-    elif _minor(torch_version) < TORCH_FOR_SHARDING:
+    if _minor(torch_version) < SHARDING_SINCE:
         reason = f"needs torch 2.6 or later, but torch {torch_version} is installed"
     elif _minor(transformers_version) < TRANSFORMERS_FOR_SHARDING:
         reason = f"needs transformers 4.49 or later, but transformers {transformers_version} is installed"
     elif not torch.distributed.is_available():
         reason = f"needs torch.distributed, which this build of torch {torch_version} does not have"
-    elif arguments.compiler == "inductor" and arguments.compile_scope != "layers":
-        reason = f"needs compile_scope layers, not {arguments.compile_scope}"
-    elif arguments.compiler == "inductor" and arguments.compile_mode in CUDA_GRAPH_MODES:
-        reason = (
-            f"does not work with compile_mode {arguments.compile_mode}, which records CUDA graphs: "
-            "use default or max-autotune-no-cudagraphs"
-        )
     elif arguments.calibration_batch_sizes and processes > 1:
         reason = "does not work in a calibration of several processes, which takes steps in one process at a time"
     if reason:

@@ -5,30 +5,17 @@ from pathlib import Path
 from typing import Any, Dict
 
 from training.job.reporting.errors import ArgumentError
-from training.job.settings.arguments import EARLIER_DROPOUT, EARLIER_NAMES
+from training.job.settings.arguments import EARLIER_DROPOUT, EARLIER_NAMES, EARLIER_VALUES, FIELDS
+from training.job.settings.declared import traits_of
 from training.job.settings.job_settings import Settings
-
-MAY_CHANGE = frozenset(
-    (
-        *("logging_steps", "eval_strategy", "eval_steps", "eval_batch_size", "steady_after_steps"),
-        "dataloader_workers",
-        *("save_strategy", "save_steps", "save_total_limit", "save_model"),
-        *("probe_precision", "probe_samples", "probe_eval_samples"),
-        *("target_metric", "target_value", "target_direction"),
-    )
-)
-"""Arguments that do not affect the trained weights, only what is measured, logged or saved."""
 
 VALUES_PER_PARAMETER = 256
 """Values of each parameter that are hashed: enough to distinguish models of the same shape, and fast to read."""
 
-EARLIER_VALUES = {"kernels": "torch", "sharding": "none"}
-"""Settings that earlier versions did not have -> what they did."""
-
 
 def identity(settings: Settings, model: Any) -> Dict[str, Any]:
     """Return everything that determines the trained weights, by name: settings, data, and the initial model."""
-    values = {name: value for name, value in settings.effective().items() if name not in MAY_CHANGE}
+    values = {name: value for name, value in settings.effective().items() if traits_of(FIELDS[name]).changes_training}
     # The checkpoint stores JSON, which has lists but no tuples.
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     return {**plain, "processes": settings.processes, "data": _rows_digest(settings), "weights": _weights_digest(model)}

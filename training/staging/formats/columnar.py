@@ -16,19 +16,17 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 from state.own_process import own_process
-from training.contract.errors import InputError
+from training.contract.errors import InputError, first_line
 from training.contract.plain_text import size_text
-from training.staging.formats.files import Row, missing_column, plain_suffix, unpacked_file
-from training.staging.formats.text import TextFormat
+from training.staging.formats.files import Row, TextFormat, missing_column, plain_suffix, unpacked_file
 
 MAX_MEMORY_BYTES = 2 * 1024**3
 MAX_SECONDS = 60.0
-"""CPU time until the first rows, and from those to the next."""
+"""CPU time until the first rows, and between lists of rows."""
 BATCH_ROWS = 100
 SIZE_BYTES = 8
 ARROW_FILE, OLD_FEATHER = b"ARROW1\0\0", b"FEA1"
@@ -47,7 +45,9 @@ def columnar_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Itera
     kind = "Parquet" if plain_suffix(path) == ".parquet" else "Arrow"
     number = 0
     with unpacked_file(path, text.max_expansion) as plain:
-        process = _idle_process() or _started()
+        program = own_process(__name__, str(MAX_MEMORY_BYTES), str(MAX_SECONDS))
+        pipe, none = subprocess.PIPE, subprocess.DEVNULL
+        process = _idle_process() or subprocess.Popen(**program, stdin=pipe, stdout=pipe, stderr=none)
         _busy.add(process)
         assert process.stdin
         assert process.stdout
@@ -63,7 +63,10 @@ def columnar_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Itera
                     number += 1
                     yield number, values
             else:
-                raise InputError(f"{path} {_end(process, kind)}")
+                reason = f"cannot be read: it ended the process that reads it (exit code {process.wait()})"
+                if process.returncode == -signal.SIGPROF:
+                    reason = f"takes more than {MAX_SECONDS:g} s to read {BATCH_ROWS} rows"
+                raise InputError(f"{path} {reason}; {_way_on(kind)}")
         except BaseException:
             _busy.remove(process)
             _stop(process)
@@ -90,12 +93,6 @@ def _idle_process() -> subprocess.Popen[bytes] | None:
     return None
 
 
-def _started() -> subprocess.Popen[bytes]:
-    pipe = subprocess.PIPE
-    limits = (str(MAX_MEMORY_BYTES), str(MAX_SECONDS))
-    return subprocess.Popen(**own_process(__name__, *limits), stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
-
-
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     with suppress(OSError), process:
@@ -106,14 +103,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 def _stop_idle() -> None:
     for process in _idle.pop(os.getpid(), []):
         _stop(process)
-
-
-def _end(process: subprocess.Popen[bytes], kind: str) -> str:
-    """Return why a process has ended, as the end of a sentence."""
-    code = process.wait()
-    if code == -signal.SIGPROF:
-        return f"takes more than {MAX_SECONDS:g} s to read {BATCH_ROWS} rows; {_way_on(kind)}"
-    return f"cannot be read: it ended the process that reads it (exit code {code}); {_way_on(kind)}"
 
 
 def _way_on(kind: str) -> str:
@@ -128,32 +117,29 @@ def main(max_memory_bytes: int, max_seconds: float) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for line in sys.stdin.buffer:
         request = json.loads(line)
-        kind, name = request["kind"], request["name"]
+        kind, name, columns = request["kind"], request["name"], request["columns"]
+        read = _parquet if kind == "Parquet" else _arrow
         signal.setitimer(signal.ITIMER_PROF, max_seconds)
         try:
-            for rows in chain(_row_lists(**request), [[]]):
-                _send(rows)
-                signal.setitimer(signal.ITIMER_PROF, max_seconds)
+            for batch in read(request["path"], name, columns):
+                for start in range(0, batch.num_rows, BATCH_ROWS):
+                    part = batch.slice(start, BATCH_ROWS)
+                    values = (part.column(each).to_pylist() for each in columns)
+                    _send([list(row) for row in zip(*values, strict=True)])
+                    signal.setitimer(signal.ITIMER_PROF, max_seconds)
+            _send([])
         except InputError as error:
             _send(str(error))
         except MemoryError:
             _send(f"{name} needs more than {size_text(max_memory_bytes)} of memory; {_way_on(kind)}")
         except Exception as error:  # A damaged file raises about ten classes, from its schema or amid a batch.
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-            _send(f"{name} is not a valid {kind} file: {reason}")
+            _send(f"{name} is not a valid {kind} file: {first_line(error, 200)}")
 
 
 def _send(message: list[Any] | str) -> None:
     data = pickle.dumps(message)
     sys.stdout.buffer.write(len(data).to_bytes(SIZE_BYTES) + data)
     sys.stdout.buffer.flush()
-
-
-def _row_lists(kind: str, path: str, name: str, columns: list[str]) -> Iterator[list[list[Any]]]:
-    for batch in (_parquet if kind == "Parquet" else _arrow)(path, name, columns):
-        for start in range(0, batch.num_rows, BATCH_ROWS):
-            part = batch.slice(start, BATCH_ROWS)
-            yield [list(row) for row in zip(*(part.column(each).to_pylist() for each in columns), strict=True)]
 
 
 def _parquet(path: str, name: str, columns: list[str]) -> Iterator[Any]:

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from training.contract.errors import InputError, nearest, short_text
-from training.staging.formats.files import MAX_COMPARED, Row, missing_column, plain_suffix
-from training.staging.formats.text import (
+from training.staging.formats.files import (
     BYTE_ORDER_MARK,
+    MAX_COMPARED,
     MAX_LINE_CHARACTERS,
+    Row,
     TextFormat,
     first_invalid,
+    missing_column,
     not_text,
     open_text,
+    plain_suffix,
     text_lines,
 )
 
@@ -59,8 +62,14 @@ def line_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[
     for number, line in text_lines(path, text):
         if not line.strip():
             continue
-        location = f"{path} line {number}"
-        row = _parsed(location, line, plain_suffix(path))
+        location, suffix = f"{path} line {number}", plain_suffix(path)
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+            raise InputError(f"{location} is not JSON: {reason}{_advice(line, suffix)}") from error
+        if isinstance(row, list):
+            raise InputError(f"{location} must be a JSON object, not list{_advice(line, suffix)}")
         if (
             number == 1
             and isinstance(row, dict)
@@ -69,17 +78,6 @@ def line_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[
         ):
             raise InputError(f"{location} contains a whole table by columns; {AS_ROWS}")
         yield number, _values(location, row, columns)
-
-
-def _parsed(location: str, line: str, suffix: str) -> Any:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise InputError(f"{location} is not JSON: {reason}{_advice(line, suffix)}") from error
-    if isinstance(row, list):
-        raise InputError(f"{location} must be a JSON object, not list{_advice(line, suffix)}")
-    return row
 
 
 def _advice(line: str, suffix: str) -> str:
@@ -116,15 +114,12 @@ def squad_rows(path: Path, text: TextFormat) -> Iterator[Row]:
             context = paragraph.get("context", str)
             for entry in paragraph.items("qas"):
                 number += 1
-                yield number, [entry.get("id", str), context, entry.get("question", str), _answers(entry)]
-
-
-def _answers(entry: _Node) -> dict[str, list[Any]]:
-    answers = list(entry.items("answers"))
-    return {
-        "text": [answer.get("text", str) for answer in answers],
-        "answer_start": [answer.get("answer_start", int) for answer in answers],
-    }
+                answers = list(entry.items("answers"))
+                listed = {
+                    "text": [answer.get("text", str) for answer in answers],
+                    "answer_start": [answer.get("answer_start", int) for answer in answers],
+                }
+                yield number, [entry.get("id", str), context, entry.get("question", str), listed]
 
 
 def _articles(path: Path, text: TextFormat) -> Iterator[_Node]:
@@ -216,7 +211,6 @@ class JsonStream:
             raise self._error(otherwise, self._at)
 
     def value(self) -> Any:
-        """Read a value."""
         self.peek()
         while True:
             try:

@@ -8,13 +8,14 @@ import importlib.util
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from state.regular_files import open_regular, user_path
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError, nearest, nearest_sibling
 
 PACKAGE_PREFIX = "package:"
 
@@ -71,8 +72,6 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSource:
-    """A model in a local folder or on the Hub."""
-
     name: str
     """Name as spelled in the experiment."""
     folder: Path | None
@@ -98,18 +97,24 @@ class ModelSource:
 
 def locate(model: str, revision: str | None = None) -> ModelSource:
     """Find a model: `package:NAME`, a folder (a path, or a name that exists here), or else a Hub name."""
-    if model.startswith(PACKAGE_PREFIX):
-        folder: Path | None = _packaged_model(model.removeprefix(PACKAGE_PREFIX))
-    elif _is_path(model):
-        folder = user_path(model, "model").absolute()
-    elif _HUB_NAME.fullmatch(model):
+    folder = _named_folder("model", model, _packaged_model)
+    if folder is None:
         return ModelSource(name=model, folder=None, revision=revision)
-    else:
-        raise _no_name("model", model)
     if revision is not None:
         raise InputError(f"model_revision {revision!r} applies only to a Hub model; model {model!r} is a folder")
-    assert folder is not None
-    _check_folder(folder)
+    try:
+        names = {entry.name for entry in folder.iterdir()}
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"model folder {str(folder)!r} does not exist or cannot be read.{nearest_sibling(folder)}"
+        ) from error
+    if "config.json" not in names:
+        raise InputError(f"model folder {folder} has no config.json, so it is not a Transformers model")
+    read_config(folder)
+    if not names & VOCABULARY_FILES:
+        raise InputError(
+            f"model folder {folder} has no tokenizer file such as tokenizer.json; save the tokenizer there"
+        )
     return ModelSource(name=model, folder=folder, revision=None)
 
 
@@ -118,25 +123,36 @@ def locate_tokenizer(tokenizer: str, cache: Path) -> ModelSource:
 
     Files of packaged tokenizers are written to the folder `cache`.
     """
-    if tokenizer.startswith(PACKAGE_PREFIX):
-        folder = _packaged_tokenizer(tokenizer.removeprefix(PACKAGE_PREFIX), cache)
-    elif _is_path(tokenizer):
-        folder = user_path(tokenizer, "tokenizer").absolute()
-        if not any((folder / name).is_file() for name in VOCABULARY_FILES):
-            raise InputError(
-                f"tokenizer folder {folder} has no tokenizer file such as tokenizer.json.{_suggest_sibling(folder)}"
-            )
-    elif _HUB_NAME.fullmatch(tokenizer):
-        return ModelSource(name=tokenizer, folder=None, revision=None)
-    else:
-        raise _no_name("tokenizer", tokenizer)
+    folder = _named_folder("tokenizer", tokenizer, lambda name: _packaged_tokenizer(name, cache))
+    if folder is not None and not any((folder / name).is_file() for name in VOCABULARY_FILES):
+        raise InputError(
+            f"tokenizer folder {folder} has no tokenizer file such as tokenizer.json.{nearest_sibling(folder)}"
+        )
     return ModelSource(name=tokenizer, folder=folder, revision=None)
 
 
-def _no_name(field: str, name: str) -> InputError:
-    return InputError(
+def _named_folder(field: str, name: str, packaged: Callable[[str], Path]) -> Path | None:
+    """Return the folder that a name means, or None for a name on the Hub. Raises InputError for other text."""
+    if name.startswith(PACKAGE_PREFIX):
+        return packaged(name.removeprefix(PACKAGE_PREFIX))
+    is_path = name.startswith(("/", ".", "~"))
+    with suppress(OSError, ValueError):
+        is_path = is_path or Path(name).exists()
+    if is_path:
+        return user_path(name, field).absolute()
+    if _HUB_NAME.fullmatch(name):
+        return None
+    raise InputError(
         f"{field} {name[:200]!r} is not a Hub name (owner/name), a local folder, or a name that starts with package:"
     )
+
+
+def _packaged_model(name: str) -> Path:
+    if name not in PACKAGED_MODELS:
+        known = ", ".join(PACKAGE_PREFIX + known for known in PACKAGED_MODELS)
+        raise InputError(f"model 'package:{name}' is unknown; use one of {known}.{nearest(name, PACKAGED_MODELS)}")
+    module, folder = PACKAGED_MODELS[name]
+    return _package_folder(module, f"model 'package:{name}'", name) / folder
 
 
 def _packaged_tokenizer(name: str, cache: Path) -> Path:
@@ -170,23 +186,6 @@ def check_weights(source: ModelSource) -> None:
         )
 
 
-def _is_path(model: str) -> bool:
-    if model.startswith(("/", ".", "~")):
-        return True
-    try:
-        return Path(model).exists()
-    except (OSError, ValueError):
-        return False
-
-
-def _packaged_model(name: str) -> Path:
-    if name not in PACKAGED_MODELS:
-        known = ", ".join(PACKAGE_PREFIX + known for known in PACKAGED_MODELS)
-        raise InputError(f"model 'package:{name}' is unknown; use one of {known}.{nearest(name, PACKAGED_MODELS)}")
-    module, folder = PACKAGED_MODELS[name]
-    return _package_folder(module, f"model 'package:{name}'", name) / folder
-
-
 def _package_folder(module: str, what: str, name: str) -> Path:
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
@@ -194,31 +193,7 @@ def _package_folder(module: str, what: str, name: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _check_folder(folder: Path) -> None:
-    try:
-        names = {entry.name for entry in folder.iterdir()}
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"model folder {str(folder)!r} does not exist or cannot be read.{_suggest_sibling(folder)}"
-        ) from error
-    if "config.json" not in names:
-        raise InputError(f"model folder {folder} has no config.json, so it is not a Transformers model")
-    read_config(folder)
-    if not names & VOCABULARY_FILES:
-        raise InputError(
-            f"model folder {folder} has no tokenizer file such as tokenizer.json; save the tokenizer there"
-        )
-
-
-def _suggest_sibling(folder: Path) -> str:
-    try:
-        return nearest(folder.name, (entry.name for entry in folder.parent.iterdir()))
-    except (OSError, ValueError):
-        return ""
-
-
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return the model's `config.json`."""
     path = folder / "config.json"
     try:
         with open_regular(path, follow_links=True) as file:
@@ -232,13 +207,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def check_max_length(source: ModelSource, max_length: int) -> None:
-    """Raise InputError if `max_length` exceeds the positions of a local model. Hub models are not checked."""
-    if source.folder is None:
-        return
-    positions = usable_positions(read_config(source.folder))
-    if positions is not None and max_length > positions:
-        raise InputError(f"max_length is {max_length}, but {source.name} accepts at most {positions} tokens")
+def check_max_length(name: str, longest: int | None, max_length: int) -> None:
+    """Raise InputError if `max_length` exceeds the longest sequence of a model; None is no limit."""
+    if longest is not None and max_length > longest:
+        raise InputError(f"max_length is {max_length}, but {name} accepts at most {longest} tokens")
 
 
 def usable_positions(config: Mapping[str, Any]) -> int | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training.contract.errors import InputError, nearest, short_text
+from training.contract.errors import InputError, first_line, nearest, short_text
 from training.staging.models.model_files import (
     TOKENIZER_FILES,
     ModelSource,
@@ -17,6 +17,7 @@ from training.staging.models.model_files import (
     check_weights,
     locate,
     locate_tokenizer,
+    read_config,
     usable_positions,
 )
 from training.staging.sources.request import StagingRequest
@@ -40,7 +41,8 @@ def find_starting_model(request: StagingRequest, home: Path) -> StartingModel:
     base = locate(request.model, request.model_revision) if request.model is not None else None
     if base is not None and request.weights == "pretrained":
         check_weights(base)
-        check_max_length(base, request.max_length)
+        if base.folder is not None:  # a Hub model is not here yet
+            check_max_length(base.name, usable_positions(read_config(base.folder)), request.max_length)
         return StartingModel(tokenizer=base, scratch=None)
     tokenizer = base if request.tokenizer is None else locate_tokenizer(request.tokenizer, home / "tokenizers")
     assert tokenizer is not None, "the experiment requires a tokenizer with a model_type"
@@ -65,7 +67,6 @@ class ModelFromScratch:
 
     @property
     def name(self) -> str:
-        """Name for messages."""
         return self.base.name if self.base else f"model_type {self.model_type}"
 
     def identity(self) -> list[Any]:
@@ -80,11 +81,15 @@ class ModelFromScratch:
         for name, value in self.overrides.items():
             if name not in known:
                 raise InputError(f"model_overrides: {self.name} has no field {name!r}.{nearest(name, known)}")
-            _check_type(name, value, getattr(default, name, None))
+            own = getattr(default, name, None)
+            if own is None or type(value) is type(own) or (type(own) is float and type(value) is int):
+                continue
+            raise InputError(
+                f"model_overrides.{name} is {short_text(value)}; it must have the type of its default, "
+                f"{short_text(own)}"
+            )
         config = self._load_configuration(self.overrides)
-        positions = usable_positions(config.to_dict())
-        if positions is not None and max_length > positions:
-            raise InputError(f"max_length is {max_length}, but {self.name} accepts at most {positions} tokens")
+        check_max_length(self.name, usable_positions(config.to_dict()), max_length)
         return config
 
     def _load_configuration(self, fields: Mapping[str, Any]) -> Any:
@@ -101,15 +106,23 @@ class ModelFromScratch:
             return AutoConfig.from_pretrained(self.base.location, revision=self.base.revision or "main", **fields)
         # An unknown name, a missing network and an invalid value raise different classes.
         except Exception as error:
-            raise InputError(f"the configuration of {self.name} cannot be created: {_first_line(error)}") from error
+            raise InputError(f"the configuration of {self.name} cannot be created: {first_line(error)}") from error
 
     def write(self, config: Any, tokenizer: Any, head: str, folder: Path) -> None:
         """Write the model's configuration, adapted to the tokenizer, and the tokenizer's files.
 
         `head` is the Transformers class that the job will build. Raises InputError if the model cannot be built.
         """
+        import torch
+        import transformers
+
         self._adapt_to_tokenizer(config, tokenizer)
-        _check_architecture(self.name, config, head)
+        try:
+            with torch.device("meta"):  # without memory for weights
+                getattr(transformers, head).from_config(config)
+        # A hidden size that is not a multiple of the heads and an architecture without this head differ in their class.
+        except Exception as error:
+            raise InputError(f"a model cannot be built from {self.name}: {first_line(error)}") from error
         folder.mkdir(parents=True)
         config.save_pretrained(folder)
         if self.tokenizer.folder is None:
@@ -134,30 +147,3 @@ class ModelFromScratch:
         for name in SPECIAL_TOKENS:
             if hasattr(config, name) and name not in self.overrides:
                 setattr(config, name, getattr(tokenizer, name, None))
-
-
-def _check_type(name: str, value: Any, default: Any) -> None:
-    """Raise InputError if the value has a different type than the default. An integer is a valid float."""
-    kind = type(default)
-    if default is None or type(value) is kind or (kind is float and type(value) is int):
-        return
-    raise InputError(
-        f"model_overrides.{name} is {short_text(value)}; it must have the type of its default, {short_text(default)}"
-    )
-
-
-def _check_architecture(name: str, config: Any, head: str) -> None:
-    """Build the model without memory for its weights. Raises InputError if that fails."""
-    import torch
-    import transformers
-
-    try:
-        with torch.device("meta"):
-            getattr(transformers, head).from_config(config)
-    # A hidden size that is not a multiple of the heads and an architecture without this head raise different classes.
-    except Exception as error:
-        raise InputError(f"a model cannot be built from {name}: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

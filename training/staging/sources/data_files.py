@@ -1,28 +1,44 @@
-"""Files of one source of rows: a file, all files of a folder, or those of a pattern. They are read in order."""
+"""Files of one source of rows, which are read in order: a file, or all files of a folder or of a pattern.
+
+Objects in S3 are identified by their ETags, and copied here only while they are staged.
+"""
 
 from __future__ import annotations
 
 import glob
 import hashlib
+import os
+import shutil
+import tempfile
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
+from state.folders import UNFINISHED_PREFIX
 from state.regular_files import user_path
 from training.contract.errors import InputError
-from training.staging.formats.files import MissingColumn, Row, check_file, digest_file
-from training.staging.formats.readers import BINARY, read_rows, reader_name, unit_of
-from training.staging.formats.tables import delimiter_name, is_table, is_usual, table_delimiter
-from training.staging.formats.text import UTF8, TextFormat
+from training.contract.s3_location import AccountFields, Location, location_of
+from training.staging.formats.files import UTF8, MissingColumn, Row, TextFormat, check_file, digest_file, is_packed
+from training.staging.formats.readers import (
+    BINARY,
+    delimiter_name,
+    is_table,
+    is_usual,
+    read_rows,
+    reader_name,
+    table_delimiter,
+    unit_of,
+)
 
 MAX_FILES = 10_000
 LISTED = 5
 IGNORED = (".", "_")
-"""Beginnings of file names that are no data: hidden files, and those that Spark writes beside the data."""
+"""Beginnings of file names that are no data: hidden files, and what Spark writes next to the data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +70,12 @@ def find_data_files(name: str) -> DataFiles:
         paths = [path]
     for each in paths:
         check_file(each)
-    _check_same_format(path, paths)
+    formats = {reader_name(each): each.name for each in paths} if len(paths) > 1 else {}
+    if len(formats) > 1:
+        listed = " and ".join(f"{name!r}" for name in list(formats.values())[:2])
+        raise InputError(
+            f"the files of {path} must have one format, but {listed} differ; use a pattern, such as '*.csv'"
+        )
     return DataFiles(name=str(path), paths=tuple(paths))
 
 
@@ -85,7 +106,10 @@ def _matches(path: Path) -> list[Path]:
         if not folder.is_dir():
             raise InputError(f"{path} matches no file; the folder {folder} does not exist")
         names = sorted(each.name for each in islice(_data(folder.iterdir()), 1_000))
-        raise InputError(f"{path} matches no file; the folder {folder} has {_listed(names)}")
+        listed = ", ".join(repr(name[:60]) for name in names[:LISTED]) or "no files"
+        raise InputError(
+            f"{path} matches no file; the folder {folder} has {listed}{' ...' if len(names) > LISTED else ''}"
+        )
     return paths
 
 
@@ -98,20 +122,6 @@ def _limited(path: Path, verb: str, paths: Iterable[Path]) -> list[Path]:
     if len(limited) > MAX_FILES:
         raise InputError(f"{path} {verb} more than {MAX_FILES:,} files; join them into fewer")
     return sorted(limited)
-
-
-def _check_same_format(path: Path, paths: Sequence[Path]) -> None:
-    formats = {reader_name(each): each.name for each in paths} if len(paths) > 1 else {}
-    if len(formats) > 1:
-        listed = " and ".join(f"{name!r}" for name in list(formats.values())[:2])
-        raise InputError(
-            f"the files of {path} must have one format, but {listed} differ; use a pattern, such as '*.csv'"
-        )
-
-
-def _listed(names: Sequence[str]) -> str:
-    listed = ", ".join(repr(name[:60]) for name in names[:LISTED])
-    return (listed or "no files") + (" ..." if len(names) > LISTED else "")
 
 
 def digest_files(files: DataFiles, text: TextFormat) -> str:
@@ -141,7 +151,7 @@ def describe_files(files: DataFiles, columns: Sequence[str], text: TextFormat) -
 class FileRows:
     """Rows of files. Can be iterated over once. One file is open at a time.
 
-    The numbers of the rows go on from file to file: those of the second follow the last row of the first.
+    The numbers of the rows continue from file to file: the second file's first row follows the first file's last.
     """
 
     def __init__(self, files: DataFiles, columns: Sequence[str], text: TextFormat) -> None:
@@ -183,3 +193,169 @@ class FileRows:
                 f"{error} Each file needs the header. If `split` made the files, only the first has it: join them "
                 "with `cat`"
             ) from error
+
+
+START_BYTES = 8 * 2**20
+"""Bytes of the objects that a plan reads. They hold the 1,000 rows of its sample, unless rows are very long."""
+LINES = frozenset({".jsonl", ".ndjson", ".csv", ".tsv", ".txt"})
+"""Formats whose rows can be read from the start of a file, and counted from its size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Files of which the first rows are read, and from which the number of all rows follows."""
+
+    files: DataFiles
+    scales: Mapping[Path, float] = field(default_factory=dict)
+    """Bytes that a file stands for, as a multiple of its size; 1 for a file that is missing."""
+    is_exact: bool = True
+    """False if the last row of a file may be cut off, so that an error may be due to the cut."""
+
+
+class StoredFiles:
+    """An object (`s3://bucket/rows.csv`), or the objects of a folder (`s3://bucket/rows/`) in the order of their keys.
+
+    Their suffix determines their format. Call `close` to delete the copies.
+    """
+
+    def __init__(self, field: str, uri: str, folder: Path, account: AccountFields) -> None:
+        """List the objects. Copies go into a temporary folder within `folder`. Raises InputError, AccessError."""
+        from training.services.sagemaker.clients import Clients
+        from training.services.sagemaker.user_data import list_objects, version_of
+
+        self._field, self._folder, self._clients = field, folder, Clients(account.region, account.profile)
+        self._location = location_of(field, uri)
+        objects = list(list_objects(self._clients, field, self._location))
+        self._objects = _data_objects(field, self._location, objects)
+        self._version = version_of(self._objects)
+        self._copies: Path | None = None
+        self._uris: dict[str, str] = {}
+
+    def digest(self, text: TextFormat) -> str:
+        """Return text that identifies the rows by the version of the objects and the format of texts."""
+        return f"s3 {self._version.digest}{'' if self._reader_name in BINARY else text.identity}"
+
+    @property
+    def description(self) -> str:
+        """URI with the number and size of the objects."""
+        return f"{self._location.uri} ({self._version.size_text})"
+
+    @property
+    def uri(self) -> str:
+        """Object or folder as requested."""
+        return self._location.uri
+
+    def copies(self) -> DataFiles:
+        """Return copies of the objects, which are made once. Raises InputError if one has changed since the listing."""
+        if self._copies is None:
+            folder = self._new_folder()
+            for number, each in enumerate(self._objects):
+                self._download(each, folder / _file_name(number, each["Key"]))
+        return DataFiles(name=self.uri, paths=tuple(map(Path, self._uris)))
+
+    def _new_folder(self) -> Path:
+        """Make the folder of the copies. What a killed process left is deleted like its unfinished stagings."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._copies = Path(tempfile.mkdtemp(prefix=UNFINISHED_PREFIX, dir=self._folder))
+        return self._copies
+
+    def _download(self, stored: Mapping[str, Any], path: Path, most_bytes: int | None = None) -> None:
+        from training.services.sagemaker.user_data import download
+
+        location = Location(self._location.bucket, stored["Key"])
+        download(self._clients, self._field, location, stored["ETag"], path, most_bytes=most_bytes)
+        self._uris[str(path)] = location.uri
+
+    @property
+    def size_bytes(self) -> int:
+        return self._version.size_bytes
+
+    @property
+    def is_packed(self) -> bool:
+        """True if the text of the objects is larger than they are."""
+        return is_packed(Path(self._objects[0]["Key"])) or self._reader_name in BINARY
+
+    @property
+    def _reader_name(self) -> str:
+        return reader_name(Path(self._objects[0]["Key"]))
+
+    def can_start(self, text: TextFormat) -> bool:
+        """Return whether rows can be read from the start of an object."""
+        is_cut_at_lines = "\n".encode(text.encoding) == b"\n"  # not in UTF-16
+        return self._reader_name in LINES and is_cut_at_lines
+
+    def start(self) -> Start:
+        """Return copies of the first objects, or of the start of the first, of `START_BYTES` together.
+
+        Raises InputError if an object has changed since the listing.
+        """
+        folder, sizes = self._new_folder(), dict[Path, int]()
+        is_exact = not self.is_packed and self._reader_name not in {".csv", ".tsv"}
+        for number, each in enumerate(self._objects):
+            room = START_BYTES - sum(sizes.values())
+            if room <= 0:
+                break
+            path = folder / _file_name(number, each["Key"])
+            sizes[path] = each["Size"]
+            self._download(each, path, min(room, each["Size"]))
+            if room < each["Size"] and not is_packed(path):
+                end = path.read_bytes().rfind(b"\n") + 1
+                if end:  # an incomplete line is removed, unless it is the only one
+                    os.truncate(path, end)
+                is_exact = is_exact and end > 0
+        of_all = self._version.size_bytes / sum(sizes.values())
+        return Start(
+            files=DataFiles(name=self.uri, paths=tuple(sizes)),
+            scales={path: of_all * size / path.stat().st_size for path, size in sizes.items()},
+            is_exact=is_exact,
+        )
+
+    def with_uris(self, text: str) -> str:
+        """Return a message with the URIs in place of the paths of the copies."""
+        for path, uri in self._uris.items():
+            text = text.replace(path, uri)
+        return text
+
+    def renamed(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Yield the rows. An InputError names the object in place of its copy."""
+        try:
+            yield from rows
+        except InputError as error:
+            error.args = (self.with_uris(str(error)),)
+            raise
+
+    def close(self) -> None:
+        if self._copies is not None:
+            shutil.rmtree(self._copies, ignore_errors=True)
+            self._copies, self._uris = None, {}
+
+
+def _file_name(number: int, key: str) -> str:
+    """Return the name of a copy. A key may be no name of a file; only its suffixes matter."""
+    return f"{number:05}{''.join(PurePosixPath(key).suffixes[-2:])}"
+
+
+def _data_objects(field: str, location: Location, objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the objects with data, all of one format. Hidden files and Spark's are left out of a folder."""
+    key = location.key
+    if key.endswith("/") or not key:
+        named = [each for each in objects if each["Key"] != key and not each["Key"][len(key) :].startswith(IGNORED)]
+        inner = next((each["Key"] for each in named if "/" in each["Key"][len(key) :]), None)
+        if inner is not None:
+            raise InputError(f"{field} {location.uri!r} has the folder of {inner!r}: name one folder of data files")
+    else:
+        named = [each for each in objects if each["Key"] == key]
+    if not named:
+        hint = "" if key.endswith("/") else "; a folder ends with a slash"
+        raise InputError(f"{field} {location.uri!r}: bucket {location.bucket} has no such object{hint}")
+    for each in named:
+        if each["Size"] == 0:
+            raise InputError(f"{field}: s3://{location.bucket}/{each['Key']} is empty")
+    try:
+        formats = {reader_name(Path(each["Key"])): each["Key"] for each in named}
+    except InputError as error:
+        raise InputError(f"{field}: {error}") from error
+    if len(formats) > 1:
+        first, second, *_ = formats.values()
+        raise InputError(f"{field}: the objects must have one format, but {first!r} and {second!r} differ")
+    return named

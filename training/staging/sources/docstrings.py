@@ -43,11 +43,15 @@ TEXTS_PER_FILE = 6
 SHORTEST_CHARACTERS = 40
 LONGEST_CHARACTERS = 400
 MASK = "PACKAGE"
+NO_DATA = frozenset({"tests", "test", "testing", "_vendor", "externals"})
 
 
 def docstring_file(folder: Path) -> Path:
     """Return the JSON Lines file of {text, label} under `folder`. It is written once for the installed versions."""
-    versions = {name: importlib.metadata.version(name) for name in _installed()}
+    installed = [name for name in PACKAGES if importlib.util.find_spec(MODULES.get(name, name)) is not None]
+    if len(installed) < 2:
+        raise InputError(f"data.builtin docstrings requires at least two of these packages: {', '.join(PACKAGES)}")
+    versions = {name: importlib.metadata.version(name) for name in installed}
     settings = [VERSION, TEXTS_PER_PACKAGE, TEXTS_PER_FILE, SHORTEST_CHARACTERS, LONGEST_CHARACTERS, versions]
     key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]
     path = folder / f"docstrings-{key}.jsonl"
@@ -58,13 +62,6 @@ def docstring_file(folder: Path) -> Path:
         unfinished.replace(path)
         record(path)
     return path
-
-
-def _installed() -> list[str]:
-    installed = [name for name in PACKAGES if importlib.util.find_spec(MODULES.get(name, name)) is not None]
-    if len(installed) < 2:
-        raise InputError(f"data.builtin docstrings requires at least two of these packages: {', '.join(PACKAGES)}")
-    return installed
 
 
 def docstring_rows(packages: Sequence[str]) -> list[dict[str, str]]:
@@ -103,12 +100,8 @@ def _sources(module: str) -> list[Path]:
     assert spec is not None, "the package is installed"
     assert spec.submodule_search_locations, "a package, not a module of one file"
     root = Path(spec.submodule_search_locations[0])
-    paths = [path for path in root.rglob("*.py") if not _is_test(path.relative_to(root))]
+    paths = [path for path in root.rglob("*.py") if NO_DATA.isdisjoint(path.relative_to(root).parts)]
     return sorted(paths, key=lambda path: hashlib.sha256(path.relative_to(root).as_posix().encode()).digest())
-
-
-def _is_test(path: Path) -> bool:
-    return any(part in {"tests", "test", "testing", "_vendor", "externals"} for part in path.parts)
 
 
 def _file_texts(path: Path) -> Iterator[str]:
@@ -118,12 +111,8 @@ def _file_texts(path: Path) -> Iterator[str]:
         return  # A template, or a file for a different version of Python.
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)):
-            text = _shortened(ast.get_docstring(node) or "")
+            text = " ".join((ast.get_docstring(node) or "")[: 4 * LONGEST_CHARACTERS].split())
+            if len(text) > LONGEST_CHARACTERS:  # cut between words
+                text = text[:LONGEST_CHARACTERS].rsplit(" ", 1)[0]
             if len(text) >= SHORTEST_CHARACTERS:
                 yield text
-
-
-def _shortened(docstring: str) -> str:
-    """Return the beginning of a docstring as one line, cut between words."""
-    text = " ".join(docstring[: 4 * LONGEST_CHARACTERS].split())
-    return text if len(text) <= LONGEST_CHARACTERS else text[:LONGEST_CHARACTERS].rsplit(" ", 1)[0]

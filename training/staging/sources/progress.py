@@ -40,7 +40,6 @@ class Progress:
             self._done += 1
 
     def line(self) -> str:
-        """Return the current progress in one line."""
         parts = [f"Staging: {self._activity}"]
         if self._total:
             parts.append(f"{self._done:,} of {self._total:,} rows ({self._done / self._total:.0%})")

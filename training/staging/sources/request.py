@@ -8,14 +8,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from training.contract.frozen import Frozen, Name
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields
-from training.staging.formats.files import DEFAULT_MAX_EXPANSION
-from training.staging.formats.text import UTF8, TextFormat, delimiter_character, encoding_name
+from training.job.settings.declared import MAX_TOKENS, Task
+from training.staging.formats.files import DEFAULT_MAX_EXPANSION, UTF8, TextFormat, delimiter_character, encoding_name
 
-Task = Literal["classification", "question-answering", "causal-lm"]
 Builtin = Literal["docstrings"]
 
 MAX_ROWS = 1_000_000_000
-MAX_TOKENS = 131_072
 
 Rows = Annotated[int, Field(ge=1, le=MAX_ROWS)]
 
@@ -132,7 +130,7 @@ class Data(Frozen):
             raise ValueError(f"data.validation is a file, so set data.train in place of data.{sources[0]}")
         for name in ("encoding", "delimiter"):
             if getattr(self, name) is not None and self.train is None:
-                raise ValueError(f"data.{name} is that of files, so it needs data.train in place of data.{sources[0]}")
+                raise ValueError(f"data.{name} is for files, so it needs data.train in place of data.{sources[0]}")
         if self.labels is not None and len(set(self.labels)) != len(self.labels):
             repeated = next(name for name in self.labels if self.labels.count(name) > 1)
             raise ValueError(f"data.labels has {repeated!r} twice")

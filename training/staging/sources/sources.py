@@ -5,26 +5,30 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from training.contract.errors import InputError
+from training.contract.errors import InputError, first_line
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.staging.formats.files import Row, missing_column
-from training.staging.sources.data_files import DataFiles, FileRows, describe_files, digest_files, find_data_files
+from training.staging.sources.data_files import (
+    DataFiles,
+    FileRows,
+    StoredFiles,
+    describe_files,
+    digest_files,
+    find_data_files,
+)
 from training.staging.sources.docstrings import docstring_file
 from training.staging.sources.request import Data, HubData
-from training.staging.sources.stored_files import StoredFiles
 
 LOOK_UP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Data with its digest."""
-
     description: str
     """Origin of the data, for people."""
     digest: str
@@ -41,10 +45,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """The tables of one source."""
-
     train: Table
-    """Rows to train on."""
     validation: Table | None
     """Rows to evaluate on; None sets part of `train` aside."""
     label_names: tuple[str, ...] | None = None
@@ -86,8 +87,8 @@ class Location:
 def find_source(data: Data, columns: Sequence[str], cache: Path, account: AccountFields = ANY_ACCOUNT) -> Source:
     """Return the source of the data. Its rows contain the values of `columns`.
 
-    Generated data is written to the folder `cache`, and copies of objects in S3 to the folder `staged` beside it, where
-    they stay until the source is closed; `account` reads them. Raises InputError for a missing file.
+    Generated data is written to the folder `cache`, and copies of objects in S3 to its sibling `staged`, where they
+    stay until the source is closed; `account` reads them. Raises InputError for a missing file.
     """
     if data.hub is not None:
         return _hub_source(data.hub, columns, data.columns.label)
@@ -112,7 +113,6 @@ def find_files(data: Data) -> dict[str, DataFiles]:
 
 
 def is_in_s3(data: Data) -> bool:
-    """Return whether some of the data is in S3."""
     return any(map(is_s3, _names(data).values()))
 
 
@@ -172,14 +172,10 @@ def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
     # Staging reads the rows more than once. A loaded split is mapped from files, not kept in memory.
     load = cache(lambda split: _load_split(hub, split, revision))
 
-    def table(split: str) -> Table:
-        name = f"{hub.name} split {split}"
-        return Table(name=name, rows=_hub_rows(load(split), name, columns))
-
     def open_hub() -> Tables:
         names = getattr(load(hub.splits.train).features.get(label), "names", None)
-        validation = table(hub.splits.validation) if hub.splits.validation else None
-        return Tables(train=table(hub.splits.train), validation=validation, label_names=tuple(names) if names else None)
+        tables = _hub_tables(hub, lambda split, name: _hub_rows(load(split), name, columns))
+        return replace(tables, label_names=tuple(names) if names else None)
 
     identity = [hub.name, hub.config, revision, hub.splits.train, hub.splits.validation]
     validation = [*identity[:3], hub.splits.validation or hub.splits.train]
@@ -231,33 +227,37 @@ def _load_split(hub: HubData, split: str, revision: str) -> Any:
 
 
 def _hub_error(hub: HubData, split: str, verb: str, error: Exception) -> InputError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-    return InputError(f"data.hub {hub.name!r}, split {split!r} cannot be {verb}: {reason}")
+    return InputError(f"data.hub {hub.name!r}, split {split!r} cannot be {verb}: {first_line(error)}")
+
+
+def _hub_tables(hub: HubData, rows: Callable[[str, str], Iterator[Row]]) -> Tables:
+    """Return the tables of a Hub data set. `rows` reads a split, given also its name for messages."""
+
+    def table(split: str) -> Table:
+        name = f"{hub.name} split {split}"
+        return Table(name=name, rows=rows(split, name))
+
+    splits = hub.splits
+    return Tables(train=table(splits.train), validation=table(splits.validation) if splits.validation else None)
 
 
 def streamed_tables(hub: HubData, columns: Sequence[str]) -> Tables:
     """Return the tables of a Hub data set, read from the Hub row by row without storing them."""
 
-    def table(split: str) -> Table:
-        return Table(name=f"{hub.name} split {split}", rows=_streamed_rows(hub, split, columns))
+    def rows(split: str, name: str) -> Iterator[Row]:
+        import datasets
 
-    return Tables(
-        train=table(hub.splits.train), validation=table(hub.splits.validation) if hub.splits.validation else None
-    )
+        try:
+            pinned = None if Path(hub.name).is_dir() else _resolve_revision(hub)
+            dataset = datasets.load_dataset(hub.name, hub.config, split=split, revision=pinned, streaming=True)
+            dataset = dataset if dataset.column_names else dataset._resolve_features()
+            yield from _hub_rows(dataset, name, columns)
+        except InputError:
+            raise
+        except Exception as error:  # as many classes as in `_load_split`
+            raise _hub_error(hub, split, "read", error) from error
 
-
-def _streamed_rows(hub: HubData, split: str, columns: Sequence[str]) -> Iterator[Row]:
-    import datasets
-
-    try:
-        pinned = None if Path(hub.name).is_dir() else _resolve_revision(hub)
-        dataset = datasets.load_dataset(hub.name, hub.config, split=split, revision=pinned, streaming=True)
-        dataset = dataset if dataset.column_names else dataset._resolve_features()
-        yield from _hub_rows(dataset, f"{hub.name} split {split}", columns)
-    except InputError:
-        raise
-    except Exception as error:  # as many classes as in `_load_split`
-        raise _hub_error(hub, split, "read", error) from error
+    return _hub_tables(hub, rows)
 
 
 def _hub_rows(dataset: Any, source: str, columns: Sequence[str]) -> Iterator[Row]:

@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from training.staging.rows.selection import Channel
 from training.staging.rows.texts import hash_of
-from training.staging.tokens.description import SAMPLES, ChannelDescription, Sample, preview
-from training.staging.tokens.lengths import length_statistics
-from training.staging.tokens.staged import DATA, METADATA, shard_name
+from training.staging.tokens.staged import (
+    DATA,
+    METADATA,
+    SAMPLES,
+    ChannelDescription,
+    Sample,
+    length_statistics,
+    preview,
+    shard_name,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +40,7 @@ class Content:
     """File or Hub split of the training rows, for messages."""
     write: Callable[[Channel, Any, ChannelWriter, ChannelSummary], Mapping[str, Any]]
     """Tokenise the rows of a channel with a tokenizer, write and summarise them. It returns the channel's metadata for
-    the job, in addition to that of every task. Raises InputError."""
+    the job, in addition to the metadata of every task. Raises InputError."""
     label_names: tuple[str, ...] = ()
     """Names in the order of the class numbers; empty if the task has no classes."""
 
@@ -73,7 +80,7 @@ class ChannelWriter:
 class RowGroupFile:
     """A Parquet file that is written one row group at a time.
 
-    It has no library metadata, because the old library in a container cannot read that of a new one.
+    It has no library metadata, because the old library in a container cannot read the metadata of a new one.
     """
 
     def __init__(self, path: Path, group_values: int = GROUP_VALUES) -> None:
@@ -82,7 +89,7 @@ class RowGroupFile:
         self._parts: list[Any] = []
         self._waiting = 0
         self.values = 0
-        """Values that were appended to the columns, those in lists counted one by one."""
+        """Values that were appended to the columns. Values in lists are counted one by one."""
 
     def append(self, columns: Mapping[str, Any]) -> None:
         """Append rows. `columns` maps names to pyarrow arrays of equal length."""
@@ -96,7 +103,6 @@ class RowGroupFile:
             self._write_group()
 
     def close(self) -> None:
-        """Write the last rows, and end the file."""
         if self._parts:
             self._write_group()
         if self._writer is not None:
@@ -167,12 +173,10 @@ class ChannelSummary:
 
     @property
     def rows(self) -> int:
-        """Rows of the channel."""
         return int(self._lengths.sum())
 
     @property
     def class_counts(self) -> tuple[int, ...]:
-        """Rows of each class."""
         return tuple(self._classes.tolist())
 
     @property
@@ -192,7 +196,6 @@ class ChannelSummary:
         return tuple(sample for _, sample in sorted(self._samples, key=lambda each: (each[1].number, -each[0])))
 
     def description(self) -> ChannelDescription:
-        """Return the description of the rows up to now."""
         counts = self.length_counts
         return ChannelDescription(
             rows=self.rows,

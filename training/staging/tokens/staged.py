@@ -1,16 +1,264 @@
-"""Result of a staging, and the manifest that describes it on disk."""
+"""Statistics of lengths, and the buckets to which sequences are padded so that a compiler sees few shapes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from training.staging.rows.selection import Channel
-from training.staging.tokens.description import ChannelDescription, DataDescription, description_of
-from training.staging.tokens.lengths import LengthStatistics
+
+MULTIPLE = 8
+MAX_BUCKETS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthStatistics:
+    """Sequence lengths of a channel's rows after truncation, special tokens included."""
+
+    mean_tokens: float
+    median_tokens: int
+    p95_tokens: int
+    max_tokens: int
+    at_max_length_share: float
+    """Share of rows that are as long as `max_length`, 0 to 1. Most of them were truncated."""
+
+
+def length_statistics(length_counts: Mapping[int, int], max_length: int) -> LengthStatistics:
+    """Return the statistics of a histogram of lengths.
+
+    A quantile is the smallest length such that at least its share of the rows are no longer.
+    """
+    rows = sum(length_counts.values())
+    return LengthStatistics(
+        mean_tokens=sum(length * count for length, count in length_counts.items()) / rows,
+        median_tokens=_quantile(length_counts, rows, 0.5),
+        p95_tokens=_quantile(length_counts, rows, 0.95),
+        max_tokens=max(length_counts),
+        at_max_length_share=length_counts.get(max_length, 0) / rows,
+    )
+
+
+def _quantile(length_counts: Mapping[int, int], rows: int, share: float) -> int:
+    rows_so_far = 0
+    for length in sorted(length_counts):
+        rows_so_far += length_counts[length]
+        if rows_so_far >= share * rows:
+            return length
+    raise AssertionError("the shares of a histogram add up to one")
+
+
+def choose_buckets(lengths: Mapping[int, int], *, max_length: int, max_buckets: int = MAX_BUCKETS) -> tuple[int, ...]:
+    """Return at most `max_buckets` bucket lengths with the least padding. The last bucket holds the longest sequence.
+
+    `lengths` maps a length in tokens to the number of sequences of that length; no length exceeds `max_length`. Buckets
+    are multiples of 8, which suit tensor cores and vector units, or `max_length` itself. The result is exact: dynamic
+    programming over the last bucket, O(candidates^2 x buckets). Of equally good results, the one with the fewest
+    buckets is returned.
+    """
+    counts: dict[int, int] = {}
+    for length, count in lengths.items():
+        rounded = min(-(-length // MULTIPLE) * MULTIPLE, max_length)
+        counts[rounded] = counts.get(rounded, 0) + count
+    ends = sorted(counts)
+    below = [0]
+    for end in ends:
+        below.append(below[-1] + counts[end])
+    # best[i] covers the first i candidates: (padded tokens, number of buckets, buckets).
+    best: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())] + [
+        (end * below[i + 1], 1, (end,)) for i, end in enumerate(ends)
+    ]
+    for _ in range(max_buckets - 1):
+        best = [best[0]] + [
+            min(best[j], *(_extended(best[i], end, below[j] - below[i]) for i in range(1, j))) if j > 1 else best[j]
+            for j, end in enumerate(ends, start=1)
+        ]
+    return best[-1][2]
+
+
+def _extended(cover: tuple[int, int, tuple[int, ...]], end: int, count: int) -> tuple[int, int, tuple[int, ...]]:
+    tokens, buckets, ends = cover
+    return tokens + end * count, buckets + 1, (*ends, end)
+
+
+def with_max_length(buckets: Sequence[int], *, max_length: int) -> tuple[int, ...]:
+    """Return ascending bucket lengths that fit every sequence: append `max_length` if the last bucket is shorter."""
+    assert all(shorter < longer for shorter, longer in pairwise(buckets)), "the experiment checks that buckets ascend"
+    return tuple(buckets) if buckets[-1] >= max_length else (*buckets, max_length)
+
+
+SAMPLES = 5
+SAMPLE_CHARACTERS = 200
+"""Longest text of a sample row. Longer texts are cut, because a sample is stored with every run."""
+UNITS = {"classification": "row", "question-answering": "question", "causal-lm": "text"}
+"""Name of a row of the data, by task."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Preview of one training row."""
+
+    number: int
+    """Number of the row in the source, from 1; 0 if unknown."""
+    text: str
+    """Beginning of the row's text, at most `SAMPLE_CHARACTERS`."""
+    label: str | None = None
+    """Name of the row's class; None if the task has no classes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelDescription:
+    rows: int
+    """Rows of the channel: rows of the data, windows (question answering) or blocks (packed texts)."""
+    source_rows: int | None = None
+    """Rows of the data that they were made from; None if unknown."""
+    lengths: LengthStatistics | None = None
+    """Lengths of the channel's rows; None if unknown."""
+    tokens: int | None = None
+    """Tokens of all rows, special tokens included; None if unknown."""
+    cut_rows: int | None = None
+    """Rows of the data that `max_length` cut: truncated, or (question answering) divided into several windows. None if
+    unknown."""
+    class_counts: tuple[int, ...] = ()
+    """Rows of each class; empty if the task has no classes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataDescription:
+    """Description of staged data. An earlier version staged data without the fields that are None."""
+
+    task: str | None
+    """Task that the data was staged for; None if unknown."""
+    max_length: int | None
+    """Longest sequence in tokens; None if unknown."""
+    label_names: tuple[str, ...]
+    """Names of the classes in the order of their numbers; empty if the task has no classes."""
+    train: ChannelDescription
+    validation: ChannelDescription
+    repeated_rows: int | None = None
+    """Validation rows whose text is also a training row; None if unknown."""
+    samples: tuple[Sample, ...] = ()
+    """Training rows, drawn at random; empty if unknown."""
+
+    @property
+    def largest_class(self) -> tuple[str, float] | None:
+        """Name of the class with most training rows, and its share of them, 0 to 1; None without classes."""
+        return self._class(max)
+
+    @property
+    def smallest_class(self) -> tuple[str, float] | None:
+        """Name of the class with fewest training rows, and its share of them, 0 to 1; None without classes."""
+        return self._class(min)
+
+    def _class(self, choose: Callable[[tuple[int, ...]], int]) -> tuple[str, float] | None:
+        counts = self.train.class_counts
+        return (self.label_names[counts.index(choose(counts))], choose(counts) / sum(counts)) if counts else None
+
+
+def preview(*texts: str) -> str:
+    """Return the beginning of one or two texts on one line, at most `SAMPLE_CHARACTERS` long."""
+    room = (SAMPLE_CHARACTERS - 3 * (len(texts) - 1)) // len(texts)
+    return " | ".join(_shortened(text, room) for text in texts)
+
+
+def _shortened(text: str, room: int) -> str:
+    line = " ".join(text[: 4 * room].split())
+    return line if len(line) <= room and len(text) <= 4 * room else line[: room - 1].rstrip() + "…"
+
+
+def description_of(fields: Mapping[str, Any]) -> DataDescription:
+    """Return the description that `dataclasses.asdict` converted to JSON. Raises TypeError or KeyError for others."""
+    # An earlier version estimated the repeated rows of large data.
+    known = {name: value for name, value in fields.items() if name != "repeated_rows_are_estimated"}
+    return DataDescription(
+        **{
+            **known,
+            "label_names": tuple(fields["label_names"]),
+            "train": _channel(fields["train"]),
+            "validation": _channel(fields["validation"]),
+            "samples": tuple(Sample(**each) for each in fields["samples"]),
+        }
+    )
+
+
+def _channel(fields: Mapping[str, Any]) -> ChannelDescription:
+    channel = ChannelDescription(**{**fields, "class_counts": tuple(fields["class_counts"])})
+    lengths = fields["lengths"]
+    return channel if lengths is None else replace(channel, lengths=LengthStatistics(**lengths))
+
+
+def lines(data: DataDescription) -> list[str]:
+    """Return a few lines that describe staged data. Anything unknown is left out."""
+    return [f"{name}: {phrase}" for name, phrase in phrases(data).items()]
+
+
+def phrases(data: DataDescription) -> dict[str, str]:
+    """Return a phrase by its name: each channel, the classes, and the repeated rows."""
+    phrases = {"train": channel_phrase(data, data.train), "validation": channel_phrase(data, data.validation)}
+    if (balance := balance_phrase(data)) is not None:
+        phrases["classes"] = balance
+    if (repeated := repeated_phrase(data)) is not None:
+        phrases["repeated"] = repeated
+    return phrases
+
+
+def channel_phrase(data: DataDescription, channel: ChannelDescription) -> str:
+    """Return the rows, tokens and lengths of a channel."""
+    parts = [f"{channel.rows:,} rows"]
+    unit = UNITS.get(data.task or "", "row")
+    if channel.source_rows not in (None, channel.rows):
+        parts[0] += f" of {channel.source_rows:,} {unit}s"
+    if channel.tokens is not None:
+        parts.append(f"{channel.tokens:,} tokens")
+    if (lengths := lengths_phrase(channel)) is not None:
+        parts.append(lengths)
+    if channel.cut_rows:
+        verb = "divided" if data.task == "question-answering" else "cut"
+        parts.append(f"{_plural(channel.cut_rows, unit)} {verb} at max_length {data.max_length:,}")
+    return ", ".join(parts)
+
+
+def lengths_phrase(channel: ChannelDescription) -> str | None:
+    """Return the lengths of a channel's rows; None if unknown."""
+    lengths = channel.lengths
+    if lengths is None:
+        return None
+    return f"median {lengths.median_tokens:,}, 95 % up to {lengths.p95_tokens:,}, longest {lengths.max_tokens:,} tokens"
+
+
+def balance_phrase(data: DataDescription) -> str | None:
+    """Return the number of classes, the largest and the smallest; None without classes."""
+    largest, smallest = data.largest_class, data.smallest_class
+    if largest is None or smallest is None:
+        return None
+    (most, most_share), (fewest, fewest_share) = largest, smallest
+    if most_share == fewest_share:
+        return f"{len(data.label_names):,}; each has {most_share:.1%} of the training rows"
+    return (
+        f"{len(data.label_names):,}; {_short(most)} has {most_share:.1%} of the training rows, "
+        f"{_short(fewest)} {fewest_share:.1%}"
+    )
+
+
+def repeated_phrase(data: DataDescription) -> str | None:
+    """Return how many validation rows are also training rows; None if unknown."""
+    if data.repeated_rows is None:
+        return None
+    unit = UNITS.get(data.task or "", "row")
+    total = data.validation.source_rows or data.validation.rows
+    return f"{data.repeated_rows:,} of {total:,} validation {unit}s are also training {unit}s"
+
+
+def _plural(count: int, unit: str) -> str:
+    return f"{count:,} {unit}" if count == 1 else f"{count:,} {unit}s"
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= 30 else name[:29] + "…")
+
 
 MANIFEST = "staged.json"
 DATA = "data.parquet"
@@ -22,18 +270,12 @@ MODEL = "model"
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Rows of both channels."""
-
     train_rows: int
-    """Rows to train on."""
     validation_rows: int
-    """Rows to evaluate on."""
     label_names: tuple[str, ...]
     """Names in the order of the class numbers."""
     train_class_counts: tuple[int, ...]
-    """Training rows of each class."""
     validation_class_counts: tuple[int, ...]
-    """Validation rows of each class."""
     description: DataDescription | None = None
     """Description for people; None in an estimate, or if an earlier version staged the data. `describe` always returns
     one."""
@@ -56,8 +298,6 @@ class Manifest(Rows):
 
 @dataclass(frozen=True, kw_only=True)
 class Staged(Rows):
-    """Staged data of a job."""
-
     key: str
     """Hash of everything that determines the channels."""
     channels: Mapping[str, str]
@@ -65,7 +305,6 @@ class Staged(Rows):
     bucket_lengths: tuple[int, ...]
     """Lengths for bucketed padding, ascending, tokens: as requested, or chosen from the data."""
     lengths: LengthStatistics
-    """Lengths of the training rows."""
     source: str
     """Origin of the data, for messages."""
     digest: str

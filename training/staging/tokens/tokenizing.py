@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from training.contract.errors import InputError
-from training.staging.models.model_files import ModelSource
+from training.contract.errors import InputError, first_line
+from training.staging.models.model_files import ModelSource, check_max_length
 
 if TYPE_CHECKING:
     from training.staging.rows.labels import Example
@@ -49,18 +49,14 @@ def load_tokenizer(source: ModelSource, max_length: int | None) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(source.location, revision=source.revision or "main", use_fast=True)
     # Missing files, no network, an unknown class and damaged JSON raise different classes, some a bare `Exception`.
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-        raise InputError(f"the tokenizer of model {source.name!r} cannot be loaded: {reason}") from error
+        raise InputError(f"the tokenizer of model {source.name!r} cannot be loaded: {first_line(error)}") from error
     if not getattr(tokenizer, "is_fast", False):
         raise InputError(f"model {source.name!r} has only a slow tokenizer; a fast one (tokenizer.json) is required")
     if pad_token_id(tokenizer) is None:
         raise InputError(f"the tokenizer of model {source.name!r} has neither a padding token nor an end token")
-    if max_length is None or source.folder is not None:
-        return tokenizer
-    if tokenizer.model_max_length < min(max_length, NO_LIMIT_TOKENS):
-        raise InputError(
-            f"max_length is {max_length}, but {source.name} accepts at most {tokenizer.model_max_length} tokens"
-        )
+    limit = tokenizer.model_max_length
+    if max_length is not None and source.folder is None and limit < NO_LIMIT_TOKENS:
+        check_max_length(source.name, limit, max_length)
     return tokenizer
 
 
@@ -87,10 +83,15 @@ def encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> Enco
 def encodings(tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int | None) -> list[Any]:
     """Return the encodings of texts or pairs of texts, truncated to `max_length` tokens; None does not truncate.
 
-    They equal those of `tokenizer(texts, pairs, ...)`, but have no positions of tokens in the text, which would take a
-    third of the time.
+    They equal the result of `tokenizer(texts, pairs, ...)`, but have no positions of tokens in the text, which would
+    take a third of the time.
     """
-    if not _uses_standard_encoding(tokenizer):
+    from transformers import PreTrainedTokenizerFast
+
+    names = ("__call__", "_encode_plus", "_switch_to_input_mode")
+    own, standard = type(tokenizer), PreTrainedTokenizerFast
+    if any(getattr(own, name, None) is not getattr(standard, name, None) for name in names):
+        # The tokenizer's class changes texts or encodings in Python.
         batch = tokenizer(texts, pairs, padding=False, truncation=max_length is not None, max_length=max_length)
         return list(batch.encodings)
     backend = tokenizer.backend_tokenizer
@@ -101,14 +102,6 @@ def encodings(tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None,
     backend.encode_special_tokens = tokenizer.split_special_tokens
     rows: list[Any] = backend.encode_batch_fast(texts if pairs is None else list(zip(texts, pairs, strict=True)))
     return rows
-
-
-def _uses_standard_encoding(tokenizer: Any) -> bool:
-    """Return True unless the tokenizer's class changes texts or encodings in Python."""
-    from transformers import PreTrainedTokenizerFast
-
-    names = ("__call__", "_encode_plus", "_switch_to_input_mode")
-    return all(getattr(type(tokenizer), name, None) is getattr(PreTrainedTokenizerFast, name, None) for name in names)
 
 
 def cut_rows(rows: Sequence[Any]) -> int:
@@ -128,13 +121,15 @@ def channel_metadata(tokenizer: Any, *, task: str, label_names: Sequence[str], m
     }
 
 
-def batches(rows: Iterable[R], characters: Callable[[R], int], max_rows: int) -> Iterator[list[R]]:
-    """Yield consecutive rows: at most `max_rows`, with at most `MAX_CHARACTERS` or one row."""
+def batches(
+    rows: Iterable[R], characters: Callable[[R], int], max_rows: int, max_characters: int = MAX_CHARACTERS
+) -> Iterator[list[R]]:
+    """Yield consecutive rows: at most `max_rows`, with at most `max_characters` or one row."""
     batch: list[R] = []
     total = 0
     for row in rows:
         size = characters(row)
-        if batch and (len(batch) == max_rows or total + size > MAX_CHARACTERS):
+        if batch and (len(batch) == max_rows or total + size > max_characters):
             yield batch
             batch, total = [], 0
         batch.append(row)

@@ -1,9 +1,9 @@
 """Cut questions and contexts into windows of tokens: the whole question and a part of the context.
 
-The windows equal those of `tokenizer(..., truncation="only_second", stride=..., return_overflowing_tokens=True)`, which
-Hugging Face's `run_qa.py` uses. Here they are cut from the tokens of the whole context, because only the whole context
-shows whether a window contains a complete answer. `run_qa.py` looks at each window separately: if an answer begins in
-the last word of a window, its end is placed in the padding after that word.
+The windows equal the result of `tokenizer(..., truncation="only_second", stride=..., return_overflowing_tokens=True)`,
+which Hugging Face's `run_qa.py` uses. Here they are cut from the tokens of the whole context, because only the whole
+context shows whether a window contains a complete answer. `run_qa.py` looks at each window separately: if an answer
+begins in the last word of a window, its end is placed in the padding after that word.
 """
 
 from __future__ import annotations

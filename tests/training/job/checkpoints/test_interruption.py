@@ -72,17 +72,23 @@ def uninterrupted(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPa
     ("kill_at", "resumed_from"),
     [
         pytest.param(
-            ["loop.trainer_callback:Reporter.on_step_end:4", "loop.trainer_callback:Reporter.on_step_end:6"],
+            [
+                "training.job.loop.trainer_callback:Reporter.on_step_end:4",
+                "training.job.loop.trainer_callback:Reporter.on_step_end:6",
+            ],
             [2, 6],
             id="in training",
         ),
         pytest.param(["torch:save:2", "torch:save:8"], [None, 2], id="in writing a checkpoint"),
         pytest.param(
-            ["checkpoints.checkpoint_files:write_progress:1", "checkpoints.checkpoint_files:remove_older:2"],
+            [
+                "training.job.checkpoints.checkpoint_files:write_progress:1",
+                "training.job.checkpoints.checkpoint_files:remove_older:2",
+            ],
             [None, 4],
             id="in finishing a checkpoint",
         ),
-        pytest.param(["training_run:save_tokenizer:1"], [14], id="in saving the model"),
+        pytest.param(["training.job.training_run:save_tokenizer:1"], [14], id="in saving the model"),
     ],
 )
 def test_a_killed_job_resumes(job: Any, uninterrupted: Any, kill_at: list[str], resumed_from: list[int | None]) -> None:
@@ -104,7 +110,7 @@ def test_a_killed_job_resumes(job: Any, uninterrupted: Any, kill_at: list[str], 
 def test_an_evaluation_interrupted_by_a_stop_is_repeated(job: Any, uninterrupted: Any) -> None:
     """On SIGTERM in an evaluation, the evaluated step is saved, and the next start evaluates it."""
     job.with_checkpoints()
-    stop_at = "loop.trainer_callback:Reporter.on_prediction_step:2"
+    stop_at = "training.job.loop.trainer_callback:Reporter.on_prediction_step:2"
     stopped = job.run(signal_at(stop_at, "SIGTERM"), **TRAINING)
     assert stopped.code == 143, stopped.output[-2000:]
     assert checkpoints_of(job) == ["checkpoint-3"]
@@ -135,7 +141,7 @@ def test_a_checkpoint_of_another_training_is_refused(
 @pytest.mark.slow
 def test_evaluation_and_saving_options_may_change(job: Any, uninterrupted: Any) -> None:
     job.with_checkpoints()
-    killed = job.run(signal_at("loop.trainer_callback:Reporter.on_step_end:5"), **TRAINING)
+    killed = job.run(signal_at("training.job.loop.trainer_callback:Reporter.on_step_end:5"), **TRAINING)
     assert killed.code == -signal.SIGKILL
     changed = {"eval_steps": 5, "save_steps": 5, "save_total_limit": 2, "eval_batch_size": 32}
     ended = job.run(**(TRAINING | changed))
@@ -148,7 +154,10 @@ def test_evaluation_and_saving_options_may_change(job: Any, uninterrupted: Any) 
 def test_a_full_disk_is_reported_and_keeps_earlier_checkpoints(job: Any) -> None:
     """Files are limited to 30 KiB: the weights fit, the optimizer's state does not."""
     job.with_checkpoints()
-    assert job.run(signal_at("loop.trainer_callback:Reporter.on_step_end:4"), **TRAINING).code == -signal.SIGKILL
+    assert (
+        job.run(signal_at("training.job.loop.trainer_callback:Reporter.on_step_end:4"), **TRAINING).code
+        == -signal.SIGKILL
+    )
     first = job.folder / "checkpoints/checkpoint-2"
     before = {path.name: path.read_bytes() for path in first.iterdir()}
     ended = job.run(python=["prlimit", f"--fsize={30 * 2**10}", forking_interpreter()], **TRAINING)
@@ -165,7 +174,9 @@ def test_a_stop_sent_to_every_process_saves_a_checkpoint(job: Any, uninterrupted
     job.with_checkpoints()
     arguments = {**TRAINING, "dataloader_workers": 2, "precision": "fp32", "logging_steps": 1}
     process = job.start(
-        signal_at("loop.trainer_callback:Reporter.on_step_end:5", "SIGSTOP"), python=[plain_interpreter], **arguments
+        signal_at("training.job.loop.trainer_callback:Reporter.on_step_end:5", "SIGSTOP"),
+        python=[plain_interpreter],
+        **arguments,
     )
     main, deadline = psutil.Process(process.pid), time.monotonic() + 480
     while main.status() != psutil.STATUS_STOPPED:
@@ -200,7 +211,10 @@ def test_a_compiled_job_resumes_with_the_same_dropout(job_in: Callable[[Path], A
         each.environment["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / "cache")
     expected = uninterrupted.run(**arguments)
     assert expected.code == 0, expected.output[-3000:]
-    assert job.run(signal_at("loop.trainer_callback:Reporter.on_step_end:4"), **arguments).code == -signal.SIGKILL
+    assert (
+        job.run(signal_at("training.job.loop.trainer_callback:Reporter.on_step_end:4"), **arguments).code
+        == -signal.SIGKILL
+    )
     ended = job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 2
     assert curve(ended) == curve(expected)

@@ -54,7 +54,7 @@ def test_a_job_restarted_at_its_target_takes_no_step(job: Any) -> None:
     """The job is killed after the checkpoint that reached the target: only evaluation and model are missing."""
     job.with_checkpoints()
     arguments = {**TRAINING, **REACHED, "save_strategy": "steps", "save_steps": 3}
-    dying = [DYING, "training_run:_save:1", "SIGKILL"]
+    dying = [DYING, "training.job.training_run:_save:1", "SIGKILL"]
     assert job.run(dying, **arguments).code == -signal.SIGKILL
     ended = job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 3
@@ -71,7 +71,7 @@ def test_processes_end_at_the_target_together(job: Any) -> None:
     assert ended.result["metrics"]["target/samples"] == 24
 
 
-STEP_END = "loop.trainer_callback:Reporter.on_step_end"
+STEP_END = "training.job.loop.trainer_callback:Reporter.on_step_end"
 
 BEST_TRAINING = {
     "learning_rate": 0.02,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,7 @@ from training.job.data.padding import Shape
 from training.job.reporting.events import Events
 from training.job.settings.arguments import parse
 
-ARGUMENTS = parse(job_argv())
+ARGUMENTS = asdict(parse(job_argv()))
 URI = f"s3://{BUCKET}/trainfare/compiled/image/key"
 
 

@@ -25,7 +25,7 @@ VARYING_METRICS = re.compile(r"second|runtime|^(cost|machine|memory|system)/|^th
 """Names of metrics whose values differ in any two runs."""
 SPOT = {"cost/spot_interruptions", "cost/spot_savings_percent", "cost/training_seconds"}
 """Metrics of jobs whose billed time is less than their training time."""
-MACHINE_PARAMETERS = {"job.instance_type", "job.instance_count", "job.devices"}
+MACHINE_PARAMETERS = {"machine.instance_type", "machine.instance_count", "machine.devices"}
 """Parameters that describe the instances."""
 
 
@@ -77,7 +77,7 @@ def test_both_services_log_the_same_run(
     for name in shared_names:
         assert terminal.curve(remote_run, name) == terminal.curve(local, name) != [], name
     assert len(terminal.curve(local)) == 4
-    costs, instances = remote_run.data.metrics, int(remote_run.data.params["job.instance_count"])
+    costs, instances = remote_run.data.metrics, int(remote_run.data.params["machine.instance_count"])
     assert costs["cost/billable_instance_seconds"] == instances * costs["cost/billable_seconds"]
     # The price is a dollar per second.
     assert costs["cost/usd"] == costs["cost/billable_instance_seconds"]

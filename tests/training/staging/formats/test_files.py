@@ -10,9 +10,8 @@ import pytest
 
 from tests.support.staging.tables import ANIMALS, write
 from training.contract.errors import InputError
-from training.staging.formats.files import MIN_LIMIT_BYTES, check_file, open_bytes
+from training.staging.formats.files import MIN_LIMIT_BYTES, TextFormat, check_file, open_bytes
 from training.staging.formats.readers import read_rows
-from training.staging.formats.text import TextFormat
 
 
 def refused(path: Path) -> str:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from training.contract.errors import InputError
 from training.staging.formats import json_rows
+from training.staging.formats.files import DEFAULT_FORMAT, open_text
 from training.staging.formats.readers import read_rows, unit_of
-from training.staging.formats.text import DEFAULT_FORMAT, open_text
 
 COLUMNS = ["text", "label"]
 FRAME = pd.DataFrame({"text": ["a ü\n", 'b "c"'], "label": [1.0, 0.0]})

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from training.contract.errors import InputError
-from training.staging.formats.readers import read_rows
-from training.staging.formats.tables import table_delimiter
-from training.staging.formats.text import TextFormat
+from training.staging.formats.files import TextFormat
+from training.staging.formats.readers import read_rows, table_delimiter
 
 COLUMNS = ["text", "label"]
 
@@ -58,7 +57,7 @@ def test_the_header_decides(tmp_path: Path, content: str, columns: list[str], de
         (
             "a.tsv",
             'text\tlabel\n"two\nlines"\t1\n',
-            "FILE line 2 has 1 fields, but the header has 2; a quotation mark has no meaning in .tsv, but has in .csv: "
+            "FILE line 2 has 1 fields, but the header has 2; quotation marks have a meaning in .csv, but not in .tsv: "
             "rename the file",
         ),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from training.staging.formats.text import delimiter_character, encoding_name
+from training.staging.formats.files import delimiter_character, encoding_name
 
 
 @pytest.mark.parametrize("name", ["utf-61", "zip", "idna", "a\0"])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.staging.tables import ANIMALS, write
 from training.contract.errors import InputError
-from training.staging.formats.text import DEFAULT_FORMAT, TextFormat
+from training.staging.formats.files import DEFAULT_FORMAT, TextFormat
 from training.staging.sources import data_files
 from training.staging.sources.data_files import FileRows, describe_files, digest_files, find_data_files
 

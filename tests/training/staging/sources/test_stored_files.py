@@ -14,8 +14,8 @@ from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.contract.errors import InputError
 from training.contract.s3_location import ANY_ACCOUNT
 from training.services.local.toolkit import local_path
+from training.staging.sources.data_files import StoredFiles
 from training.staging.sources.request import Data, StagingRequest
-from training.staging.sources.stored_files import StoredFiles
 from training.staging.stage import stage
 from training.staging.tokens.staged import Staged
 

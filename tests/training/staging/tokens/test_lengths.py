@@ -8,7 +8,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.staging.tokens.lengths import choose_buckets, with_max_length
+from training.staging.tokens.staged import choose_buckets, with_max_length
 
 
 def padded_tokens(lengths: dict[int, int], buckets: Sequence[int]) -> int:

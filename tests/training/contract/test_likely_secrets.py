@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from training.scripts.likely_secrets import is_likely_secret
+from training.contract.plain_text import is_likely_secret
 
 RANDOM = "a8Kd0" * 6
 

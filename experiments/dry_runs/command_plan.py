@@ -1,26 +1,175 @@
-"""A plan in a terminal, readable at 80 columns, and as JSON."""
+"""Plan of a whole command: what would run, what it would cost, and what would be refused. Pure.
+
+It is printed in a terminal, readable at 80 columns, or as JSON.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from experiments.planning.budgets import WorstCase, worst_case_by_look
-from experiments.planning.command_plan import CommandPlan, EndpointPlan, InputPlan, JobEntry, SearchPlan
-from experiments.planning.expected_cost import ExpectedCost
+from experiments.planning.budgets import WorstCase, worst_case_by_look, worst_case_of_job
+from experiments.planning.expected_cost import ExpectedCost, JobSize
+from experiments.schema.experiment import Experiment
+from judging.design import Design
 from reports.formats.terminal import print_blocks
 from reports.formats.text import json_value
 from reports.model.numbers import counted, durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
-from reports.probe.spot import spot_lines
+from reports.probe.spot import SpotEstimate, spot_lines
+from tracking.groups.planned_job import PlannedJob
 from training.contract.job_spec import NOT_CHOSEN
 from training.contract.plain_text import size_text
+from training.contract.service import Request
 from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
-from training.services.registry import service_name, traits_of
+from training.services.registry import DEFAULT, service_name, traits_of
 from training.services.sagemaker.instance_types import described
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """Error with which the command would end."""
+
+    message: str
+    exit_code: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputPlan:
+    """Data of some arms, or their script with its channels."""
+
+    source: str
+    key: str
+    """Key of the staged data, or of the script and its channels."""
+    arms: tuple[str, ...]
+    is_staged: bool
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Rows of each channel; empty for a script."""
+    tokens: Mapping[str, float] = field(default_factory=dict)
+    """Tokens of a training row: mean, median, p95 and max; empty for a script."""
+    description: Mapping[str, Any] = field(default_factory=dict)
+    """Description of the data: channels, classes, repeated rows and samples; empty for a script."""
+    lines: tuple[str, ...] = ()
+    sample_rows: int | None = None
+    """Rows of the data from which rows and tokens are estimated; None if they are exact."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobEntry:
+    planned: PlannedJob
+    experiment: Experiment
+    size: JobSize | None
+    """Work; None if it is not known before the job runs."""
+    expected: ExpectedCost | None
+    """Expected cost; None if it is not known."""
+    request: Request
+    spot: SpotEstimate | None = None
+    """The training on spot capacity; None if it is not known, and on this machine."""
+    runtime: tuple[str, ...] = ()
+    """Lines that describe what a script gets when it starts: command, folders, variables and packages."""
+    estimated: tuple[str, ...] = ()
+    """Fields of the request that are known only once the data is staged."""
+
+    @property
+    def seed(self) -> int:
+        seed = self.planned.spec.hyperparameters.get("seed")
+        return seed if isinstance(seed, int) else self.experiment.seed + self.planned.repeat
+
+    @property
+    def worst(self) -> Amount:
+        """Cost if the job runs to its time limit and through its grace."""
+        return worst_case_of_job(self.planned)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan:
+    compilers: tuple[str, ...]
+    batch_sizes: tuple[int, ...]
+    multipliers: tuple[float, ...]
+    """Factors on the scaled learning rate."""
+    objective: str
+    """Objective, such as `billable_seconds until eval_accuracy 0.9`."""
+    sampler: str
+    """Method that chooses the next point, with `auto` resolved."""
+    first_points: tuple[str, ...]
+    """Points that are tried first, as far as they do not depend on results."""
+    trials: int
+    calibration_seconds: float
+    """Seconds for which each batch size is timed first; 0 without a calibration."""
+    finalists: int
+    """Most settings of each compiler that train a second time."""
+    repeats: int
+    """Most repeats of the winner and of each control."""
+    max_parallel: int
+    max_jobs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointPlan:
+    name: str
+    service: str
+    model: str
+    """Folder, run or registered version."""
+    is_fetched: bool
+    """True if the model's files are on this machine."""
+    machine: str
+    machines: int
+    image: str | None
+    """Container image; None on this machine."""
+    action: str
+    """`create`, `replace` or `keep`."""
+    usd_per_hour: float | None
+    """Price of all machines, US dollars per hour; None if it is unknown, and on this machine."""
+    price_source: str
+    """Source and date of the price, or empty."""
+    requests: tuple[tuple[str, Mapping[str, Any]], ...]
+    """Operations of the service with their requests, in order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandPlan:
+    verb: str
+    name: str
+    """Name of the experiment, or of the endpoint."""
+    service: str = DEFAULT
+    resumes: str | None = None
+    """Open group that the command would continue."""
+    refusals: tuple[Refusal, ...] = ()
+    """Errors with which the command would end, in the order in which it would find them."""
+    notes: tuple[str, ...] = ()
+    inputs: tuple[InputPlan, ...] = ()
+    jobs: tuple[JobEntry, ...] = ()
+    """Jobs in the order of their starts; for a sweep, those that are known before it starts."""
+    parallel: int = 1
+    design: Design | None = None
+    quality: str = ""
+    """Measure of quality of a comparison and the accepted loss, in words; empty for other verbs."""
+    uploads: Mapping[str, int] = field(default_factory=dict)
+    """Size in bytes of everything that would be uploaded, by its URI."""
+    new_bucket: str | None = None
+    worst: WorstCase | None = None
+    """Most that all jobs can cost; None if it is not known."""
+    budget: tuple[str, ...] = ()
+    """Sentences about the budget and the jobs that certainly fit; empty without a budget."""
+    search: SearchPlan | None = None
+    endpoint: EndpointPlan | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 if the command would start, else the exit code with which it would end."""
+        return self.refusals[0].exit_code if self.refusals else 0
+
+    @property
+    def first_jobs(self) -> tuple[JobEntry, ...]:
+        """Jobs that run whatever the looks decide: without later repeats and without jobs that run again."""
+        first = self.design.looks[0] if self.design else None
+        return tuple(
+            job for job in self.jobs if not job.planned.is_again and (first is None or job.planned.repeat < first)
+        )
+
 
 MAX_ROUNDS = 12
 """Rounds that are listed one by one."""
@@ -38,7 +187,7 @@ SIZE_COLUMNS: tuple[Column[JobEntry], ...] = (
     Column("samples", lambda job: job.size.samples if job.size else None, text="{:,}".format, is_optional=True),
     Column("tokens", lambda job: _tokens(job.size.tokens) if job.size else None, is_optional=True),
 )
-"""Work of a job. The work of a script is not known before it runs."""
+"""Work of a job. For a script, it is not known before it runs."""
 
 
 def print_plan(plan: CommandPlan) -> None:
@@ -115,7 +264,13 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
     if plan.resumes:
         yield Definition("Resumes", f"group {plan.resumes}: jobs that ended are kept, and running ones are followed")
     for inputs in plan.inputs:
-        yield Definition("Data" if inputs.rows else "Script", _input_text(plan, inputs))
+        arms = "" if len(plan.inputs) == 1 else f" ({joined(list(inputs.arms))})"
+        if not inputs.rows:
+            yield Definition("Script", f"{inputs.source}{arms}")
+            continue
+        state, rows = "staged already" if inputs.is_staged else "not staged yet", inputs.sample_rows
+        estimate = [] if rows is None else [f"estimated from the first {rows:,} rows and the size of the file"]
+        yield Definition("Data", "\n".join([f"{inputs.source}{arms}, {state}", *inputs.lines, *estimate]))
     if plan.endpoint:
         yield from endpoint_definitions(plan.endpoint)
     if plan.jobs:
@@ -123,7 +278,9 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
     if images := _by_arm(plan, lambda job: job.planned.spec.image.removeprefix(NOT_CHOSEN)):
         yield Definition("Image", images)
     if plan.uploads or plan.new_bucket:
-        yield Definition("Uploads", _uploads(plan))
+        bucket = [f"bucket {plan.new_bucket} does not exist yet and would be created"] if plan.new_bucket else []
+        lines = [f"{size_text(size)} to {uri}" for uri, size in plan.uploads.items()]
+        yield Definition("Uploads", "\n".join([*bucket, *lines]))
     for line in plan.jobs[0].runtime if plan.jobs else ():  # the other jobs differ in their arguments at most
         term, _, text = line.partition(": ")
         yield Definition(term, text)
@@ -143,23 +300,13 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
 
 
 def _by_arm(plan: CommandPlan, text_of: Callable[[JobEntry], str]) -> str:
-    """Return the texts about jobs, each with its arms unless it is that of all jobs. An empty text is left out."""
+    """Return the texts about jobs, each with its arms unless all jobs have the same. An empty text is left out."""
     arms: dict[str, dict[str, None]] = {}
     for job in plan.jobs:
         arms.setdefault(text_of(job), {})[job.planned.arm] = None
     if len(arms) <= 1:
         return next(iter(arms), "")
     return "\n".join(f"{joined(list(labels))}: {text}" for text, labels in arms.items() if text)
-
-
-def _input_text(plan: CommandPlan, inputs: InputPlan) -> str:
-    arms = "" if len(plan.inputs) == 1 else f" ({joined(list(inputs.arms))})"
-    state = "staged already" if inputs.is_staged else "not staged yet"
-    if not inputs.rows:
-        return f"{inputs.source}{arms}"
-    rows = inputs.sample_rows
-    estimate = [] if rows is None else [f"estimated from the first {rows:,} rows and the size of the file"]
-    return "\n".join([f"{inputs.source}{arms}, {state}", *inputs.lines, *estimate])
 
 
 def _machine(job: JobEntry) -> str:
@@ -177,12 +324,6 @@ def _machine(job: JobEntry) -> str:
     return f"{name}{spares}{cores}{devices}{', spot' if spec.spot else ''}{cost}"
 
 
-def _uploads(plan: CommandPlan) -> str:
-    lines = [f"{size_text(size)} to {uri}" for uri, size in plan.uploads.items()]
-    bucket = [f"bucket {plan.new_bucket} does not exist yet and would be created"] if plan.new_bucket else []
-    return "\n".join([*bucket, *lines])
-
-
 def _rounds(jobs: Sequence[JobEntry]) -> Iterator[str]:
     """Yield a line for each repeat with its seed and its jobs, in the order of their starts."""
     rounds = [list(each) for _, each in groupby(jobs, key=lambda job: (job.planned.is_again, job.planned.repeat))]
@@ -193,7 +334,7 @@ def _rounds(jobs: Sequence[JobEntry]) -> Iterator[str]:
     if len(first) > MAX_ROUNDS:
         yield f"and {len(first) - MAX_ROUNDS} more repeats, up to seed {first[-1][0].seed}"
     if len(first) < len(rounds):
-        yield "then each job that others disturbed, once more"
+        yield "then each disturbed job once more"
 
 
 def search_definitions(search: SearchPlan) -> Iterator[Definition]:
@@ -230,12 +371,11 @@ def endpoint_definitions(endpoint: EndpointPlan) -> Iterator[Definition]:
         unknown = "unknown: the price of the instance type is unknown"
         yield Definition("Cost", unknown if endpoint.usd_per_hour is None else price)
     if endpoint.requests:
-        yield Definition("Requests", "\n".join(_operation(*each) for each in endpoint.requests))
-
-
-def _operation(operation: str, request: Mapping[str, Any]) -> str:
-    """Return an operation with the name of what it makes."""
-    return " ".join([operation, *(str(text) for name, text in request.items() if name.endswith("Name"))][:2])
+        lines = []
+        for operation, request in endpoint.requests:  # each with the name of what it makes
+            names = (str(text) for name, text in request.items() if name.endswith("Name"))
+            lines.append(f"{operation} {next(names, '')}".rstrip())
+        yield Definition("Requests", "\n".join(lines))
 
 
 def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
@@ -301,7 +441,7 @@ def _total(jobs: Sequence[JobEntry]) -> str:
 
 
 def expected_total(jobs: Sequence[JobEntry]) -> ExpectedCost | None:
-    """Return the expected cost of the jobs, without those that run again; None if that of any is unknown."""
+    """Return the expected cost of the jobs, without those that run again; None if any is unknown."""
     costs = [job.expected for job in jobs if not job.planned.is_again]
     known = [cost for cost in costs if cost is not None]
     if not known or len(known) < len(costs):
@@ -344,11 +484,7 @@ def _amount(amount: Amount) -> str:
 
 
 def json_text(plan: CommandPlan) -> str:
-    return json.dumps(json_value(_fields(plan)), indent=1, ensure_ascii=False)
-
-
-def _fields(plan: CommandPlan) -> dict[str, Any]:
-    return {
+    fields = {
         "verb": plan.verb,
         "name": plan.name,
         "service": plan.service,
@@ -370,6 +506,7 @@ def _fields(plan: CommandPlan) -> dict[str, Any]:
         "search": plan.search and asdict(plan.search),
         "endpoint": plan.endpoint and asdict(plan.endpoint),
     }
+    return json.dumps(json_value(fields), indent=1, ensure_ascii=False)
 
 
 def _job_fields(entry: JobEntry) -> dict[str, Any]:
@@ -400,7 +537,7 @@ def _amount_fields(amount: Amount) -> dict[str, Any]:
 
 
 def _expected_fields(plan: CommandPlan) -> dict[str, Any]:
-    """Return the expected cost up to the first look and of all jobs; None where that of any job is unknown."""
+    """Return the expected cost up to the first look and of all jobs; None where any job's is unknown."""
     if plan.search:
         search = expected_of_search(plan)
         return {"at_least": None, "at_most": search and asdict(search[1])}

@@ -1,0 +1,235 @@
+"""Settings of a training, each declared once: type, choices, default, limits, help, and what follows from it.
+
+The job's arguments (`arguments.py`), the experiment's fields (`experiments/schema/fields.py`), the identity of a
+training and `docs/experiments.md` are made from these declarations. To add a setting, declare it here and use it. A
+value of None is not passed to the job.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, Literal, Mapping, NamedTuple, Optional, Tuple, Union, get_args
+
+Task = Literal["classification", "question-answering", "causal-lm"]
+Compiler = Literal["none", "inductor", "trcomp", "trcomp-off"]
+QualityMetric = Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss", "eval_perplexity"]
+
+LARGEST_BATCH = 1_048_576
+MAX_TOKENS = 131_072
+MAX_COUNT = 1_000_000_000
+LONGEST_NAME = 4_096
+"""Characters of a name or path."""
+
+
+class Traits(NamedTuple):
+    """Properties of a setting besides its type and default."""
+
+    limits: Mapping[str, float]
+    """Limits of the value, by pydantic's names: `ge`, `gt`, `le`, `lt`, `min_length` and `max_length`."""
+    changes_training: bool
+    """False if the setting changes only what is measured, logged or saved, so that a checkpoint can resume with another
+    value."""
+    since: str
+    """Version that introduced the setting. Older plans and checkpoints hold its default, and the job gets it only if it
+    differs. Empty for the first version."""
+    compiler: str
+    """The only compiler that has this option. Empty if the setting applies to all."""
+
+
+def setting(
+    default: Any, *, changes_training: bool = True, since: str = "", compiler: str = "", **limits: float
+) -> Any:
+    """Return the dataclass field of a setting. See `Traits` for the arguments."""
+    traits = Traits(limits, changes_training, since, compiler)
+    return dataclasses.field(default=default, metadata={"traits": traits})
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Settings that the experiment and the job share. The docstrings are the text of `docs/experiments.md`."""
+
+    task: Task = setting("classification")
+    """Task to train."""
+    model: Optional[str] = setting(None, min_length=1, max_length=LONGEST_NAME)
+    """Model: a name on the Hub, a folder, or `package:NAME` for a packaged model. Exactly one of `model` and
+    `model_type` is required."""
+    model_revision: Optional[str] = setting(None, min_length=1, max_length=LONGEST_NAME)
+    """Branch, tag or commit of a model on the Hub. None means `main`."""
+    weights: Optional[Literal["pretrained", "random"]] = setting(None)
+    """Initial weights. None means `pretrained` for a `model` and `random` for a `model_type`."""
+    max_length: int = setting(128, ge=8, le=MAX_TOKENS)
+    """Longest sequence in tokens, special tokens included. Longer sequences are cut."""
+
+    batch_size: int = setting(32, ge=1, le=LARGEST_BATCH)
+    """Training batch size per device, in samples."""
+    eval_batch_size: Optional[int] = setting(None, ge=1, le=LARGEST_BATCH, changes_training=False)
+    """Evaluation batch size per device, in samples. None means the experiment's own `batch_size`, for every arm."""
+    drop_last: bool = setting(False)
+    """Leave out the rows at the end of an epoch that do not fill a batch on every device."""
+    gradient_accumulation_steps: int = setting(1, ge=1, le=65_536)
+    """Batches per device that make one optimizer step."""
+    epochs: Optional[float] = setting(None, gt=0.0, le=100_000.0)
+    """Passes over the training rows. Exactly one of `epochs` and `max_steps` is required."""
+    max_steps: Optional[int] = setting(None, ge=1, le=MAX_COUNT)
+    """Optimizer steps."""
+    warmup_samples: int = setting(0, ge=0, le=MAX_COUNT)
+    """Warm-up in samples, over which the learning rate rises from 0."""
+    lr_scheduler: Literal["linear", "cosine", "constant"] = setting("linear")
+    """Shape of the learning rate after the warm-up."""
+    adam_beta1: float = setting(0.9, ge=0.0, lt=1.0)
+    """Decay rate of Adam's first moment at `base_batch_size`, per step."""
+    adam_beta2: float = setting(0.999, ge=0.0, lt=1.0)
+    """Decay rate of Adam's second moment at `base_batch_size`, per step."""
+    adam_epsilon: float = setting(1e-8, gt=0.0, le=1.0)
+    """Epsilon of Adam at `base_batch_size`, in units of the gradient."""
+    weight_decay: float = setting(0.0, ge=0.0, le=10.0)
+    """Decoupled weight decay, multiplied by the learning rate."""
+    max_grad_norm: float = setting(1.0, ge=0.0, le=1e6)
+    """Largest norm of the gradient. Larger gradients are clipped; 0 disables clipping."""
+    seed: int = setting(42, ge=0, le=2**31 - 1)
+    """Seed of new weights, dropout and the data order. Each repeat adds 1."""
+
+    precision: Literal["auto", "fp32", "bf16", "fp16", "fp8"] = setting("auto")
+    """Number format of the computation. `auto` takes bf16 where the hardware supports it natively, else fp16 on a GPU
+    and fp32 on a CPU. `fp8` is bf16 with FP8 in the linear layers, in training only; it needs `torchao`, a GPU of
+    compute capability 8.9 or higher, and `compiler: inductor` to be fast."""
+    padding: Literal["auto", "longest", "buckets", "max_length", "none"] = setting("auto")
+    """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `auto` is `buckets` with
+    inductor on a GPU and with `trcomp`, otherwise `longest`, rounded up to a multiple of 8 on a GPU. `none` computes no
+    padding; docs/measuring.md names the models and conditions."""
+    length_grouping: bool = setting(True)
+    """Batch rows of similar length together. Has no effect with `padding: max_length`."""
+    attention: Literal["auto", "blockwise", "sdpa", "eager", "flash_attention_2"] = setting("auto")
+    """Attention implementation. `auto` takes the default of transformers, which is `sdpa` for most models. On a CPU,
+    for rows of up to 1,024 tokens, it takes `blockwise` for common models, else `eager`. `blockwise` is our own, for
+    training on a CPU, and computes in parts that fit in the CPU's caches; evaluations then use `eager`."""
+    kernels: Literal["torch", "liger"] = setting("torch", since="0.1.0")
+    """Kernels of norms, rotary embeddings, MLPs and the loss of language models: those of PyTorch, or Liger's, for
+    decoders such as Llama, Mistral and Qwen. `liger` needs an NVIDIA GPU and the package `liger-kernel`."""
+    optimizer: Literal["auto", "adamw"] = setting("auto")
+    """AdamW: `auto` takes the fused kernel where torch has one, and on a CPU leaves out the embeddings of tokens that
+    do not occur (equal up to rounding); `adamw` uses one kernel per operation, and trains all."""
+    dataloader_workers: Optional[int] = setting(None, ge=0, le=256, changes_training=False)
+    """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU."""
+    compiler: Compiler = setting("none")
+    """Compiler: `inductor` is `torch.compile`, `trcomp` SageMaker Training Compiler, and `trcomp-off` its image with
+    the compiler off."""
+    compile_scope: Literal["layers", "model"] = setting("layers", compiler="inductor")
+    """Inductor: compile one program for the repeated `layers`, or the whole `model`, which takes longer to compile."""
+    compile_mode: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = setting(
+        "default", compiler="inductor"
+    )
+    """Inductor: mode of `torch.compile`. `reduce-overhead` and `max-autotune` use CUDA graphs on a GPU."""
+    compile_dynamic: Optional[bool] = setting(None, compiler="inductor")
+    """Inductor: one program for all lengths (true), or one per length (false). None means one for all if padding is
+    `longest`, or on a CPU with several bucket lengths."""
+    sharding: Literal["none", "fsdp2"] = setting("none", since="0.1.0")
+    """Several devices: each holds the whole model (`none`: DDP), or a part of its weights, gradients and optimizer
+    states (`fsdp2`: PyTorch's `fully_shard`), which needs less memory and more communication. Needs torch 2.6."""
+
+    logging_steps: int = setting(10, ge=1, le=MAX_COUNT, changes_training=False)
+    """Optimizer steps between two logged training losses."""
+    eval_strategy: Literal["end", "epoch", "steps", "samples"] = setting("epoch", changes_training=False)
+    """Evaluate after every epoch, every `eval_steps`, or every `eval_samples`, and at the end in any case."""
+    eval_steps: Optional[int] = setting(None, ge=1, le=MAX_COUNT, changes_training=False)
+    """Optimizer steps between two evaluations."""
+    save_strategy: Literal["none", "epoch", "steps"] = setting("none", changes_training=False)
+    """Write no checkpoints, one after every epoch, or one every `save_steps`."""
+    save_steps: Optional[int] = setting(None, ge=1, le=MAX_COUNT, changes_training=False)
+    """Optimizer steps between two checkpoints."""
+    save_total_limit: int = setting(1, ge=1, le=1_000, changes_training=False)
+    """Number of checkpoints to keep. The best one is always kept."""
+    best_metric: Optional[QualityMetric] = setting(None)
+    """Evaluation metric that selects the model to keep; None keeps the last one. Requires a checkpoint after every
+    evaluation."""
+    save_model: bool = setting(True, changes_training=False)
+    """Keep the trained model as the artifact of the job."""
+    steady_after_steps: int = setting(3, ge=1, le=1_000_000, changes_training=False)
+    """Optimizer steps that count as warm-up and are left out of the steady throughput."""
+
+
+def traits_of(field: "dataclasses.Field[Any]") -> Traits:
+    """Return the traits of a setting's field."""
+    traits: Traits = field.metadata["traits"]
+    return traits
+
+
+SETTINGS: Dict[str, "dataclasses.Field[Any]"] = {field.name: field for field in dataclasses.fields(TrainingSettings)}
+
+
+def type_of(field: "dataclasses.Field[Any]") -> Any:
+    """Return the type of a setting's values other than None."""
+    optional = getattr(field.type, "__origin__", None) is Union
+    return get_args(field.type)[0] if optional else field.type
+
+
+def choices_of(field: "dataclasses.Field[Any]") -> Tuple[str, ...]:
+    """Return the values that a setting can have, as texts; empty if they cannot be listed."""
+    kind = type_of(field)
+    return ("true", "false") if kind is bool else get_args(kind) if getattr(kind, "__origin__", None) is Literal else ()
+
+
+COMPILER_OPTIONS = {name: traits_of(field).compiler for name, field in SETTINGS.items() if traits_of(field).compiler}
+"""Setting that only one compiler has -> that compiler."""
+CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
+"""Modes of torch.compile that record CUDA graphs."""
+SHARDING_SINCE = (2, 6)
+"""First version of torch with `torch.distributed.fsdp.fully_shard`."""
+
+
+def contradictions(settings: TrainingSettings, evaluation: Tuple[str, Optional[int]]) -> Iterator[str]:
+    """Yield a sentence for each pair of settings that cannot be combined.
+
+    `evaluation` is the job's strategy of evaluations with their distance in steps: the experiment may set it in
+    samples.
+    """
+    if settings.epochs is None and settings.max_steps is None:
+        yield "one of epochs and max_steps is required, but neither is set"
+    if settings.epochs is not None and settings.max_steps is not None:
+        yield f"epochs {settings.epochs:g} and max_steps {settings.max_steps} cannot be combined: set only one"
+    yield from unused_options(settings)
+    if settings.compiler == "trcomp":
+        for name, value, other in (("precision", "fp8", "bf16"), ("kernels", "liger", "torch")):
+            if getattr(settings, name) == value:
+                yield f"compiler 'trcomp' cannot use {name} {value!r}: use {other!r}"
+    if settings.sharding != "none":
+        yield from _contradictions_of_sharding(settings)
+    if settings.padding == "none" and settings.compiler != "none":
+        yield (
+            f"padding 'none' and compiler {settings.compiler!r} cannot be combined: the number of tokens changes at "
+            "every step. Use compiler 'none', or padding 'auto'"
+        )
+    if settings.padding == "none" and settings.attention != "auto":
+        yield f"padding 'none' needs attention 'auto', not {settings.attention!r}: it has its own implementation"
+    for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
+        if getattr(settings, strategy) == "steps" and getattr(settings, steps) is None:
+            yield f"{strategy} 'steps' requires {steps}, the number of steps in between"
+    evaluates, saves = _cadence(*evaluation), _cadence(settings.save_strategy, settings.save_steps)
+    if settings.best_metric is not None and evaluates != saves:
+        yield (
+            f"best_metric {settings.best_metric!r} needs a checkpoint after every evaluation: the job evaluates "
+            f"{evaluates} and saves {saves}"
+        )
+
+
+def unused_options(settings: TrainingSettings) -> Iterator[str]:
+    """Yield a sentence for each option of a compiler that is not the one that is set."""
+    for name, compiler in COMPILER_OPTIONS.items():
+        if getattr(settings, name) != SETTINGS[name].default and settings.compiler != compiler:
+            yield f"{name} requires compiler {compiler!r}; the compiler is {settings.compiler!r}"
+
+
+def _contradictions_of_sharding(settings: TrainingSettings) -> Iterator[str]:
+    if settings.compiler not in ("none", "inductor"):
+        yield f"sharding 'fsdp2' needs compiler 'none' or 'inductor', not {settings.compiler!r}"
+    if settings.compile_scope != "layers":
+        yield f"sharding 'fsdp2' needs compile_scope 'layers', not {settings.compile_scope!r}"
+    if settings.compile_mode in CUDA_GRAPH_MODES:
+        yield (
+            f"sharding 'fsdp2' does not work with compile_mode {settings.compile_mode!r}, which records CUDA graphs: "
+            "use 'default' or 'max-autotune-no-cudagraphs'"
+        )
+
+
+def _cadence(strategy: str, steps: Optional[int]) -> str:
+    phrases = {"end": "at the end", "none": "never", "epoch": "every epoch", "steps": f"every {steps} steps"}
+    return phrases.get(strategy, f"every number of {strategy}")
