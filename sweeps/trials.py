@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sweeps.costs import CostModel
+from judging.deterministic_failures import Death
 from sweeps.search_space import Point, Space
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the experiment's schema imports this file, and must not load numpy or Optuna
     from optuna.trial import FrozenTrial
-from judging.deterministic_failures import Death
+
+    from sweeps.costs import CostModel
 
 OUT_OF_MEMORY = "OutOfMemory"
 State = Literal["running", "complete", "pruned", "failed"]

@@ -24,10 +24,9 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
-from sweeps.optuna_study import current_trials
+from sweeps.optuna_study import Claim, Limits, NoTrial, Part, claim_trial, current_trials
 from sweeps.search_space import Point
 from sweeps.storage import Storage
-from sweeps.trial_queue import Claim, Limits, NoTrial, Part, claim_trial
 from sweeps.trials import CurvePoint, Objective, TrialOutcome, excess, values_of
 from training.contract.errors import BudgetFull, InputError, JobNotFound, QuotaError, TrainfareError
 from training.services.interruption import Interrupts

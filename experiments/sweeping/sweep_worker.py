@@ -40,10 +40,9 @@ from reports.sweep.sweep import repeat_rows
 from state.home import home
 from sweeps.costs import CostModel
 from sweeps.early_stopping import choose, finalists, settings
-from sweeps.optuna_study import PointSampler, importances, open_study
+from sweeps.optuna_study import Limits, Part, PointSampler, importances, open_study
 from sweeps.search_space import Point
 from sweeps.storage import Storage, hold_lease, open_storage, sqlite_url
-from sweeps.trial_queue import Limits, Part
 from sweeps.trials import Objective, Search, best_trial, cost, cost_of, eligible_trials, excess, values_of
 from sweeps.worker import run_worker
 from tracking.budgets.budget_tag import end_sentence, set_budget

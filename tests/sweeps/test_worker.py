@@ -18,9 +18,8 @@ from optuna.trial import TrialState
 
 from experiments.sweeping.trial_jobs import curve, outcome_of
 from sweeps.costs import Measurement, cost_model
-from sweeps.optuna_study import DUPLICATE
+from sweeps.optuna_study import DUPLICATE, Limits, Part
 from sweeps.search_space import Point
-from sweeps.trial_queue import Limits, Part
 from sweeps.trials import Objective, TrialOutcome, cost_of, values_of
 from sweeps.worker import WorkerResult, attributes, seconds_of
 from tests.support.services.following import until
