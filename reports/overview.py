@@ -416,11 +416,11 @@ def _figures(overview: Overview, costs: Callable[[Key], JobCosts]) -> list[Colum
 
     def of_outcome(outcome: str) -> Column[Key]:
         explanation = wasted if outcome == "failed" else None
-        return Column(outcome, lambda each: costs(each).counts[outcome], text="{:,}".format, explanation=explanation)
+        return Column(outcome, lambda each: costs(each).counts[outcome], explanation=explanation)
 
     usd = Column[Key]("cost", lambda each: costs(each).usd, unit="USD", text=money)
     return [
-        Column("jobs", lambda each: costs(each).jobs, text="{:,}".format),
+        Column("jobs", lambda each: costs(each).jobs),
         *map(of_outcome, OUTCOMES),
         Column("billed", lambda each: costs(each).billable_instance_seconds, unit="s", explanation=billed),
         *([usd] if math.isfinite(overview.total.usd) else []),

@@ -183,8 +183,8 @@ ACTIONS = {
     "keep": "serves this model already, and stays as it is",
 }
 SIZE_COLUMNS: tuple[Column[JobEntry], ...] = (
-    Column("steps", lambda job: job.size.steps if job.size else None, text="{:,}".format, is_optional=True),
-    Column("samples", lambda job: job.size.samples if job.size else None, text="{:,}".format, is_optional=True),
+    Column("steps", lambda job: job.size.steps if job.size else None, is_optional=True),
+    Column("samples", lambda job: job.size.samples if job.size else None, is_optional=True),
     Column("tokens", lambda job: _tokens(job.size.tokens) if job.size else None, is_optional=True),
 )
 """Work of a job. For a script, it is not known before it runs."""
@@ -232,13 +232,8 @@ def arms_table(plan: CommandPlan) -> Table:
     is_global = any(job.experiment.global_batch_size != job.experiment.batch_size for job in rows)
     columns: list[Column[JobEntry]] = [
         Column("arm", lambda job: job.planned.arm if plan.search is None else job.planned.run_name, head="job"),
-        Column("batch size", lambda job: job.experiment.batch_size, head="batch", text="{:,}".format),
-        Column(
-            "global batch",
-            lambda job: job.experiment.global_batch_size if is_global else None,
-            text="{:,}".format,
-            is_optional=True,
-        ),
+        Column("batch size", lambda job: job.experiment.batch_size, head="batch"),
+        Column("global batch", lambda job: job.experiment.global_batch_size if is_global else None, is_optional=True),
         Column("learning rate", lambda job: job.experiment.optimiser.learning_rate, head="rate", text=rate),
         *SIZE_COLUMNS,
         Column("expected", lambda job: durations(job.expected.seconds)[0] if job.expected else None),

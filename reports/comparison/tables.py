@@ -136,12 +136,12 @@ def settings_table(comparison: Comparison, *, with_verdicts: bool = False) -> Ta
     for label, estimate in comparison.unlike_shown(BILLABLE, DOLLARS.column):
         verdicts[label] += f" ({change(estimate)}, from other jobs)"
     verdict: Column[Arm] = Column("verdict", lambda arm: verdicts.get(arm.label, "baseline"), kind="text")
-    stopped: Column[Arm] = Column("stopped", lambda arm: len(arm.stopped), head="stop", text="{:,}".format)
+    stopped: Column[Arm] = Column("stopped", lambda arm: len(arm.stopped), head="stop")
     columns = [
         Column[Arm]("arm", lambda arm: Cell(text=arm.label, detail="baseline" if arm is judged else "")),
         *figures(comparison),
-        Column[Arm]("repeats", lambda arm: len(arm.compared), head="n", text="{:,}".format),
-        Column[Arm]("failed", lambda arm: len(arm.failed), head="fail", text="{:,}".format),
+        Column[Arm]("repeats", lambda arm: len(arm.compared), head="n"),
+        Column[Arm]("failed", lambda arm: len(arm.failed), head="fail"),
         *([stopped] if any(arm.stopped for arm in comparison.arms) else []),
         *([verdict] if with_verdicts and comparison.contrasts else []),
     ]

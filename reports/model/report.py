@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from reports.model.numbers import NONE, figure
+from reports.model.numbers import NONE, plain_number
 
 TextStyle = Literal["plain", "strong", "muted", "small"]
 
@@ -236,7 +236,7 @@ class Column(Heading, Generic[Subject]):
     value: Callable[[Subject], Cell | float | str | None]
     """Number or text for a subject, such as an arm; a cell if it has small print, a link or a number of its own. None
     if the value is missing."""
-    text: Callable[[float], str] = field(default=figure, kw_only=True)
+    text: Callable[[float], str] = field(default=plain_number, kw_only=True)
     """Format of a number."""
     is_optional: bool = field(default=False, kw_only=True)
     """True to leave the column out of a table in which no row has a value."""
@@ -252,7 +252,7 @@ class Column(Heading, Generic[Subject]):
         return Cell(text=value) if isinstance(value, str) else number_cell(value, self.text)
 
 
-def number_cell(value: float | None, text: Callable[[float], str] = figure, detail: str = "") -> Cell:
+def number_cell(value: float | None, text: Callable[[float], str] = plain_number, detail: str = "") -> Cell:
     if value is None or math.isnan(value):
         return Cell(text=NONE, detail=detail)
     return Cell(text=text(value), number=value if math.isfinite(value) else None, detail=detail)

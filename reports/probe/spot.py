@@ -239,30 +239,14 @@ def spot_table(arms: Sequence[Labelled]) -> Table:
     columns = [
         Column[Labelled]("arm", lambda arm: arm[0]),
         Column[Labelled]("on demand", lambda arm: arm[1].on_demand_seconds, unit="s"),
-        Column[Labelled](
-            "on demand",
-            lambda arm: arm[1].on_demand_usd,
-            unit="USD",
-            text=money,
-            is_optional=True,
-        ),
+        Column[Labelled]("on demand", lambda arm: arm[1].on_demand_usd, unit="USD", text=money, is_optional=True),
         Column[Labelled]("on spot", lambda arm: arm[1].spot.seconds, head="spot\ns", unit="s", explanation=_ON_SPOT),
         Column[Labelled]("billed on spot", billed, head="billed\ns", unit="instance s"),
         *([on_spot_usd] if any(each.on_demand_usd is not None for _, each in arms) else []),
         Column[Labelled]("interruptions", lambda arm: arm[1].spot.interruptions, head="inter-\nrupted"),
+        Column[Labelled]("checkpoint every", lambda arm: arm[1].spot.save_steps, head="save\nevery", unit="steps"),
         Column[Labelled](
-            "checkpoint every",
-            lambda arm: arm[1].spot.save_steps,
-            head="save\nevery",
-            unit="steps",
-            text="{:,}".format,
-        ),
-        Column[Labelled](
-            "best every",
-            lambda arm: arm[1].best.save_steps if arm[1].best else None,
-            head="best\nevery",
-            unit="steps",
-            text="{:,}".format,
+            "best every", lambda arm: arm[1].best.save_steps if arm[1].best else None, head="best\nevery", unit="steps"
         ),
         Column[Labelled](
             "on spot at best", lambda arm: arm[1].best.seconds if arm[1].best else None, head="best\ns", unit="s"

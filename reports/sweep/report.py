@@ -322,7 +322,7 @@ def cost_table(sweep: Sweep) -> Table:
     )
     columns = [
         Column[CostShare]("role", label),
-        Column[CostShare]("jobs", lambda s: s.jobs, text="{:,}".format),
+        Column[CostShare]("jobs", lambda s: s.jobs),
         Column[CostShare]("billed", lambda s: s.seconds, unit="s"),
         *([usd] if any(share.usd > 0 for share in shares) else []),
         percent_of_total,

@@ -16,6 +16,7 @@ SECONDS = Column[float | None]("billed", lambda seconds: seconds, unit="s")
     ("value", "expected"),
     [
         (12_300.4, Cell(text="12,300", number=12_300.4)),
+        (3, Cell(text="3", number=3)),
         (-4.2, Cell(text="-4.20", number=-4.2)),
         (None, Cell(text="–")),
         (math.nan, Cell(text="–")),
