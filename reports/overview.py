@@ -208,7 +208,6 @@ def _job_of(run: Run) -> TrackedJob:
 
 
 def _costs_of(label: str, jobs: Sequence[TrackedJob]) -> JobCosts:
-    """Return the outcomes and costs of these jobs."""
     count = Counter(job.status for job in jobs)
     billed = [job for job in jobs if math.isfinite(job.billable_instance_seconds)]
     priced = [job.usd for job in jobs if math.isfinite(job.usd)]
@@ -223,7 +222,6 @@ def _costs_of(label: str, jobs: Sequence[TrackedJob]) -> JobCosts:
 
 
 def _started_at(run: Run) -> datetime:
-    """Return the start of a run, UTC."""
     return datetime.fromtimestamp((run.info.start_time or 0) / 1000, UTC)
 
 
@@ -402,7 +400,6 @@ def _cost_table(overview: Overview, name: str, costs: Sequence[JobCosts]) -> Tab
 
 
 def _figures(overview: Overview, costs: Callable[[Key], JobCosts]) -> list[Column[Key]]:
-    """Return the columns with the outcomes and the cost of some jobs."""
     wasted = Definition(
         "Failed, stopped",
         "The cost of a failed job counts as wasted. The cost of a job that a person or a sweep stopped does not. "

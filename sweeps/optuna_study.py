@@ -291,7 +291,6 @@ class Part:
 
     @property
     def trials(self) -> list[FrozenTrial]:
-        """All trials in their current state."""
         return self.study.get_trials(deepcopy=False)
 
     @property
@@ -300,17 +299,14 @@ class Part:
         return records(current_trials(self.trials), self.search.space)
 
     def free_points(self, trials: Sequence[FrozenTrial]) -> Sequence[Point]:
-        """Return the points without a trial that may fit in memory."""
         return free_points(self.search, records(trials, self.search.space))
 
     def stop_reason(self, trials: Sequence[FrozenTrial]) -> str | None:
-        """Return why no better point is likely, or None."""
         return stop_reason(self.search, records(trials, self.search.space)) if self.ends_early else None
 
     def should_prune(
         self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_instance_seconds: float
     ) -> str | None:
-        """Return why a running trial can no longer win, or None."""
         if not self.prunes:
             return None
         known = records(trials, self.search.space)

@@ -85,8 +85,6 @@ _DATABASE_ERRORS = (StorageInternalError, SQLAlchemyError, OSError)
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """Database of studies, with its retries and locks."""
-
     rdb: RDBStorage
     retries: StorageRetries
     """Wrapper of every call on `rdb`."""
@@ -157,7 +155,6 @@ def sqlite_url(path: Path) -> str:
 
 
 def _locks(address: URL, engine_options: dict[str, Any]) -> tuple[Lock, Lock]:
-    """Return the lock and the lease for a database."""
     if address.get_backend_name() == "sqlite":
         file = Path(str(address.database)).resolve()
         return file_locks(file)

@@ -23,8 +23,6 @@ CostName = Literal["billable_seconds", "usd", "steady_samples_per_second"]
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """Quality metric of a trained model."""
-
     metric: str
     """Evaluation metric, such as `eval_loss`."""
     higher_is_better: bool
@@ -154,7 +152,6 @@ class Record:
 
     @property
     def failure_class(self) -> str | None:
-        """Class of the job's failure, or None."""
         return self.outcome.failure[0] if self.outcome and self.outcome.failure else None
 
 

@@ -304,8 +304,6 @@ def heartbeats(rdb: RDBStorage) -> Iterator[set[int]]:
 
 
 class FollowedTrial:
-    """A claimed trial and its job."""
-
     def __init__(self, storage: Storage, claim: Claim, running: Running | None) -> None:
         self.claim = claim
         self.trial_id = claim.trial._trial_id
@@ -317,7 +315,6 @@ class FollowedTrial:
 
     @property
     def due(self) -> float:
-        """Time of the next `look`, in seconds of the monotonic clock."""
         return self._running.due if self._running else 0.0
 
     def look(self) -> TrialOutcome | None:
@@ -372,12 +369,10 @@ class FollowedTrial:
             self._call(self._storage.rdb.set_trial_state_values, self.trial_id, TrialState.FAIL)
 
     def stop(self) -> None:
-        """Ask the job to stop; `look` returns its outcome."""
         if self._running:
             self._running.stop()
 
     def close(self) -> None:
-        """Stop following the job. It keeps running."""
         if self._running:
             self._running.close()
 

@@ -148,8 +148,6 @@ def _check_objective(experiment: Experiment) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPlan:
-    """A checked sweep."""
-
     experiment: Experiment
     space: Space
     objective: Objective
@@ -157,12 +155,10 @@ class SweepPlan:
 
     @property
     def fields(self) -> Sweep:
-        """Fields `sweep.*` of the experiment."""
         return self.experiment.sweep
 
     @property
     def baseline(self) -> tuple[str, Point]:
-        """First compiler, at the experiment's own batch size and learning rate."""
         return self.fields.compilers[0], self.base_point
 
     @property
@@ -234,7 +230,6 @@ class SweepPlan:
 
     @property
     def maximises(self) -> bool:
-        """True if the first objective is maximised."""
         return self.objective.directions[0] == "maximize"
 
     def evaluated_every(self, train_rows: int) -> int:
@@ -301,7 +296,6 @@ class SweepJobs:
 
     @property
     def samples(self) -> int:
-        """Samples of a full training."""
         return self.sweep.samples(self.staged.train_rows)
 
     def trial(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> PlannedJob:
@@ -351,7 +345,6 @@ class SweepJobs:
         ]
 
     def name_of(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> str:
-        """Return the name of a point's job."""
         multipliers = self.sweep.space.multipliers
         at = multipliers.index(point.multiplier) if point.multiplier in multipliers else "x"
         return f"{group_id}-{_short(compiler)}-b{point.batch_size}m{at}" + (f"s{repeat}" if repeat else "")
@@ -413,8 +406,6 @@ def label(compiler: str, point: Point) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedSweep(Prepared):
-    """Sweep whose jobs are checked and not started."""
-
     sweep: SweepPlan
 
     @property
@@ -425,7 +416,6 @@ class PreparedSweep(Prepared):
 
     @property
     def key(self) -> str:
-        """Key of the sweep's group."""
         return self.jobs.key
 
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
@@ -487,6 +477,5 @@ def _read(overrides: Mapping[str, str]) -> PreparedSweep:
 
 
 def _check_price(sweep: SweepPlan, sample: PlannedJob) -> None:
-    """Raise InputError if an objective in dollars needs a price that is unknown."""
     if "usd" in sweep.fields.objective and sample.price is None:
         raise InputError(f"sweep.objective contains usd, but {why_no_price(sample.spec.instance_type)}")

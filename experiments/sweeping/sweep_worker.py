@@ -117,12 +117,10 @@ class OpenSweep:
         )
 
     def find_run(self, planned: PlannedJob) -> JobRun | None:
-        """Return the run of a job, or None if it was not opened."""
         return find_job_run(self.store, self.group, planned.spec.name)
 
     @property
     def ledger(self) -> Ledger:
-        """Budget of the sweep."""
         return Ledger(self.store, self.context.service, self.group)
 
 

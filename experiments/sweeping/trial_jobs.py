@@ -49,7 +49,6 @@ class TrialJobs:
         self._jobs: dict[tuple[str, Point], PlannedJob] = {}
 
     def job_name(self, compiler: str, point: Point) -> str:
-        """Return the name of the point's job."""
         return self._job(compiler, point).spec.name
 
     def _job(self, compiler: str, point: Point) -> PlannedJob:
@@ -79,7 +78,6 @@ class TrialJobs:
         raise started.refusal
 
     def conclude(self, job_name: str, end: str) -> None:
-        """Write the trial's `end` to its job's run."""
         self._store.tag(self._read(job_name).id, {"platform.end": end})
 
     def _read(self, job_name: str) -> JobRun:
@@ -90,8 +88,6 @@ class TrialJobs:
 
 
 class _RunningJob:
-    """Running job of a trial."""
-
     def __init__(self, followed: FollowedJob, read: Callable[[str], JobRun], objective: Objective) -> None:
         self._followed, self._read, self._objective = followed, read, objective
         self.job_name = followed.planned.spec.name

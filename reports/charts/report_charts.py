@@ -80,7 +80,6 @@ def comparison_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]
 
 
 def training_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
-    """Return the charts of one training that have numbers to show."""
     charts = (
         phases(comparison),
         loss_curves(comparison, curves, *BY_SAMPLES),
@@ -90,7 +89,6 @@ def training_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) 
 
 
 def probe_charts(probes: Probes, comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
-    """Return the charts of a group of probes that have numbers to show."""
     charts = (
         projections(probes, comparison),
         bars(comparison, STEADY, "throughput", "Steady throughput", "samples per second after warm-up"),
@@ -158,7 +156,6 @@ def _draw(axes: Axes, y: int, bar: Bar, values: Sequence[float]) -> None:
 
 
 def _notes(comparison: Comparison, column: str, rows: Sequence[Bar]) -> list[str]:
-    """Return the lines below the axis that explain the bars."""
     notes = ["bar: typical job; ticks: jobs"] if any(bar.jobs.n > 1 for bar in rows) else []
     if any(bar.value > bar.jobs.typical for bar in rows):
         notes.append("hatched: what failed jobs add")

@@ -299,8 +299,6 @@ def _model_line(axes: Axes, marks: Marks, compiler: str, sizes: Sequence[Measure
 
 @dataclass(frozen=True)
 class Marks:
-    """Markers of one sweep."""
-
     sweep: Sweep
 
     @cached_property
@@ -311,7 +309,6 @@ class Marks:
         return arm_colour(self.sweep.compilers.index(compiler))
 
     def dashes(self, compiler: str) -> Any:
-        """Return the dash pattern of a compiler's line in the chart."""
         return _DASHES[self.sweep.compilers.index(compiler) % len(_DASHES)]
 
     def mark(self, compiler: str, shape: str = "o", *, hollow: bool = False, **more: Any) -> tuple[Line2D, ...]:

@@ -83,7 +83,6 @@ class Job:
 
     @property
     def is_script(self) -> bool:
-        """True for a user's own training script, which is measured from outside."""
         return self.text.get("measured") == "outside"
 
     @property
@@ -193,7 +192,6 @@ class Arm:
         return {state: [job for job in self.succeeded if job.cache_state == state] for state in states}
 
     def values(self, column: str) -> list[float]:
-        """Return the finite numbers of the compared jobs."""
         return finite(self.compared, column)
 
     def positive(self, column: str) -> list[float]:
@@ -367,8 +365,6 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference between the work of two arms."""
-
     kind: Kind
     description: str
     """The difference with its values, such as `the samples seen differ (1,000 to 2,000)`."""

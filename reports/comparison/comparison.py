@@ -79,8 +79,6 @@ class CacheVerdicts:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict on one arm against the baseline."""
-
     outcome: Outcome
     reason: str
     """Reason for an inconclusive verdict or a missing ratio; empty if the ratio alone explains the verdict."""
@@ -103,8 +101,6 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One arm compared with the baseline."""
-
     arm: Arm
     verdict: Verdict
     speed_up: Interval | None
@@ -191,7 +187,6 @@ class Comparison:
 
     @property
     def has_scripts(self) -> bool:
-        """True if any job is a user's own script, measured from outside."""
         return any(job.is_script for job in self.jobs)
 
     @property

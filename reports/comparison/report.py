@@ -212,7 +212,6 @@ def _settings(comparison: Comparison) -> Iterator[Block]:
 
 
 def chart_sections(charts: Sequence[Chart], note: str = "") -> tuple[Section, ...]:
-    """Return the section with the charts; empty without charts."""
     notes = (Text(note, "small"),) if note else ()
     return (Section("Charts", (Charts(tuple(charts)), *notes)),) if charts else ()
 

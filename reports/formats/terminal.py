@@ -75,7 +75,6 @@ def _print_item(console: Console, item: Item) -> None:
 
 
 def _rich_definitions(block: Definitions) -> RichTable:
-    """Return two columns: the terms and their explanations."""
     rendered = RichTable.grid(padding=(0, 2, 0, 0))
     rendered.add_column(no_wrap=True, style="bold")
     rendered.add_column(overflow="fold")

@@ -48,8 +48,6 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """A block that lists items, each with a name and a text."""
-
     items: tuple[Item, ...]
 
 
@@ -158,8 +156,6 @@ Block: TypeAlias = Text | Sentences | Command | Items | Definitions | Table | Ch
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report under a heading."""
-
     title: str
     blocks: tuple[Block, ...]
 

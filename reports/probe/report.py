@@ -88,7 +88,6 @@ class Range:
 
     @property
     def relative_error(self) -> float:
-        """Half the interval's width divided by the estimate."""
         return (self.high - self.low) / 2 / self.estimate if self.estimate > 0 else math.inf
 
     def of_the_next_job(self, spread: JobSpread) -> Range:
@@ -118,12 +117,10 @@ class Projected:
     """The training on spot capacity; None on this machine, and if it is not known."""
 
     def is_separated_from(self, other: Projected) -> bool:
-        """Return True if the two arms are shown to cost differently."""
         costs, errors = (self.cost.estimate, other.cost.estimate), (self.step_error, other.step_error)
         return are_separated(costs, errors, (self.spread, other.spread))
 
     def is_faster_or_slower_than(self, other: Projected) -> bool:
-        """Return True if the two arms are shown to take different times."""
         seconds, errors = (self.seconds.estimate, other.seconds.estimate), (self.step_error, other.step_error)
         return are_separated(seconds, errors, (self.spread, other.spread))
 
@@ -155,7 +152,6 @@ class Probes:
         return tuple(each for each in self.projected[1:] if not each.is_separated_from(self.projected[0]))
 
     def cost_text(self, cost: float) -> str:
-        """Return a cost as text, without its unit."""
         return money(cost) if self.unit == "USD" else figure(cost)
 
     @property
@@ -173,7 +169,6 @@ class Probes:
 
 
 def is_probe_table(table: pd.DataFrame) -> bool:
-    """Return True if a table from `job_tables.jobs` contains probes."""
     return "hp_probe_precision" in table.columns and bool(table["hp_probe_precision"].notna().any())
 
 
@@ -411,7 +406,6 @@ def projection_table(probes: Probes) -> Table:
 
 
 def _metrics(probes: Probes) -> Iterator[Metric]:
-    """Yield the projected time and cost of each arm."""
     for each in probes.projected:
         projected = {"projected_billable_seconds": each.seconds}
         projected |= {"projected_usd": each.cost} if probes.unit == "USD" else {}
@@ -421,7 +415,6 @@ def _metrics(probes: Probes) -> Iterator[Metric]:
 
 
 def _short_answer(probes: Probes) -> ShortAnswer:
-    """Return the cheapest arm with its cost."""
     cheapest = probes.cheapest
     if cheapest is None:
         return ShortAnswer("", "no projection")

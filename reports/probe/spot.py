@@ -128,14 +128,11 @@ def _usd(seconds: float, terms: Terms) -> float | None:
 
 @dataclass(frozen=True)
 class Discount:
-    """Discount of earlier spot jobs."""
-
     percent: float
     jobs: int
 
     @property
     def source(self) -> str:
-        """The origin of the discount, for people."""
         return f"the median of {counted(self.jobs, 'earlier spot job')}"
 
 

@@ -267,7 +267,6 @@ _ROLES = {
 
 
 def best_table(sweep: Sweep) -> Table:
-    """Return the table with the best trial of each compiler."""
     return build_table("The best settings", best_columns(sweep), sweep.best_trials, style="settings")
 
 
@@ -356,7 +355,6 @@ def factorial_table(sweep: Sweep) -> Table | None:
 
 
 def best_columns(sweep: Sweep) -> list[Column[Trial]]:
-    """Return the columns for the best trial of each compiler."""
     spec = sweep.spec
 
     def against_base(trial: Trial) -> Cell:

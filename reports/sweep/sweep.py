@@ -43,8 +43,6 @@ _ENDED = ("completed", "worse", "not reached")
 
 @dataclass(frozen=True, kw_only=True)
 class CostShare:
-    """Cost of a part of a sweep's jobs."""
-
     what: str
     """Role of the jobs, or outcome of the trials."""
     jobs: int
@@ -93,7 +91,6 @@ class Sweep:
 
     @property
     def train_command(self) -> str | None:
-        """Command that trains the best setting; None without a best setting."""
         return self.spec.train_command if self.best else None
 
     @property
@@ -211,7 +208,6 @@ class Sweep:
         return [*(cost_share(role, own) for role, own in jobs.items() if own), cost_share("all", self.jobs)]
 
     def cost_by_outcome(self) -> list[CostShare]:
-        """Return the cost of the trials by outcome."""
         kinds = {kind: [trial.job for trial in self.trials if trial.kind == kind] for kind in KINDS}
         return [cost_share(kind, own) for kind, own in kinds.items() if own]
 
@@ -225,7 +221,6 @@ class Sweep:
 
 
 def is_sweep_table(table: pd.DataFrame) -> bool:
-    """Return True if a table from `job_tables.jobs` contains a sweep's jobs."""
     return "role" in table.columns and bool(table["role"].isin(ROLES).any())
 
 
@@ -300,8 +295,6 @@ def repeat_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True, kw_only=True)
 class FactorialCell:
-    """One setting of the factorial (two by two)."""
-
     arm: Arm
     setting: Setting
     ratio: Interval | None
@@ -331,8 +324,6 @@ def factorial_cells(sweep: Sweep) -> tuple[FactorialCell, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Cost of the whole grid."""
-
     settings: int
     """Settings that fit in memory."""
     trained: int

@@ -79,7 +79,6 @@ class SweepSpec:
         return self.metric or "quality"
 
     def cost_text(self, cost: float) -> str:
-        """Return a cost as text, without its unit."""
         return money(cost) if self.cost == "usd" else figure(cost)
 
     @property
@@ -133,8 +132,6 @@ def _or_nan(number: float | None) -> float:
 
 @dataclass(frozen=True)
 class Setting:
-    """The parameters that a trial varies."""
-
     compiler: str
     batch_size: float
     """Samples per device; NaN if the job did not record it."""
@@ -153,8 +150,6 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One trial with its outcome, cost and quality."""
-
     job: Job
     setting: Setting
     number: float
