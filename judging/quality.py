@@ -16,64 +16,56 @@ MOST_MARGINS = 20
 this is 0.6."""
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A quality metric and its tolerance."""
-
-    column: str
-    """Metric name, and its column in the table of jobs."""
-    label: str
-    higher_is_better: bool
-    tolerance: float
-    """Tolerated loss of the mean by the first rules: absolute for scores, relative for losses."""
-    tolerance_words: str
-    margin: float
-    """Largest acceptable loss of quality: absolute for scores, relative for losses. docs/measuring.md has the
-    reasons."""
-    relative: bool | None = None
-    """True if tolerance and margin are relative to the baseline's mean; None if they are for losses only."""
-    has_unit: bool = True
-    """False if the unit of the values is not known, so that tolerance and margin cannot be used."""
-
-    @property
-    def is_relative(self) -> bool:
-        """True if tolerance and margin are relative to the baseline's mean."""
-        return not self.higher_is_better if self.relative is None else self.relative
-
-    def margin_at(self, baseline: float) -> float:
-        """Return the margin in the metric's unit, for a baseline with this mean."""
-        return self.margin * abs(baseline) if self.is_relative else self.margin
-
-
-MEASURES = (
-    Measure("eval_accuracy", "accuracy", True, 0.01, "0.01", 0.03),
-    Measure("eval_f1_macro", "macro F1", True, 0.01, "0.01", 0.03),
-    Measure("eval_f1", "F1 (%)", True, 1.0, "1 point", 3.0),
-    Measure("eval_exact_match", "exact match (%)", True, 1.0, "1 point", 3.0),
-    Measure("eval_loss", "validation loss", False, 0.02, "2 %", 0.05),
-    Measure("train_loss", "training loss", False, 0.02, "2 %", 0.05),
-)
-"""Measures in order of preference: a comparison uses the first one that any of its jobs has."""
 _TOLERANCES: dict[Unit, tuple[float, str, float]] = {
     "fraction": (0.01, "0.01", 0.03),
     "percent": (1.0, "1 point", 3.0),
     "number": (0.02, "2 %", 0.05),
 }
-"""Tolerance, its text and margin in each unit: fractions such as the accuracy, percentages such as F1, and losses."""
+"""Tolerance by the first rules, its words, and margin of the metrics in each unit: absolute for fractions and percent,
+relative to the baseline's mean for other numbers. docs/measuring.md has the reasons."""
 
 
-def measure_in(unit: Unit, column: str, label: str, *, higher_is_better: bool) -> Measure:
-    """Return the measure of a metric whose values have this unit."""
-    tolerance, words, margin = _TOLERANCES[unit]
-    return Measure(
-        column,
-        f"{label} (%)" if unit == "percent" else label,
-        higher_is_better,
-        tolerance,
-        words,
-        margin,
-        relative=unit == "number",
-    )
+@dataclass(frozen=True)
+class Measure:
+    """A quality metric. Its unit determines how much worse an arm may be."""
+
+    column: str
+    """Metric name, and its column in the table of jobs."""
+    name: str
+    """Name for people."""
+    unit: Unit
+    higher_is_better: bool
+    has_unit: bool = True
+    """False if the unit of the values is not known, so that tolerance and margin cannot be used."""
+
+    @property
+    def label(self) -> str:
+        """Name with the unit, if it is known."""
+        return f"{self.name} (%)" if self.unit == "percent" and self.has_unit else self.name
+
+    @property
+    def is_relative(self) -> bool:
+        """True if tolerance and margin are relative to the baseline's mean."""
+        return self.unit == "number"
+
+    @property
+    def tolerance(self) -> float:
+        """Tolerated loss of the mean by the first rules."""
+        return _TOLERANCES[self.unit][0]
+
+    @property
+    def tolerance_words(self) -> str:
+        """The tolerance, for people."""
+        return _TOLERANCES[self.unit][1]
+
+    @property
+    def margin(self) -> float:
+        """Largest acceptable loss of quality."""
+        return _TOLERANCES[self.unit][2]
+
+    def margin_at(self, baseline: float) -> float:
+        """Return the margin in the metric's unit, for a baseline with this mean."""
+        return self.margin * abs(baseline) if self.is_relative else self.margin
 
 
 @dataclass(frozen=True)

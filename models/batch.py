@@ -20,8 +20,9 @@ from models.inference.predictor import Predictor
 from state.permissions import file_mode
 from state.system_errors import system_reason
 from training.contract.errors import InputError, nearest, short_text
+from training.job.tasks import SQUAD_COLUMNS as SQUAD
+from training.job.tasks import TASKS
 from training.staging.formats.files import DEFAULT_FORMAT, TextFormat
-from training.staging.formats.json_rows import SQUAD_COLUMNS as SQUAD
 from training.staging.formats.json_rows import is_json_array
 from training.staging.rows.texts import checked_text
 from training.staging.sources.data_files import DataFiles, FileRows
@@ -34,12 +35,6 @@ WINDOW_CHARACTERS = 2**25
 
 OnRow = Callable[[], object]
 """Called once for each row that is done."""
-ROLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "classification": (("text",), ("text_pair",)),
-    "question-answering": (("question", "context"), ()),
-    "causal-lm": (("text",), ()),
-}
-"""Texts of an input by task: those that are required, and those that are optional."""
 NAME = "id"
 """Role of the column that is copied to each answer, if the user names one."""
 
@@ -69,7 +64,8 @@ class Source:
 
     def check(self) -> None:
         """Raise `InputError` for columns that the task does not have, or for an unknown suffix."""
-        known = (*ROLES[self.task][0], *ROLES[self.task][1], NAME)
+        task = TASKS[self.task]
+        known = (*task.inputs, *task.optional_inputs, NAME)
         for role in self.columns:
             if role not in known:
                 listed = ", ".join(known)
@@ -79,7 +75,8 @@ class Source:
 
     @property
     def is_squad(self) -> bool:
-        is_json = self.task == "question-answering" and self.files.reader_name == ".json"
+        """True if the file is in SQuAD's JSON format, which has all texts of an input."""
+        is_json = set(TASKS[self.task].inputs) <= set(SQUAD) and self.files.reader_name == ".json"
         return is_json and not is_json_array(self.files.paths[0], self.text)
 
     def rows(self) -> Iterator[InputRow]:
@@ -95,9 +92,9 @@ class Source:
     @property
     def columns_by_role(self) -> dict[str, str]:
         """Columns that are read, by role."""
-        needed, optional = ROLES[self.task]
-        columns = {role: self.columns.get(role, role) for role in needed}
-        return columns | {role: self.columns[role] for role in (*optional, NAME) if role in self.columns}
+        task = TASKS[self.task]
+        columns = {role: self.columns.get(role, role) for role in task.inputs}
+        return columns | {role: self.columns[role] for role in (*task.optional_inputs, NAME) if role in self.columns}
 
     def _input_rows(self, rows: FileRows, at: Mapping[str, int]) -> Iterator[InputRow]:
         is_plain = self.files.reader_name == ".txt"

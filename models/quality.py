@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from judging.quality import MEASURES, Measure
-
-PERPLEXITY = Measure("eval_perplexity", "perplexity", False, 0.02, "2 %", 0.05)
-EVALUATIONS = {each.column: each for each in (*MEASURES, PERPLEXITY) if each.column.startswith("eval_")}
-"""Measures on rows that were not used in training, by metric name. The preferred measure comes first."""
+from judging.quality import Measure
+from tracking.queries.measures import EVALUATIONS
 
 NOISE = 1e-6
 """Relative difference up to which two values count as equal, because summation order and kernels differ."""

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
-from models.quality import EVALUATIONS, choose_measure, is_worse
+from models.quality import choose_measure, is_worse
 from models.trained_model import (
     MODEL_TAG,
     RUN_ID_TAG,
@@ -25,6 +25,7 @@ from models.trained_model import (
     find_artifact_location,
     trained_model_of,
 )
+from tracking.queries.measures import EVALUATIONS
 from tracking.server.errors import is_unknown_call
 from tracking.server.store import Store
 from training.contract.errors import InputError, NotAllowed, NotGoodEnough, TrackingError

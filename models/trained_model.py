@@ -16,8 +16,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from models.inference.evaluation import UNKNOWN, Evaluation, evaluation_of
-from models.quality import EVALUATIONS
 from tracking.queries.job_tables import NOT_SET, quoted, runs_where
+from tracking.queries.measures import EVALUATIONS
 from tracking.queries.metric_histories import number
 from tracking.server.store import Store, require_answer
 from training.contract.errors import InputError, TrackingError
@@ -43,7 +43,7 @@ class TrainedModel:
     """Name of the experiment. By default, the registered model has this name."""
     experiment_id: str
     task: str
-    """classification, question-answering or causal-lm; empty for a script."""
+    """Name of the task; empty for a script."""
     status: str
     """MLflow's status of the run: FINISHED, FAILED, KILLED, RUNNING ..."""
     failure: str

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from judging.deterministic_failures import Death
 from sweeps.search_space import Point, Space
+from training.contract.failures import Failure
 
 if TYPE_CHECKING:  # the experiment's schema imports this file, and must not load numpy or Optuna
     from optuna.trial import FrozenTrial
@@ -78,8 +79,8 @@ class CurvePoint:
 class TrialOutcome:
     """Outcome and cost of a trial's job."""
 
-    failure: tuple[str, str] | None = None
-    """(class, reason) of a job that did not complete. `Stopped` means pruned, or stopped by a person."""
+    failure: Failure | None = None
+    """`Stopped` means pruned, or stopped by a person."""
     death: Death | None = None
     """Exception of which the job died."""
     billable_instance_seconds: float = 0.0
@@ -152,7 +153,7 @@ class Record:
 
     @property
     def failure_class(self) -> str | None:
-        return self.outcome.failure[0] if self.outcome and self.outcome.failure else None
+        return self.outcome.failure.failure_class if self.outcome and self.outcome.failure else None
 
 
 def records(trials: Iterable[FrozenTrial], space: Space) -> tuple[Record, ...]:
@@ -209,9 +210,9 @@ def _outcome(attrs: Mapping[str, Any], state: State) -> TrialOutcome:
     kind, _, why = end.partition(": ")
     failure = None
     if kind == "pruned":
-        failure = ("Stopped", why)
+        failure = Failure("Stopped", why)
     elif kind == "failed" or state == "failed":
-        failure = (why.split(":")[0] or "Error", why)
+        failure = Failure(why.split(":")[0] or "Error", why)
     # Earlier versions stored the share of their cost in which they chose the values of `auto`.
     compared = 1 - float(attrs.get("share_for_auto") or 0.0)
     usd = attrs.get("usd")

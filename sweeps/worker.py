@@ -29,6 +29,7 @@ from sweeps.search_space import Point
 from sweeps.storage import Storage
 from sweeps.trials import CurvePoint, Objective, TrialOutcome, excess, values_of
 from training.contract.errors import BudgetFull, InputError, JobNotFound, QuotaError, TrainfareError
+from training.contract.failures import Failure
 from training.services.interruption import Interrupts
 from training.services.launcher import stop_all
 
@@ -213,7 +214,7 @@ class _Worker:
                 self._wait(claim)
                 return
             self.echo(f"  trial {number} of {compiler}: refused. {error}")
-            outcome = TrialOutcome(failure=("Refused", str(error)))
+            outcome = TrialOutcome(failure=Failure("Refused", str(error)))
             self._record_outcome(FollowedTrial(self.storage, claim, None), outcome)
             return
         self.active.append(FollowedTrial(self.storage, claim, running))
@@ -239,7 +240,7 @@ class _Worker:
     def _record_outcome(self, followed: FollowedTrial, outcome: TrialOutcome) -> None:
         try:
             end = followed.record_outcome(outcome, self.runner)
-            reason = f" ({outcome.failure[1]})" if outcome.failure and not end.startswith("pruned") else ""
+            reason = f" ({outcome.failure.message})" if outcome.failure and not end.startswith("pruned") else ""
             self.echo(f"  {followed.name}: {end}{reason}")
         except UpdateFinishedTrialError:
             self._yield_trial(followed)
@@ -399,9 +400,9 @@ def trial_result(
     A job that completed although it was stopped counts as completed.
     """
     if outcome.failure:
-        if outcome.failure[0] == "Stopped" and pruning:
+        if outcome.failure.is_stop and pruning:
             return TrialState.PRUNED, None, f"pruned: {pruning}"
-        return TrialState.FAIL, None, f"failed: {outcome.failure[0]}"
+        return TrialState.FAIL, None, f"failed: {outcome.failure.failure_class}"
     if values := values_of(objective, outcome):
         return TrialState.COMPLETE, values, "completed"
     if objective.target is not None and not outcome.reached:
@@ -421,7 +422,7 @@ def attributes(outcome: TrialOutcome) -> dict[str, Any]:
         "run_id": outcome.run_id,
         "exception": outcome.death.exception if outcome.death else None,
         "exception_moment": outcome.death.moment if outcome.death else None,
-        "reason": outcome.failure[1][:1000] if outcome.failure else None,
+        "reason": outcome.failure.message[:1000] if outcome.failure else None,
     }
     # Neither the database nor a browser accepts NaN.
     return {

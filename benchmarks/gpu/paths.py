@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks.support.command import NoJob, Reported, attempt
 from benchmarks.support.results import Row, figure
 from benchmarks.support.workloads import MINILM
+from training.contract.failures import Failure
 from training.staging.models.model_files import locate
 
 STEPS = 40
@@ -239,9 +240,9 @@ CHECKED_FIELDS = ("precision", "attention", "padding", "kernels", "compile_scope
 
 def differences(path: GpuPath, reported: Reported, cards: Cards, reference_loss: float | None) -> list[str]:
     """Return a sentence for each expectation that does not hold."""
-    kind = reported.failure[0] if reported.failure else ""
+    kind = reported.failure.failure_class if reported.failure else ""
     if kind != path.failure:
-        ending = f"ended with {kind}: {reported.failure[1]}" if reported.failure else "completed"
+        ending = f"ended with {kind}: {reported.failure.message}" if reported.failure else "completed"
         return [f"{path.failure or 'a completed job'} was expected, but it {ending}"]
     if path.failure:
         return []
@@ -400,7 +401,7 @@ def reported_by(
     try:
         run = attempt(folder, fields, offline=offline, slots=slots)
     except NoJob as error:
-        return Reported(failure=("Refused", str(error).strip().rpartition("\n")[2]), events=())
+        return Reported(failure=Failure("Refused", str(error).strip().rpartition("\n")[2]), events=())
     return Reported(failure=run.failure, events=run.events)
 
 

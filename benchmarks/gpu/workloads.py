@@ -118,7 +118,7 @@ class Trainings:
             fields = {**side_fields(workload, side, self.has_rows), **limits}
             reported = reported_by(self.folder, fields, offline=self.has_rows)
             if reported.failure:
-                notes.append(f"{workload.name}, {side} failed: {', '.join(reported.failure)}.")
+                notes.append(f"{workload.name}, {side} failed: {reported.failure.text}.")
             else:
                 completed[side] = reported
             self.echo(f"  {workload.name}, {side}: {'failed' if reported.failure else 'completed'}")
@@ -148,7 +148,8 @@ class Trainings:
                 if reported and not reported.failure:
                     losses[side][seed] = reported.metrics["eval_loss"]
                 else:
-                    reason = f"failed: {', '.join(reported.failure or ())}" if reported else f"not run, {NO_TIME}"
+                    failure = reported.failure if reported else None
+                    reason = f"failed: {failure.text}" if failure else f"not run, {NO_TIME}"
                     notes.append(f"{workload.name}, {side}, seed {seed}: {reason}.")
                     self.echo(f"  {notes[-1]}")
         return losses

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from benchmarks.recorded import replay
 from benchmarks.recorded.replay import Grid
 from judging.design import Design
-from judging.quality import MEASURES
 from judging.result import CacheState, Result
 from judging.sequential import Reason
 from judging.waves import Job, progress
+from tracking.queries.measures import EVALUATIONS
 
 Numbers = NDArray[np.float64]
 Draw = Callable[[Generator, int], Numbers]
@@ -194,7 +194,7 @@ def with_drift(draw: Draw, each: float = 0.02) -> Draw:
     return lambda random, jobs: draw(random, jobs) + each * np.arange(jobs)
 
 
-ACCURACY = next(measure for measure in MEASURES if measure.column == "eval_accuracy")
+ACCURACY = EVALUATIONS["eval_accuracy"]
 
 
 @dataclass(frozen=True, kw_only=True)

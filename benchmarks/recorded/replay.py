@@ -35,6 +35,7 @@ from sweeps.trials import (
     values_of,
 )
 from sweeps.worker import attributes, seconds_of, trial_result
+from training.contract.failures import Failure
 
 FOLDER = Path(__file__).resolve().parent / "grids"
 
@@ -121,7 +122,7 @@ def _run(point: Point, evaluations: Iterable[Cells], end: Cells) -> Run:
     )
     samples = int(end["samples"])
     ended = TrialOutcome(
-        failure=None if samples else ("OutOfMemory", "recorded"),
+        failure=None if samples else Failure("OutOfMemory", "recorded"),
         billable_instance_seconds=float(end["billable_seconds"]),
         samples=samples,
         quality=float(end["value"]),
@@ -219,7 +220,7 @@ def _train(part: Part, earlier: Sequence[FrozenTrial], trial: Trial, run: Run) -
         if reason and seconds < run.ended.billable_instance_seconds:
             trial.set_user_attr("seconds", seconds_of(run.curve[:number]))
             stopped = TrialOutcome(
-                failure=("Stopped", reason),
+                failure=Failure("Stopped", reason),
                 billable_instance_seconds=seconds,
                 samples=evaluation.samples,
                 quality=evaluation.value,

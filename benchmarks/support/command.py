@@ -13,7 +13,7 @@ from typing import Any
 from state.home import SLOTS_VARIABLE
 from tracking.recording.run_artifacts import ROOT
 from training.contract.events import Event, EventReader
-from training.contract.failures import failure_of
+from training.contract.failures import Failure, failure_of
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
 
@@ -26,7 +26,7 @@ class NoJob(Exception):
 class Reported:
     """The end and the events of a job."""
 
-    failure: tuple[str, str] | None
+    failure: Failure | None
     """Class and reason; None if the job completed."""
     events: Sequence[Event]
 

@@ -18,6 +18,7 @@ from experiments.commands.verb import (
     format_option,
 )
 from training.contract.errors import InputError, nearest
+from training.job.tasks import TASKS
 from training.services.registry import SERVICES
 
 FIELD_REFERENCE = (
@@ -36,7 +37,7 @@ class ExperimentVerb(FieldVerb):
 COMMON = (
     experiment_field(),
     field("model", "Model to fine-tune: a folder or a name on the Hugging Face Hub.", metavar="NAME"),
-    field("task", "Task: classification, question-answering or causal-lm.", metavar="TASK"),
+    field("task", f"Task: {', '.join(TASKS)}.", metavar="TASK"),
     field(
         "data.train",
         "Your own training data: a file such as .jsonl, .csv or .parquet, a folder, or a pattern.",
@@ -89,7 +90,8 @@ def train(fields: Mapping[str, str]) -> int:
 
 @click.command("compare", cls=ExperimentVerb)
 @experiment_options(
-    field("compare.arms", "Settings to compare: a YAML list of mappings.", metavar="LIST"),
+    field("compare.arms", "Settings to compare: a YAML mapping by name, or a list.", metavar="ARMS"),
+    field("compare.baseline", "Arm that the others are compared with, by its name or label.", metavar="NAME"),
     field("compare.repeats", "Most trainings of each arm, each with a different seed.", metavar="N"),
     wait_option,
     fail_on_option,
@@ -105,7 +107,7 @@ def compare(fields: Mapping[str, str]) -> int:
       trainfare compare --experiment demo --compare.repeats 3
       trainfare compare --max-usd 5
       trainfare compare --fail-on dearer,worse
-      trainfare compare --data.train reviews.jsonl --compare.arms '[{compiler: none}, {compiler: inductor}]'
+      trainfare compare --data.train reviews.jsonl --compare.arms '{full: {}, large: {batch_size: 64}}'
     """
     from experiments.running.launch import launch
 

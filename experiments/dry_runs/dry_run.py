@@ -37,7 +37,7 @@ from experiments.running.launch import LaunchPlan, Preparation, Result, prepare_
 from experiments.running.options import one_of
 from experiments.running.output import print_error, print_line, sentence
 from experiments.running.service_context import open_service_context, prepare
-from experiments.schema.compare_fields import METRICS_OF_TASKS
+from experiments.schema.compare_fields import reported_metrics
 from experiments.schema.experiment import Experiment
 from experiments.schema.script_fields import declared_scales
 from experiments.sweeping.sweep_plan import PreparedSweep, SweepPlan, full_names, label, most_jobs, prepare_sweep
@@ -62,6 +62,7 @@ from sweeps.optuna_study import automatic, first_points
 from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
 from tracking.groups.planned_job import PlannedJob
+from tracking.queries.measures import MEASURES
 from tracking.server.store import Store, open_existing_store
 from training.contract.errors import InputError, TrainfareError, messages_of
 from training.contract.job_spec import JobSpec
@@ -384,7 +385,7 @@ def quality_text(experiment: Experiment, margin: float | None) -> str:
     `margin` is the experiment's, in the metric's unit; None takes the metric's own.
     """
     scales = declared_scales(experiment.script.metrics) if experiment.script else {}
-    reported = scales if experiment.script else METRICS_OF_TASKS[experiment.task]
+    reported = scales if experiment.script else reported_metrics(experiment.task)
 
     def values(column: str) -> tuple[float, ...]:
         return ANY_VALUE if column in reported else ()
@@ -392,7 +393,8 @@ def quality_text(experiment: Experiment, margin: float | None) -> str:
     def none(_: str) -> tuple[float, ...]:
         return ()
 
-    measure = choose_measure(none, values, scales) if experiment.script else choose_measure(values, none, scales)
+    by_jobs, by_scripts = (none, values) if experiment.script else (values, none)
+    measure = choose_measure(MEASURES, by_jobs, by_scripts, scales)
     if measure is None:
         return FROM_LOG
     if not measure.has_unit and margin is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from experiments.schema.compare_fields import TARGET_METRICS
+from experiments.schema.compare_fields import better_direction
 from experiments.schema.experiment import Experiment
 from training.contract.job_spec import Scalar
 from training.contract.s3_location import AccountFields
@@ -34,7 +34,7 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
     for section in ("target", "probe", "calibration"):
         arguments |= {f"{section}_{name}": value for name, value in getattr(experiment, section) or ()}
     if target := experiment.target:
-        arguments["target_direction"] = target.direction or TARGET_METRICS[target.metric]
+        arguments["target_direction"] = target.direction or better_direction(target.metric)
         arguments["target_stop"] = target.stop or None
     if calibration := experiment.calibration:
         arguments["calibration_batch_sizes"] = ",".join(map(str, calibration.batch_sizes))

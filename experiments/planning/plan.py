@@ -27,10 +27,10 @@ from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES, write_scales
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import NOT_CHOSEN, JobSpec, MetricDefinition
+from training.job.tasks import TASKS
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
 from training.services.registry import traits_of
-from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged
 
 MACHINE_FIELDS = (
@@ -39,8 +39,6 @@ MACHINE_FIELDS = (
     "capacity_retry_minutes",
 )
 """Fields of `machine` that a job takes unchanged."""
-ANSWERING_FIELDS = ("max_length", "doc_stride", "n_best_answers", "max_answer_length")
-"""Fields that control question answering, in evaluation and in the logged model."""
 SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")
 """Fields of `machine` from which the cost on spot capacity is estimated. They have no effect on jobs."""
 WITHOUT_EFFECT_ON_JOBS: Mapping[str, Any] = {
@@ -244,8 +242,7 @@ def _model(experiment: Experiment) -> ModelPlan | None:
     if experiment.script is not None:
         return ModelPlan(keeps=experiment.log_model)
     is_of_pairs = experiment.data is not None and experiment.data.columns.text_pair is not None
-    fields = ANSWERING_FIELDS if experiment.task == "question-answering" else ()
-    answering = {name: getattr(experiment, name) for name in fields}
+    answering = {name: getattr(experiment, name) for name in TASKS[experiment.task].answering_options}
     return ModelPlan(keeps=experiment.log_model, is_of_pairs=is_of_pairs, answering=answering)
 
 
@@ -319,7 +316,7 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
         evaluation_key=staged.evaluation_key,
         label_names=staged.label_names,
         class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
-        columns=TASKS[experiment.task].column_types(data.columns),
+        columns=TASKS[experiment.task].columns(data.columns),
         description=staged.description,
     )
 

@@ -97,7 +97,7 @@ def follow(
         echo(end_sentence(budget_end))
     failed = [outcome for outcome in outcomes if outcome.failure]
     is_cut_short = len(outcomes) < len(jobs) and budget_end is None
-    is_stopped = is_cut_short or any(outcome.failure and outcome.failure[0] == "Stopped" for outcome in failed)
+    is_stopped = is_cut_short or any(outcome.failure and outcome.failure.is_stop for outcome in failed)
     close_group(store, group, "KILLED" if is_stopped else "FAILED" if failed else "FINISHED")
     if is_stopped:
         return 130

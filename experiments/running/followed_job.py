@@ -24,13 +24,13 @@ from tracking.server.store import Store
 from training.contract import request
 from training.contract.errors import InputError, JobNotFound, QuotaError
 from training.contract.events import Event
-from training.contract.failures import lacks_capacity, one_line_reason
+from training.contract.failures import Failure, failure_of, lacks_capacity, service_failure
 from training.contract.job_spec import JobSpec
 from training.contract.plain_text import duration_text
 from training.contract.price import instance_seconds
 from training.contract.service import TERMINAL_STATUSES, Description, Service, Wait, end_of, wait_of
 from training.services.budget import Amount
-from training.services.launcher import Follower, Job, Update, failure_of, submit
+from training.services.launcher import Follower, Job, Update, submit
 
 QUOTA_PAUSE_SECONDS = 60.0
 """Pause before the next attempt, after the account's quota had no room for it."""
@@ -111,7 +111,7 @@ class FollowedJob:
 
     def refuse(self, refusal: InputError | QuotaError) -> Outcome:
         """End the run of a job that the service refused to start."""
-        failure = "Refused", str(refusal)
+        failure = Failure("Refused", str(refusal))
         self._recorder.finish_refused(failure)
         self._progress.show_outcome({}, failure)
         return Outcome(planned=self.planned, run_id=self._recorder.run_id, failure=failure, refusal=refusal)
@@ -199,9 +199,10 @@ class FollowedJob:
         self.due = time.monotonic()
         self._next_attempt = self.due + pause_seconds
         self._look_for_stop()
-        if not self._is_stopped:
+        failure = service_failure(description)
+        if failure and not self._is_stopped:
             self._progress.show_warning(
-                f"{one_line_reason(str(description['FailureReason'])).rstrip('.')}. It cost nothing, and starts again "
+                f"{failure.message.rstrip('.')}. It cost nothing, and starts again "
                 f"in {duration_text(pause_seconds)} ({self._attempts.position})"
             )
             self._await_attempt()
@@ -271,18 +272,18 @@ class FollowedJob:
             if self._script_log:
                 recorder.record((), self._script_log.result(end_of(description).timestamp()))
         else:
-            failure = failure_of(description, recorder.events, recorder.log.tail(50))
+            log_location = self.job.service.log_location(self.job.name)
+            failure = failure_of(description, recorder.events, recorder.log.tail(), log_location)
             failure = budget_failure(failure, description, self.planned)
-            if self._is_stopped and failure[0] == "Capacity":
-                failure = "Stopped", "it was stopped while it waited for instances"
-        log_location = self.job.service.log_location(self.job.name)
+            if self._is_stopped and failure.failure_class == "Capacity":
+                failure = Failure("Stopped", "it was stopped while it waited for instances")
         missing = self._follower.missing
-        finals = recorder.finish(description, failure, log_location, missing)
+        finals = recorder.finish(description, failure, missing)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning, missing_text(missing))
         if lost := description.get("ModelFailure"):
             self._progress.show_warning(lost)
-        if failure and failure[0] != "Stopped":
-            self._progress.show_log(recorder.log.tail(), self.job.name, log_location)
+        if failure and not failure.is_stop:
+            self._progress.show_log(failure, self.job.name)
         return Outcome(
             planned=self.planned,
             run_id=recorder.run_id,

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from training.contract.events import Event
-from training.contract.failures import TRACEBACK, failure_text
+from training.contract.failures import Failure
+from training.job.tasks import LOSS, METRICS
 
 _QUIET_SECONDS = 10.0
 """Shortest time between two lines that report a step."""
 
 _TRACEBACK_LINES = 40
 """Number of lines shown of a traceback: the last ones, which contain the error itself."""
-
-
-def last_traceback(lines: Sequence[str]) -> Sequence[str]:
-    """Return the last traceback of a log, up to the line with the error."""
-    starts = [at for at, line in enumerate(lines) if line.strip() == TRACEBACK]
-    if not starts:
-        return ()
-    traceback = [lines[starts[-1]]]
-    for line in lines[starts[-1] + 1 :]:
-        traceback.append(line)
-        if not line.startswith((" ", "\t")):
-            break
-    return traceback[-_TRACEBACK_LINES:]
 
 
 def _calibration_line(event: Event) -> str:
@@ -91,41 +79,39 @@ class JobProgress:
     def show_outcome(
         self,
         metrics: Mapping[str, float],
-        failure: tuple[str, str] | None,
+        failure: Failure | None,
         compiler_warning: str | None = None,
         missing: str = "",
     ) -> None:
         """Print the main figures, or the failure, of a job that has ended, and what is `missing`."""
         if missing:
             self._line(f"{missing} had not arrived when this command stopped waiting")
-        if failure and failure[0] == "Stopped":
+        if failure and failure.is_stop:
             seconds = metrics.get("cost/billable_seconds", 0.0)
             without_seconds = "stopped" if missing else "stopped before it started"
             self._line(f"stopped after {seconds:.1f} billable seconds" if seconds else without_seconds)
             return
         if failure:
             # Only the last line of a traceback is printed; the run contains the whole traceback.
-            self._line(f"failed: {failure_text(*failure)}")
+            self._line(f"failed: {failure.text}")
             return
         figures = (
             ("projected/billable_seconds", "{:,.0f} s billable projected"),
             ("calibration/largest_batch_size", "batches up to {:.0f} fit"),
             ("throughput/steady_samples_per_second", "{:.1f} samples/s steady"),
             ("cost/billable_seconds", "{:.1f} s billable"),
-            ("eval_perplexity", "perplexity {:.2f}"),
-            ("eval_accuracy", "accuracy {:.4f}"),
-            ("eval_f1", "F1 {:.4g}"),
-            ("eval_exact_match", "exact match {:.4g}"),
+            # A script may log a score in another unit.
+            *((each.name, f"{each.label} {{:.4g}}") for each in METRICS if each != LOSS),
         )
         self._line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
         if compiler_warning:
             self._line(compiler_warning)
 
-    def show_log(self, lines: Sequence[str], job_name: str, location: str) -> None:
-        """Print the last traceback of a failed job, and where its log is."""
-        for line in last_traceback(lines):
+    def show_log(self, failure: Failure, job_name: str) -> None:
+        """Print the traceback of a failed job and the location of its log."""
+        for line in failure.traceback.splitlines()[-_TRACEBACK_LINES:]:
             self._echo(f"    {line}")
-        self._line(f"job {job_name}, log: {location}")
+        self._line(f"job {job_name}, log: {failure.log_location}")
 
     def _projected(self, event: Event) -> str:
         seconds, low, high = (event.fields["values"][f"projected/seconds{bound}"] for bound in ("", "_low", "_high"))

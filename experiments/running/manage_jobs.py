@@ -13,7 +13,7 @@ from experiments.running.output import print_line, status_writer
 from reports.formats.terminal import PlainConsole
 from reports.model.numbers import counted, joined
 from training.contract.errors import InputError, TrackingError
-from training.contract.failures import lacks_capacity, one_line_reason
+from training.contract.failures import lacks_capacity, service_failure
 from training.contract.plain_text import duration_text
 from training.contract.price import Price, instance_seconds
 from training.contract.service import TERMINAL_STATUSES, Description, PriceOf, Service, instance_count
@@ -73,7 +73,7 @@ def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Tabl
             f"{description['CreationTime'].astimezone():%Y-%m-%d %H:%M}",
             "" if seconds is None else f"{seconds:.0f}{so_far}",
             "" if cost is None else f"{cost:.2f}{so_far}",
-            one_line_reason(str(description.get("FailureReason", ""))),
+            failure.text if (failure := service_failure(description)) else "",
         )
     return table
 

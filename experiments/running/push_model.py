@@ -28,6 +28,7 @@ from tracking.recording.recorder import Outcome
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrainfareError
 from training.contract.service import Service
+from training.job.tasks import TASKS
 from training.services.artifact import unpack
 
 URL = "platform.hub_url"
@@ -37,12 +38,6 @@ IGNORED_FILES = ("training_args.bin", "checkpoint-*")
 MESSAGE_CHARACTERS = 400
 _TOKEN = re.compile(r"[!-~]+")
 _ARN_REGION = re.compile(r"arn:[^:]+:secretsmanager:([^:]+):.+")
-PIPELINES = {
-    "classification": "text-classification",
-    "question-answering": "question-answering",
-    "causal-lm": "text-generation",
-}
-"""The Hub's name for each task."""
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 HIDDEN_SETTINGS = ("model", "model_revision", "push_")
 HIDDEN_METRICS = ("_runtime", "_per_second")
@@ -189,7 +184,7 @@ def model_card(title: str, base_model: str | None, settings: Mapping[str, Any], 
     """Return the README.md of a model. `base_model` is a name on the Hub; None hides the path of a private model."""
     task = str(settings["task"])
     head = ["library_name: transformers", "tags: [trainfare]"]
-    head += [f"pipeline_tag: {PIPELINES[task]}"] if task in PIPELINES else []
+    head += [f"pipeline_tag: {TASKS[task].pipeline}"] if task in TASKS else []
     head += [f"base_model: {json.dumps(base_model)}"] if base_model else []
     start = f"[{base_model}](https://huggingface.co/{base_model})" if base_model else "a private model"
     origin = "from the architecture of" if settings.get("weights") == "random" else "from"

@@ -22,6 +22,7 @@ from tracking.recording.recorder import JobRun, Outcome, Recorder, job_runs, rec
 from tracking.recording.run_artifacts import ClassCharts
 from tracking.server.store import Store
 from training.contract.errors import BudgetFull, QuotaError, TrainfareError
+from training.contract.failures import Failure
 from training.contract.service import Service
 from training.services.budget import NOTHING, Amount, Spending, budget_sentence, total
 from training.services.interruption import Interrupts
@@ -185,7 +186,7 @@ class _Jobs:
             self.ledger.end(len(ordered))
             for job in ordered if full.is_final else ():
                 if run := self._runs.get(job.spec.name):  # it was opened while another launcher reserved
-                    Recorder(self._store, run.id, job).finish_refused(("Refused", str(full)))
+                    Recorder(self._store, run.id, job).finish_refused(Failure("Refused", str(full)))
         else:
             self.waiting.extend(ordered)
             self._block(ordered[0], "room in the budget (other jobs have reserved it)")

@@ -13,36 +13,24 @@ from sweeps.trials import CostName
 from training.contract.errors import InputError, nearest
 from training.contract.frozen import Frozen, Name
 from training.job.settings.declared import COMPILER_OPTIONS, LARGEST_BATCH, SETTINGS, QualityMetric, choices_of
+from training.job.tasks import LOSS, METRICS, TASKS
 
-TARGET_METRICS: dict[str, Literal["min", "max"]] = {
-    "eval_accuracy": "max",
-    "eval_f1_macro": "max",
-    "eval_exact_match": "max",
-    "eval_f1": "max",
-    "eval_loss": "min",
-    "eval_perplexity": "min",
-}
-"""Better direction of each metric."""
-BEST_POSSIBLE: dict[str, float] = {
-    "eval_accuracy": 1.0,
-    "eval_f1_macro": 1.0,
-    "eval_exact_match": 100.0,
-    "eval_f1": 100.0,
-    "eval_loss": 0.0,
-    "eval_perplexity": 1.0,
-}
-"""Value of each metric for a model that is always right."""
-METRICS_OF_TASKS: dict[str, tuple[str, ...]] = {
-    "classification": ("eval_accuracy", "eval_f1_macro", "eval_loss"),
-    "question-answering": ("eval_exact_match", "eval_f1", "eval_loss"),
-    "causal-lm": ("eval_loss", "eval_perplexity"),
-}
-"""Metrics that the evaluation of each task reports."""
+METRICS_BY_NAME = {metric.name: metric for metric in METRICS}
+
+
+def better_direction(metric: str) -> Literal["min", "max"]:
+    """Return the direction of better values."""
+    return "max" if METRICS_BY_NAME[metric].higher_is_better else "min"
+
+
+def reported_metrics(task: str) -> list[str]:
+    """Return the metrics that the evaluation of a task reports."""
+    return [metric.name for metric in TASKS[task].metrics]
 
 
 def check_metric(field: str, metric: str, task: str) -> None:
     """Raise ValueError if the evaluation of a task does not report a metric."""
-    reported = METRICS_OF_TASKS[task]
+    reported = reported_metrics(task)
     if metric not in reported:
         raise ValueError(f"{field} {metric!r} is not reported by task {task}, which reports {', '.join(reported)}")
 
@@ -104,8 +92,8 @@ class Compare(Frozen):
     """Arms and repeats of a comparison."""
 
     arms: Arms = ({"compiler": "none"}, {"compiler": "inductor"})
-    """Arms, by name. Each one is a mapping of the fields that it changes: `{full: {}, large: {batch_size: 64}}`. A list
-    of such mappings has names only where they contain `name`."""
+    """Arms with the fields that each one changes: `{full: {}, large: {batch_size: 64}}`, or a list of mappings, in
+    which `name` is optional."""
     repeats: Annotated[int, Field(ge=1, le=1_000)] = 9
     """Most jobs per arm, each with a different seed."""
     stop: Literal["early", "never"] = "early"
@@ -256,7 +244,7 @@ class Sweep(Frozen):
     maximised. A metric as the second objective makes a Pareto front."""
     worse_by: Annotated[float, Field(ge=0.0, le=1e6)] | None = None
     """Largest accepted loss of `quality` against the base, in the unit of the metric. Replaces a target."""
-    quality: QualityMetric = "eval_loss"
+    quality: QualityMetric = LOSS.name
     """Metric that `worse_by` refers to."""
     evaluations: TrialCount = 10
     """Evaluations per trial. Not used with `eval_strategy: samples`."""

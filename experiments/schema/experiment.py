@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from experiments.schema.compare_fields import BEST_POSSIBLE, TARGET_METRICS, Target, check_metric
+from experiments.schema.compare_fields import METRICS_BY_NAME, Target, better_direction, check_metric
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.machine_fields import Machine, check_group_budget
 from experiments.schema.script_rules import check_script
@@ -20,6 +20,7 @@ from training.contract.errors import InputError
 from training.contract.job_spec import NOT_CHOSEN
 from training.contract.request import TRAINING_COMPILER
 from training.job.settings.declared import SHARDING_SINCE, contradictions, unused_options
+from training.job.tasks import TASKS
 from training.services.registry import SERVICES, traits_of
 
 Check = Callable[[ExperimentFields], None]
@@ -66,7 +67,7 @@ def _checks(experiment: ExperimentFields) -> tuple[Check, ...]:
         return (_check_order, _check_data)
     return (
         *(_check_order, _check_model, _check_learning_rates, _check_push, _check_service, _check_sharding),
-        *(_check_padding_free, _check_stride, _check_labels, _check_metrics, _check_calibration, _check_cadences),
+        *(_check_padding_free, _check_task_options, _check_labels, _check_metrics, _check_calibration, _check_cadences),
     )
 
 
@@ -94,8 +95,6 @@ def _check_model(experiment: ExperimentFields) -> None:
             raise ValueError(
                 "tokenizer requires weights: random, because pretrained weights fit only their own tokenizer"
             )
-    if experiment.packing is not None and experiment.task != "causal-lm":
-        raise ValueError(f"packing requires task causal-lm; the task is {experiment.task}")
 
 
 def _check_model_type(experiment: ExperimentFields) -> None:
@@ -182,18 +181,21 @@ def _check_padding_free(experiment: ExperimentFields) -> None:
         raise ValueError("padding 'none' and machine.model_parallel cannot be combined: the library splits the layers")
 
 
-def _check_stride(experiment: ExperimentFields) -> None:
-    if experiment.task == "question-answering" and experiment.doc_stride >= experiment.max_length:
-        raise ValueError(
-            f"doc_stride {experiment.doc_stride} must be smaller than max_length {experiment.max_length}: otherwise "
-            f"the windows do not advance"
-        )
+def _check_task_options(experiment: ExperimentFields) -> None:
+    for task in TASKS.values():
+        for name in task.options if task.name != experiment.task else ():
+            if ExperimentFields.model_fields[name].default is None and getattr(experiment, name) is not None:
+                raise ValueError(f"{name} requires task {task.name}; the task is {experiment.task}")
+    TASKS[experiment.task].check_options(experiment)
 
 
 def _check_labels(experiment: ExperimentFields) -> None:
+    if TASKS[experiment.task].has_classes:
+        return
     for name in ("labels", "label_map", "skip_labels"):
-        if experiment.task != "classification" and getattr(experiment.data, name) is not None:
-            raise ValueError(f"data.{name} requires task classification; {experiment.task} has no labels")
+        if getattr(experiment.data, name) is not None:
+            with_classes = " or ".join(task.name for task in TASKS.values() if task.has_classes)
+            raise ValueError(f"data.{name} requires task {with_classes}; {experiment.task} has no labels")
 
 
 def _check_metrics(experiment: ExperimentFields) -> None:
@@ -205,10 +207,10 @@ def _check_metrics(experiment: ExperimentFields) -> None:
 
 
 def _check_reachable(target: Target) -> None:
-    best, lower_is_better = BEST_POSSIBLE[target.metric], TARGET_METRICS[target.metric] == "min"
-    if (target.direction or TARGET_METRICS[target.metric]) != TARGET_METRICS[target.metric]:
+    best, direction = METRICS_BY_NAME[target.metric].best, better_direction(target.metric)
+    if target.direction not in (None, direction):
         return  # the experiment sets the opposite direction on purpose
-    if target.value < best if lower_is_better else target.value > best:
+    if target.value < best if direction == "min" else target.value > best:
         raise ValueError(f"target.value {target.value:g} cannot be reached: {target.metric} is at best {best:g}")
 
 

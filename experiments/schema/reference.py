@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.overrides import fields_of, section_of
-from training.job.settings.declared import QualityMetric
+from training.job.tasks import METRICS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "experiments.md"
 
-QUALITY = " | ".join(get_args(QualityMetric))
+QUALITY = " | ".join(metric.name for metric in METRICS)
 """Type of a field that names one of the quality metrics, which the page lists once."""
 NOT_SET = "not set"
 """Default None."""
@@ -49,14 +49,15 @@ batch_size: 16
 epochs: 2
 compare:
   arms:
-    - compiler: none
-    - compiler: inductor
+    full: {}
+    large: {batch_size: 32}
 ```
 
-Any field can be overridden on the command line by its dotted name. The verb `sweep` accepts the fields of its section
-without the prefix:
+Any field can be overridden on the command line by its dotted name, also of a named arm. The verb `sweep` accepts the
+fields of its section without the prefix:
 
-    trainfare compare --experiment mine.yaml --batch_size 32 --data.train_rows 1000 --bucket_lengths 64,128
+    trainfare compare --experiment mine.yaml --data.train_rows 1000 --bucket_lengths 64,128
+    trainfare compare --experiment mine.yaml --compare.arms.large.batch_size 64
 
 The first of several choices is the default, if no other is named. Other fields without a default are not set: `null`
 in YAML, None below. `batch_size` is that of one device: each optimizer step trains on `batch_size` × devices ×
@@ -67,7 +68,7 @@ instances × `gradient_accumulation_steps` samples. A *quality metric* is one of
 def markdown() -> str:
     """Return the reference as a Markdown page."""
     sections = {name: section for name, field in fields_of(ExperimentFields) if (section := section_of(field))}
-    lines = [INTRO.rstrip("\n").replace("QUALITY_METRICS", ", ".join(f"`{each}`" for each in get_args(QualityMetric)))]
+    lines = [INTRO.rstrip("\n").replace("QUALITY_METRICS", ", ".join(f"`{metric.name}`" for metric in METRICS))]
     models: dict[str, type[BaseModel]] = {"": ExperimentFields, **sections}
     for prefix, model in models.items():
         if prefix:

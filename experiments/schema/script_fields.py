@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from experiments.schema.compare_fields import TARGET_METRICS
+from experiments.schema.compare_fields import METRICS_BY_NAME, better_direction
 from training.contract.errors import InputError
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import MetricDefinition, Style
@@ -250,7 +250,7 @@ def check_metrics(metrics: Mapping[str, ScriptMetric]) -> None:
 
 
 def _check_direction(name: str, metric: ScriptMetric) -> None:
-    known = {"min": "lower", "max": "higher"}.get(str(TARGET_METRICS.get(name)))
+    known = {"min": "lower", "max": "higher"}[better_direction(name)] if name in METRICS_BY_NAME else None
     if known and metric.better and metric.better != known:
         raise ValueError(f"script.metrics.{name}: better is '{metric.better}', but {known} values of {name} are better")
     if metric.unit and not metric.better and not known:

@@ -21,10 +21,10 @@ from experiments.running.options import read_fail_on
 from experiments.running.service_context import priced
 from experiments.schema.compare_fields import (
     INDUCTOR_OPTIONS,
-    METRICS_OF_TASKS,
-    TARGET_METRICS,
     Sweep,
+    better_direction,
     compiler_fields,
+    reported_metrics,
     with_full_names,
 )
 from experiments.schema.experiment import Experiment
@@ -101,7 +101,7 @@ def _objective(experiment: Experiment) -> Objective:
 
 
 def _quality(metric: str, direction: str | None = None) -> Quality:
-    return Quality(metric=metric, higher_is_better=(direction or TARGET_METRICS[metric]) == "max")
+    return Quality(metric=metric, higher_is_better=(direction or better_direction(metric)) == "max")
 
 
 def _tested_sizes(experiment: Experiment) -> str | None:
@@ -124,7 +124,7 @@ def _check_objective(experiment: Experiment) -> None:
     named = f"objective {','.join(fields.objective)}"
     if cost not in COSTS:
         raise ValueError(f"{named} must begin with a cost: {', '.join(COSTS)}")
-    metrics = METRICS_OF_TASKS[experiment.task]
+    metrics = reported_metrics(experiment.task)
     for metric in [*others, *([fields.quality] if fields.worse_by is not None else [])]:
         if metric not in metrics:
             raise ValueError(f"{named}: task {experiment.task} does not log {metric}; it logs {', '.join(metrics)}")

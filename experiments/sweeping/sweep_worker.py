@@ -276,7 +276,7 @@ def _costs(opened: OpenSweep, compiler: str) -> CostModel | None:
     planned = opened.jobs.calibration(opened.group.id, compiler)
     run = opened.find_run(planned)
     if run is None or run.failure or not run.has_ended:
-        why = f" ({run.failure[0]})" if run and run.failure else ""
+        why = f" ({run.failure.failure_class})" if run and run.failure else ""
         opened.echo(f"Skipping {compiler}: its calibration job {planned.spec.name} did not complete{why}.")
         return None
     try:
@@ -314,7 +314,7 @@ def train_finalists(opened: OpenSweep, parts: Sequence[Part]) -> bool:
         return True
     opened.echo(f"Training the best settings a second time: {counted(len(left), 'job')}")
     outcomes = opened.run(left)
-    if any(outcome.failure and outcome.failure[0] == "Stopped" for outcome in outcomes):
+    if any(outcome.failure and outcome.failure.is_stop for outcome in outcomes):
         return False
     if len(outcomes) < len(left):
         opened.echo("Not all second trainings ran: the budget is spent.")
@@ -349,7 +349,7 @@ def _second_cost(opened: OpenSweep, part: Part, point: Point) -> float | None:
     """
     objective = part.search.objective
     run = opened.find_run(opened.jobs.second_training(opened.group.id, part.compiler, point))
-    if run is None or not run.has_ended or (run.failure and run.failure[0] in NOT_OF_THE_SETTING):
+    if run is None or not run.has_ended or (run.failure and run.failure.failure_class in NOT_OF_THE_SETTING):
         return None
     outcome = outcome_of(run, objective)
     is_good = values_of(objective, outcome) is not None and (excess(objective, outcome) or 0.0) <= 0

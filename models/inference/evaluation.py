@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from training.contract.errors import InputError
+from training.job.tasks import TASKS
 
 FORMATS = ("fp32", "bf16", "fp16")
 EVALUATED_WITH = {"auto": None, "blockwise": "eager"}
@@ -48,7 +49,7 @@ def evaluation_of(params: Mapping[str, str], task: str) -> Evaluation:
     precision, attention = params.get("hp.precision"), params.get("hp.attention")
     # A training in 8 bits evaluates in 16.
     precision = "bf16" if precision == "fp8" else precision
-    max_length = None if task == "causal-lm" else _number(params.get("hp.max_length"))
+    max_length = None if task in TASKS and TASKS[task].predicts_tokens else _number(params.get("hp.max_length"))
     return Evaluation(
         precision=precision if precision in FORMATS else None,
         attention=EVALUATED_WITH.get(attention, attention) if attention else None,

@@ -15,8 +15,8 @@ import transformers
 from transformers.pytorch_utils import Conv1D
 
 from models.inference.evaluation import Evaluation, Precision, choose_precision
-from models.inference.tasks import answer_spans
 from training.contract.errors import InputError
+from training.job.tasks import answer_spans
 from training.staging.models.model_files import ModelSource, read_config, usable_positions
 from training.staging.tokens.tokenizing import NO_LIMIT_TOKENS, load_tokenizer, pad_token_id
 

@@ -46,7 +46,7 @@ class Predictor:
 
     def __init__(self, name: str, task: ModuleType, loaded: Loaded) -> None:
         self.task = name
-        """classification | question-answering | causal-lm."""
+        """Name of the task."""
         self.loaded = loaded
         self.encode_may_refuse: bool = task.encode_may_refuse(loaded)
         """True if `encode` can raise `BadInputs` for inputs that `read` accepts."""

@@ -23,7 +23,7 @@ from models.inference.inputs import (
     whole_number,
 )
 from models.inference.loaded_model import Encoded, Loaded, Row
-from models.inference.tasks import answer_spans
+from training.job.tasks import answer_spans
 
 HEAD = "AutoModelForQuestionAnswering"
 
@@ -73,7 +73,7 @@ def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
 
 
 def _encoded(loaded: Loaded, example: Example) -> Encoded:
-    tokens = answer_spans.tokenize(loaded.tokenizer, example.text, example.pair)
+    tokens = answer_spans.tokenize(loaded.tokenizer, example.text, str(example.pair))
     if not tokens.offsets:
         raise BadInputs(f"{example.location}: the tokenizer finds no tokens in its context")
     length = _window_tokens(loaded, example.options)

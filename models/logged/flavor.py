@@ -23,12 +23,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mlflow.models import Model, ModelSignature
-from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
+from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 from mlflow.types.schema import AnyType
 
 from models.inference.evaluation import UNKNOWN, Evaluation
-from models.inference.tasks import ANSWER_SPANS, CLASSES, find_task
 from tracking.groups.planned_job import ModelPlan
+from training.job.tasks import TASKS, Task, find_task
 
 WEIGHTS = "model"
 """Subfolder of the MLflow model that is a complete Transformers folder."""
@@ -39,9 +39,6 @@ ROOT = Path(__file__).resolve().parents[2]
 LOADER = Path("models/logged/pyfunc.py")
 OUR_IMPORT = re.compile(r"^( *from) (models|state|training)\.", re.MULTILINE)
 
-SENTENCE = "Winter is coming and it will be dark soon."
-QUESTION = {"question": "What is coming?", "context": SENTENCE}
-PAIR = {"text": SENTENCE, "text_pair": "The days are getting shorter."}
 WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 TOKENIZER = re.compile(
     r"tokenizer.*|vocab\..*|merges\.txt|special_tokens_map\.json|added_tokens\.json|.*\.model|spiece.*|"
@@ -57,7 +54,7 @@ class NotServable(Exception):
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
     task: str
-    """classification, question-answering or causal-lm."""
+    """Name of the task."""
     label_names: tuple[str, ...]
     """Label names of a classifier, in the order of their numbers."""
 
@@ -79,15 +76,15 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise NotServable(f"its config.json does not describe a Transformers model: {error}") from error
     task = find_task(architecture)
     if task is None:
-        known = ", ".join(CLASSES)
+        known = ", ".join(part for task in TASKS.values() for part in task.architectures)
         raise NotServable(f"its config.json names {architecture}; the class that it names must end in {known}")
     files = [path.name for path in folder.iterdir() if path.is_file()]
     if not any(WEIGHT_FILES.fullmatch(name) for name in files):
         raise NotServable("it has neither model.safetensors nor pytorch_model.bin")
     if not any(TOKENIZER.fullmatch(name) for name in files):
         raise NotServable("it has no tokenizer files, so the model cannot read texts")
-    label_names = tuple(labels[number] for number in sorted(labels)) if task == "classification" else ()
-    return Checkpoint(task=task, label_names=label_names)
+    label_names = tuple(labels[number] for number in sorted(labels)) if task.has_classes else ()
+    return Checkpoint(task=task.name, label_names=label_names)
 
 
 def write(
@@ -117,8 +114,8 @@ def write(
             loader_module=".".join([package, *LOADER.with_suffix("").parts]),
             code_paths=[str(code / package)],
             mlflow_model=model,
-            signature=signature(checkpoint.task, plan),
-            input_example=_example(checkpoint.task, plan),
+            signature=signature(TASKS[checkpoint.task], plan),
+            input_example=TASKS[checkpoint.task].example_input(plan.is_of_pairs),
             pip_requirements=[f"{name}=={version(name).partition('+')[0]}" for name in PACKAGES],  # without `+cpu`,
             metadata={**metadata, "task": checkpoint.task, "label_names": list(checkpoint.label_names)},
             model_config={"task": checkpoint.task, **plan.answering, "evaluation": asdict(evaluation)},
@@ -147,7 +144,7 @@ def store_code(folder: Path) -> str:
 
 def _imported_files() -> list[Path]:
     """Return the files of ours that are executed when `pyfunc.py` is imported."""
-    files, left = {ANSWER_SPANS.relative_to(ROOT)}, [LOADER]
+    files, left = set[Path](), [LOADER]
     while left:
         file = left.pop()
         if file in files or not (ROOT / file).is_file():
@@ -156,31 +153,18 @@ def _imported_files() -> list[Path]:
         for node in ast.parse((ROOT / file).read_text("utf-8")).body:
             if isinstance(node, ast.ImportFrom) and node.module:
                 module = Path(*node.module.split("."))
-                left += [module.with_suffix(".py"), *(module / f"{each.name}.py" for each in node.names)]
+                names = ("__init__", *(each.name for each in node.names))
+                left += [module.with_suffix(".py"), *(module / f"{name}.py" for name in names)]
     return sorted(files)
 
 
-def signature(task: str, plan: ModelPlan) -> ModelSignature:
+def signature(task: Task, plan: ModelPlan) -> ModelSignature:
     """Return a model's signature: inputs, outputs and parameters.
 
     Inputs have any type, because MLflow would convert a number to its text before the model could refuse it.
     """
-    inputs: list[ColSpec | TensorSpec] = [ColSpec(AnyType())]
-    params = ParamSchema([])
-    outputs: list[ColSpec | TensorSpec] = [ColSpec("string", "label"), ColSpec("double", "score")]
-    if task == "classification" and plan.is_of_pairs:
-        inputs = [ColSpec(AnyType(), "text"), ColSpec(AnyType(), "text_pair")]
-    elif task == "question-answering":
-        inputs = [ColSpec(AnyType(), "question"), ColSpec(AnyType(), "context")]
-        numbers = [ColSpec("double", "score"), ColSpec("long", "start"), ColSpec("long", "end")]
-        outputs = [ColSpec("string", "answer"), *numbers]
-    elif task == "causal-lm":
-        outputs = [ColSpec("string", "generated_text")]
-        params = ParamSchema([ParamSpec("max_new_tokens", "long", 50), ParamSpec("do_sample", "boolean", False)])
+    names = task.input_fields(plan.is_of_pairs)
+    inputs = [ColSpec(AnyType(), name) for name in names] if len(names) > 1 else [ColSpec(AnyType())]
+    outputs = [ColSpec(kind, name) for name, kind in task.answer_fields]
+    params = ParamSchema([ParamSpec(*parameter) for parameter in task.answer_parameters])
     return ModelSignature(Schema(inputs), Schema(outputs), params if params.params else None)  # type: ignore[arg-type]
-
-
-def _example(task: str, plan: ModelPlan) -> str | dict[str, str]:
-    if task == "question-answering":
-        return QUESTION
-    return PAIR if task == "classification" and plan.is_of_pairs else SENTENCE

@@ -11,13 +11,13 @@ from pathlib import Path
 import yaml
 from mlflow.artifacts import download_artifacts
 
-from models.inference.tasks import answer_spans
 from models.logged.flavor import is_needed
 from models.trained_model import TrainedModel, find_artifact_location, missing_reason
 from state import locks
 from state.system_errors import system_reason
 from tracking.server.store import Store
 from training.contract.errors import InputError
+from training.job.tasks import answer_spans
 from training.services.artifact import unpack
 from training.services.local.service import LocalService
 

@@ -1,9 +1,4 @@
-"""`python_function` of a logged model. This file and ours that it imports are stored with the model: see `flavor`.
-
-classification      a text, or text and text_pair    -> label, score
-question-answering  question and context             -> answer, score, start, end
-causal-lm           a prompt                         -> generated_text
-"""
+"""`python_function` of a logged model. This file and ours that it imports are stored with the model: see `flavor`."""
 
 from __future__ import annotations
 
@@ -16,7 +11,7 @@ import pandas as pd
 
 from models.inference.evaluation import Evaluation
 from models.inference.predictor import Predictor, load_predictor
-from models.inference.tasks import answer_spans
+from training.job.tasks import answer_spans
 
 
 def _load_pyfunc(path: str, model_config: dict[str, Any]) -> Answerer:

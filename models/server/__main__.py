@@ -23,6 +23,7 @@ from models.server.access import access, in_url, read_token
 from models.server.app import App
 from state.permissions import set_umask
 from training.contract.errors import InputError, TrainfareError
+from training.job.tasks import TASKS
 
 IDLE_SECONDS = 75
 """Longest time that a connection may be idle between two requests."""
@@ -92,8 +93,7 @@ def _load(app: App, server: uvicorn.Server, options: argparse.Namespace, address
             max_length=options.max_length,
         )
         # A model's first run is slow.
-        is_question = model.task == "question-answering"
-        model.answer({"question": "Is it warm?", "context": "It is warm."} if is_question else "It is warm.")
+        model.answer(TASKS[model.task].example_input())
         # Printed before the first answer, so that a server that is killed right after it has a log.
         print(f"Serving {options.model} in {model.loaded.precision} at {address}", flush=True)
         app.serve(model)

@@ -1,4 +1,4 @@
-"""Per-class charts of classification tasks, for the run recorder."""
+"""Per-class charts, for the run recorder."""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ import pandas as pd
 
 from judging.deterministic_failures import Death, deterministic_failure
 from judging.disturbance import disturbances
-from judging.quality import MEASURES
 from judging.summaries import Summary, summary
 from tracking.groups.plan_file import SCALES_COLUMN, read_scales
 from tracking.groups.planned_job import AGAIN, job_title
+from tracking.queries.measures import MEASURES
 from tracking.recording.recorder import EXCEPTION, MOMENT, compiler_warning, recorded_death
 
 STEADY = "throughput_steady_samples_per_second"

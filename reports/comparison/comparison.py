@@ -54,6 +54,7 @@ from reports.comparison.arms import (
 )
 from reports.model.numbers import counted, joined, score
 from tracking.groups.plan_file import SCALES_COLUMN, common_scales, read_scales
+from tracking.queries.measures import MEASURES
 from training.contract.errors import InputError, nearest
 
 VISIBLE = 0.005
@@ -479,7 +480,9 @@ def measure_of(jobs: Sequence[Job]) -> Measure | None:
     succeeded = [job for job in jobs if job.succeeded]
     own, scripts = ([job for job in succeeded if job.is_script == is_script] for is_script in (False, True))
     scales = common_scales([read_scales(job.text.get(SCALES_COLUMN)) for job in jobs])
-    measure = choose_measure(lambda column: finite(own, column), lambda column: finite(scripts, column), scales)
+    measure = choose_measure(
+        MEASURES, lambda column: finite(own, column), lambda column: finite(scripts, column), scales
+    )
     # A training loss may depend on the batch size. It is no measure if an evaluation logged scores.
     return None if measure and measure.column == "train_loss" and evaluation_scores(scripts) else measure
 

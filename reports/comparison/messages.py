@@ -37,7 +37,7 @@ from reports.model.numbers import (
     signed,
 )
 from reports.model.report import ShortAnswer
-from training.contract.failures import failure_text
+from training.contract.failures import recorded_failure
 
 _ADD_SAMPLES = (
     "add `samples` to the experiment file, with an expression that matches the log, such as "
@@ -303,7 +303,7 @@ def failure_sentences(arm: Arm) -> list[str]:
         by_class.setdefault(job.text.get("failure_class") or "", []).append(job)
     sentences = []
     for name, jobs in by_class.items():
-        why = short(failure_text(name, jobs[0].text.get("failure_message") or ""), 160).rstrip(".")
+        why = short(recorded_failure(name, jobs[0].text.get("failure_message") or "").text, 160).rstrip(".")
         sentences.append(f"{counted(len(jobs), 'job')} of “{arm.label}” failed{f': {why}' if why else ''}.")
     return sentences
 

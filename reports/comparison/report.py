@@ -48,7 +48,7 @@ from reports.model.report import (
     explanations,
     measured_section,
 )
-from training.contract.failures import failure_text
+from training.contract.failures import recorded_failure
 
 TYPICAL = (
     "Typical values over the successful repeats, with the smallest and the largest value below. They are geometric "
@@ -467,7 +467,7 @@ def _training_headline(job: Job, measure: Measure | None) -> str:
     if job.stopped:
         return f"The training was stopped after {seconds}."
     if job.failed:
-        reason = failure_text(job.text.get("failure_class") or "", job.text.get("failure_message") or "")
+        reason = recorded_failure(job.text.get("failure_class") or "", job.text.get("failure_message") or "").text
         why = short(reason, 200).rstrip(".")
         return f"The training failed after {seconds}{f': {why}' if why else ''}."
     reached = f" and reached {measure.label} {score(job.number(measure.column))}" if measure else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 from rich import box
@@ -61,7 +61,9 @@ def _print_block(console: Console, block: Block) -> None:
     elif isinstance(block, Definitions):
         console.print(_rich_definitions(block))
     elif isinstance(block, Table):
-        console.print(_rich_table(block))
+        console.print(_rich_table(block, numbers := _arm_numbers(block, console.width)))
+        for label, number in numbers.items():
+            console.print(f"{number}: {label}")
 
 
 def _print_item(console: Console, item: Item) -> None:
@@ -83,12 +85,25 @@ def _rich_definitions(block: Definitions) -> RichTable:
     return rendered
 
 
-def _rich_table(table: Table) -> RichTable:
+def _rich_table(table: Table, names: Mapping[str, str]) -> RichTable:
+    """Return the table. `names` replaces texts of the first column."""
     rendered = RichTable(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     first, *others = table.headings
     rendered.add_column(first.lines, overflow="fold")
     for heading in others:
         rendered.add_column(heading.lines, justify="left" if heading.kind == "text" else "right", no_wrap=True)
     for row in table.rows:
-        rendered.add_row(*(cell.text for cell in row.cells))
+        label, *texts = (cell.text for cell in row.cells)
+        rendered.add_row(names.get(label, label), *texts)
     return rendered
+
+
+def _arm_numbers(table: Table, width: int) -> dict[str, str]:
+    """Return a number for the label of each arm if the table has no room for the labels; empty for other tables."""
+    if table.headings[0].label != "arm":
+        return {}
+    rows = [[heading.head or heading.label for heading in table.headings]]
+    rows += [[cell.text for cell in row.cells] for row in table.rows]
+    labels, *others = ([line for text in column for line in text.split("\n")] for column in zip(*rows, strict=True))
+    needed = sum(max(map(len, lines)) + 1 for lines in (labels, *others)) + 1
+    return {row.cells[0].text: str(at) for at, row in enumerate(table.rows, start=1)} if needed > width else {}

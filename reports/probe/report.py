@@ -34,7 +34,7 @@ from reports.model.report import (
     number_cell,
 )
 from reports.probe.spot import Discount, SpotEstimate, estimate_of_probe, spot_sentences, spot_table
-from training.contract.failures import failure_text
+from training.contract.failures import recorded_failure
 
 SECONDS = "projected_billable_seconds"
 INSTANCE_SECONDS = "projected_billable_instance_seconds"
@@ -339,7 +339,7 @@ def sentences(probes: Probes) -> list[str]:
     for arm in probes.unprojected:
         job = arm.jobs[0]
         reason = job.text.get("failure_message") or "too few steps to project"
-        why = "it was stopped" if job.stopped else failure_text(job.text.get("failure_class") or "", reason)
+        why = "it was stopped" if job.stopped else recorded_failure(job.text.get("failure_class") or "", reason).text
         remarks.append(f"“{arm.label}” has no projection: {why}")
     if cheapest and cheapest.spot:  # the table has the other arms
         remarks += spot_sentences(cheapest.arm.label, cheapest.spot)

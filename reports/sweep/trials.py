@@ -13,6 +13,7 @@ from judging.step_time import StepTime
 from reports.comparison.arms import BILLABLE, DOLLARS, NOT_OF_THE_SETTING, STEADY, Job
 from reports.model.numbers import figure, money, short
 from sweeps.costs import Measurement, measurements
+from training.contract.failures import recorded_failure
 
 Kind = Literal["completed", "worse", "not reached", "pruned", "failed", "stopped", "running"]
 """Outcome of a trial. A trial that is `worse` completed, but its quality is beyond the bound."""
@@ -173,8 +174,8 @@ class Trial:
     @property
     def failure(self) -> str:
         """Reason for a failure: the last line of the failure message. Empty for other outcomes."""
-        lines = (self.job.text.get("failure_message") or "").strip().splitlines() if self.kind == "failed" else []
-        return short(lines[-1], 160) if lines else ""
+        message = self.job.text.get("failure_message") or "" if self.kind == "failed" else ""
+        return short(recorded_failure("", message).text, 160)
 
     @property
     def is_comparable(self) -> bool:

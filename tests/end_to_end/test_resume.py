@@ -14,9 +14,10 @@ from experiments.planning.plan import SOURCE
 from tests.support.job.arguments import job_arguments
 from tests.support.job.job_process import example_rows, write_channel, write_tiny_model
 from training.contract.events import Event
+from training.contract.failures import failure_of
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
-from training.services.launcher import Job, failure_of, submit
+from training.services.launcher import Job, submit
 from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
 

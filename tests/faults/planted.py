@@ -183,7 +183,7 @@ RECORDING = (
     Fault(
         "tracking/recording/recorder.py",
         'status = "FINISHED" if failure is None else',
-        'status = "FINISHED" if failure is None or failure[0] == "Error" else',
+        'status = "FINISHED" if failure is None or failure.failure_class == "Error" else',
         "The run of a failed job ends FINISHED.",
         RECORDER,
     ),

@@ -103,11 +103,11 @@ TRAINING = (
         "tests/training/job/test_train.py::test_accumulated_batches_give_the_same_step",
     ),
     Fault(
-        "training/job/checkpoints/random_states.py",
+        "training/job/loop/job_trainer.py",
         "        torch.set_rng_state(cpu)\n",
         "",
         "An evaluation changes the dropout of the steps after it.",
-        "tests/training/job/checkpoints/test_random_states.py::test_draws_inside_do_not_change_later_ones",
+        "tests/training/job/loop/test_random_states.py::test_draws_inside_do_not_change_later_ones",
     ),
     Fault(
         "training/job/loop/job_trainer.py",

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from judging.non_inferiority import assess_quality
-from judging.quality import MEASURES, Quality
+from judging.quality import Quality
+from tracking.queries.measures import EVALUATIONS
 
-ACCURACY = next(each for each in MEASURES if each.column == "eval_accuracy")
-LOSS = next(each for each in MEASURES if each.column == "eval_loss")
+ACCURACY = EVALUATIONS["eval_accuracy"]
+LOSS = EVALUATIONS["eval_loss"]
 
 
 def assessed(arm: list[float], baseline: list[float], **options: float) -> Quality:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from judging.quality import MEASURES, compare_quality
+from judging.quality import compare_quality
+from tracking.queries.measures import EVALUATIONS
 
-ACCURACY = next(each for each in MEASURES if each.column == "eval_accuracy")
-LOSS = next(each for each in MEASURES if each.column == "eval_loss")
+ACCURACY = EVALUATIONS["eval_accuracy"]
+LOSS = EVALUATIONS["eval_loss"]
 
 
 def test_a_score_may_fall_by_its_tolerance() -> None:

@@ -9,12 +9,12 @@ from scipy import stats
 
 from judging.design import Design
 from judging.intervals import LEAST_SPREAD
-from judging.quality import MEASURES
 from judging.result import Result
 from judging.sequential import Look, look, look_at_arms
+from tracking.queries.measures import EVALUATIONS
 
 DESIGN = Design()
-ACCURACY = next(each for each in MEASURES if each.column == "eval_accuracy")
+ACCURACY = EVALUATIONS["eval_accuracy"]
 COSTS = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1, 99.9]
 
 

@@ -15,7 +15,7 @@ MAY_IMPORT["state"] = {"state"}
 
 AWS_OWNERS = (
     *("training/services/sagemaker/", "models/endpoints/sagemaker/"),
-    "training/job/compilation/stored_programs.py",
+    "training/job/loop/compile_phase.py",
     "training/scripts/trainfare_entry.py",
 )
 OWNERS = {

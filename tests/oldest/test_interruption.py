@@ -34,9 +34,9 @@ def with_checkpoints(job: Job) -> Job:
 @pytest.mark.parametrize(
     ("call", "signal_name", "code", "resumed_from"),
     [
-        ("training.job.loop.trainer_callback:Reporter.on_step_end:6", "SIGKILL", -9, 4),
+        ("training.job.loop.job_trainer:Reporter.on_step_end:6", "SIGKILL", -9, 4),
         ("torch:save:6", "SIGKILL", -9, 2),
-        ("training.job.loop.trainer_callback:Reporter.on_prediction_step:2", "SIGTERM", 143, 2),
+        ("training.job.loop.job_trainer:Reporter.on_prediction_step:2", "SIGTERM", 143, 2),
     ],
 )
 def test_an_interrupted_job_resumes_with_identical_results(

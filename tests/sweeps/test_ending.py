@@ -14,6 +14,7 @@ from sweeps.early_stopping import choose, finalists, settings, should_prune, sto
 from sweeps.search_space import Point, space
 from sweeps.trials import CurvePoint, Objective, Record, TrialOutcome
 from tests.support.sweeps.trials import LOSS, completed, failed, reached, running, search, stopped
+from training.contract.failures import Failure
 
 OBJECTIVES = {
     "target": Objective(cost="billable_seconds", quality=LOSS, target=0.5),
@@ -179,7 +180,10 @@ def trials(draw: st.DrawFn) -> Record:
         CurvePoint(samples=each, value=draw(numbers), billable_instance_seconds=draw(seconds)) for each in samples
     )
     state = draw(st.sampled_from(["running", "complete", "pruned", "failed"]))
-    failure = {"pruned": ("Stopped", "why"), "failed": (draw(st.sampled_from(["OutOfMemory", "Killed"])), "why")}
+    failure = {
+        "pruned": Failure("Stopped", "why"),
+        "failed": Failure(draw(st.sampled_from(["OutOfMemory", "Killed"])), "why"),
+    }
     outcome = TrialOutcome(
         failure=failure.get(state),
         billable_instance_seconds=draw(seconds),

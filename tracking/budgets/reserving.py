@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tracking.groups.planned_job import PlannedJob
+from training.contract.failures import Failure
 from training.contract.job_spec import JobSpec
 from training.contract.price import InstanceSeconds
 from training.contract.service import Description
@@ -283,9 +284,10 @@ def with_limit(spec: JobSpec, limit_seconds: int) -> JobSpec:
     return spec.model_copy(update={"max_run_seconds": limit_seconds, "max_wait_seconds": wait_seconds})
 
 
-def budget_failure(failure: tuple[str, str], description: Description, planned: PlannedJob) -> tuple[str, str]:
+def budget_failure(failure: Failure, description: Description, planned: PlannedJob) -> Failure:
     """Return the failure of a job. One that reached a limit which its budget had lowered has a class of its own."""
     limit = description.get("StoppingCondition", {}).get("MaxRuntimeInSeconds")
-    if failure[0] != "TimeLimit" or limit is None or limit >= planned.spec.max_run_seconds:
+    if failure.failure_class != "TimeLimit" or limit is None or limit >= planned.spec.max_run_seconds:
         return failure
-    return CUT, f"{failure[1]}, to which the budget had lowered its limit of {planned.spec.max_run_seconds} seconds"
+    limits = f"to which the budget had lowered its limit of {planned.spec.max_run_seconds} seconds"
+    return replace(failure, failure_class=CUT, message=f"{failure.message}, {limits}")

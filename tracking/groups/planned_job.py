@@ -101,9 +101,9 @@ class ModelPlan:
     """Models of the group to log: see the field `log_model`. None, in plans from before, logs each and deletes no
     artifact."""
     is_of_pairs: bool = False
-    """True for a classification of text pairs."""
+    """True for a model of text pairs."""
     answering: Mapping[str, int] = field(default_factory=dict)
-    """Question answering: max_length, doc_stride, n_best_answers and max_answer_length of the training."""
+    """Options of the task that the model needs to answer as in its evaluation."""
 
 
 @dataclass(frozen=True, kw_only=True)

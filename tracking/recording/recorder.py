@@ -42,7 +42,7 @@ from tracking.recording.run_artifacts import (
 from tracking.server.store import Store
 from training.contract.errors import InputError, QuotaError
 from training.contract.events import Event
-from training.contract.failures import LastException, last_exception
+from training.contract.failures import Failure, last_exception, recorded_failure
 from training.contract.plain_text import without_markup
 from training.contract.price import InstanceSeconds, Price
 from training.contract.service import Description, end_of
@@ -80,8 +80,7 @@ class JobRun:
     """True if the job's outcome is recorded."""
     is_incomplete: bool = False
     """True if records of an ended job are missing; `attach` reads them if they have arrived."""
-    failure: tuple[str, str] | None = None
-    """(class, reason) of a job that ended without completing."""
+    failure: Failure | None = None
     death: Death | None = None
     """Exception of which the job died."""
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -94,8 +93,8 @@ class Outcome:
 
     planned: PlannedJob
     run_id: str
-    failure: tuple[str, str] | None
-    """(class, reason), or None if the job completed."""
+    failure: Failure | None
+    """None if the job completed."""
     death: Death | None = None
     """Exception of which the job died."""
     refusal: InputError | QuotaError | None = None
@@ -145,7 +144,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
 def job_run(run: Run) -> JobRun:
     """Return the state of a run, which any launcher may have opened."""
     tags, is_ended = run.data.tags, has_ended(run)
-    failure = tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", "")
+    failure = recorded_failure(tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", ""))
     return JobRun(
         id=str(run.info.run_id),
         arm=tags.get("platform.arm", ""),
@@ -262,15 +261,13 @@ class Recorder:
     def finish(
         self,
         description: Description,
-        failure: tuple[str, str] | None,
-        log_location: str,
+        failure: Failure | None,
         missing: Sequence[str] = (),
     ) -> dict[str, float]:
         """Write the result, the cost and the artifacts, and end the run.
 
-        `failure` is the (class, reason) of a job that did not complete. The run's status is FINISHED, FAILED, or
-        KILLED for a job that somebody stopped. `missing` are the records that have not arrived; once they have, the
-        run can be finished again. Returns the final metrics.
+        The run's status is FINISHED, FAILED, or KILLED for a job that somebody stopped. `missing` are the records that
+        have not arrived; once they have, the run can be finished again. Returns the final metrics.
         """
         result = self.events.last("result")
         ended = end_of(description)
@@ -291,22 +288,22 @@ class Recorder:
         may_miss_records = traits_of(service_name(self._planned.spec.instance_type)).has_late_records
         tags |= {MISSING: ", ".join(missing) or "no"} if may_miss_records else {}
         tags |= {} if reasons is None else {DISTURBED: ", ".join(reasons) or "no"}
-        self.death = death_of(failure, self.events, self.log.tail()) if failure else None
+        self.death = death_of(failure, self.events) if failure else None
         self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag(), **death_tags(self.death)})
         self._log_artifacts(description, result)
-        note = job_note(self._planned, finals, failure, self.log.tail(20), log_location)
+        note = job_note(self._planned, finals, failure, self.log.tail(20))
         if self.compiler_warning:
             note += f"\n\n**{without_markup(self._planned.arm)}**: {without_markup(self.compiler_warning)}."
         note += f"\n\n**Missing**: {missing_text(missing)}." if missing else ""
         note += f"\n\n**Disturbed**: {', '.join(reasons)}." if reasons else ""
         self._store.tag(self.run_id, {MLFLOW_RUN_NOTE: note})
-        status = "FINISHED" if failure is None else "KILLED" if failure[0] == "Stopped" else "FAILED"
+        status = "FINISHED" if failure is None else "KILLED" if failure.is_stop else "FAILED"
         self._store.call(self._store.client.set_terminated, self.run_id, status, int(ended.timestamp() * 1000))
         return finals
 
-    def finish_refused(self, failure: tuple[str, str]) -> None:
-        """End the run of a job that the service refused to start; `failure` is (class, reason)."""
-        note = job_note(self._planned, {}, failure, [], "")
+    def finish_refused(self, failure: Failure) -> None:
+        """End the run of a job that the service refused to start."""
+        note = job_note(self._planned, {}, failure, [])
         self._store.tag(self.run_id, {**_failure_tags(failure), MLFLOW_RUN_NOTE: note})
         self._store.call(self._store.client.set_terminated, self.run_id, "FAILED")
 
@@ -366,7 +363,7 @@ def _price_tags(price: Price | None) -> dict[str, str]:
     return {f"platform.price_{name}": value for name, value in values.items()}
 
 
-def _final_tags(description: Description, result: Event | None, failure: tuple[str, str] | None) -> dict[str, str]:
+def _final_tags(description: Description, result: Event | None, failure: Failure | None) -> dict[str, str]:
     started, fields = description.get("TrainingStartTime"), result.fields if result else {}
     values = {
         "platform.instance_type": description.get("ResourceConfig", {}).get("SelectedInstanceType"),
@@ -380,8 +377,8 @@ def _final_tags(description: Description, result: Event | None, failure: tuple[s
     return {**pool_tags(description), **tags, **(_failure_tags(failure) if failure else {})}
 
 
-def _failure_tags(failure: tuple[str, str]) -> dict[str, str]:
-    return {"platform.failure_class": failure[0], "platform.failure_message": failure[1]}
+def _failure_tags(failure: Failure) -> dict[str, str]:
+    return {"platform.failure_class": failure.failure_class, "platform.failure_message": failure.message}
 
 
 def missing_text(missing: Iterable[str]) -> str:
@@ -393,25 +390,14 @@ _CLASSES = frozenset({"Error", "OutOfMemory"})
 """Failure classes of jobs that ended themselves. Others were stopped, killed, or had no room or no data."""
 
 
-def death_of(failure: tuple[str, str], events: Iterable[Event], log_tail: Sequence[str]) -> Death | None:
-    """Return the exception of which a job died; None if it did not die of one. `failure` is (class, reason)."""
-    if failure[0] not in _CLASSES:
-        return None
-    exception = _exception(events, log_tail)
-    if exception is None:
+def death_of(failure: Failure, events: Iterable[Event]) -> Death | None:
+    """Return the exception of which a job died; None if it did not die of one."""
+    exception = last_exception(failure.traceback.splitlines())
+    if failure.failure_class not in _CLASSES or exception is None:
         return None
     has_stepped = any(each.kind == "metric" and each.fields.get("step", 0) > 0 for each in events)
     moment: Moment = "import" if exception.is_at_import else "later" if has_stepped else "start"
     return Death(exception=str(exception), moment=moment)
-
-
-def _exception(events: Iterable[Event], log_tail: Sequence[str]) -> LastException | None:
-    """Return the exception in the job's own failure event, or else at the end of its log."""
-    traceback = ""
-    for event in events:
-        if event.kind == "failure":
-            traceback = str(event.fields.get("traceback") or "") or traceback
-    return last_exception(traceback.splitlines() if traceback else log_tail)
 
 
 def death_tags(death: Death | None) -> dict[str, str]:

@@ -24,7 +24,9 @@ from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 from tracking.groups.planned_job import TRAINING, DataSource, PlannedJob
 from tracking.server.store import Store
 from training.contract.events import Event
+from training.contract.failures import Failure
 from training.contract.plain_text import without_markup
+from training.job.tasks import METRICS
 from training.services.registry import service_name, traits_of
 from training.staging.tokens.staged import (
     balance_phrase,
@@ -44,12 +46,7 @@ _FIGURES = (
     ("time/train_steady_seconds", "steady training", "{:.1f} s"),
     ("cost/billable_seconds", "billable", "{:.1f} s"),
     ("train_loss", "training loss", "{:.4f}"),
-    ("eval_loss", "evaluation loss", "{:.4f}"),
-    ("eval_perplexity", "perplexity", "{:.2f}"),
-    ("eval_accuracy", "accuracy", "{:.4f}"),
-    ("eval_f1_macro", "macro F1", "{:.4f}"),
-    ("eval_f1", "F1", "{:.2f} %"),
-    ("eval_exact_match", "exact match", "{:.2f} %"),
+    *((metric.name, metric.label, metric.text_format) for metric in METRICS),
 )
 Rows = Sequence[Mapping[str, Any]]
 
@@ -57,9 +54,8 @@ Rows = Sequence[Mapping[str, Any]]
 def job_note(
     planned: PlannedJob,
     metrics: Mapping[str, float],
-    failure: tuple[str, str] | None,
+    failure: Failure | None,
     log_tail: list[str],
-    log_location: str,
 ) -> str:
     """Return the Markdown description of a job's run."""
     spec = planned.spec
@@ -70,15 +66,14 @@ def job_note(
         f"Job `{spec.name}`; data {without_markup(planned.data.name)}{_rows(planned.data.rows)}.",
         "",
     ]
-    is_stopped = failure is not None and failure[0] == "Stopped"
-    if is_stopped:
+    if failure and failure.is_stop:
         lines += [f"**Stopped** after {metrics.get('cost/billable_seconds', 0):.1f} billable seconds.", ""]
     elif failure:
-        lines += [f"**{failure[0]}**: {without_markup(failure[1])}", ""]
-    if failure and log_tail and not is_stopped:
-        tail = "\n".join(log_tail).replace("```", "'''")
-        lines += [f"Last lines of the log ({without_markup(log_location)}):", "```", tail[-4000:], "```"]
-    if not failure:
+        lines += [f"**{failure.failure_class}**: {without_markup(failure.message)}", ""]
+        if log_tail:
+            tail = "\n".join(log_tail).replace("```", "'''")
+            lines += [f"Last lines of the log ({without_markup(failure.log_location)}):", "```", tail[-4000:], "```"]
+    else:
         lines += ["| figure | value |", "| --- | --- |"]
         figures = [(label, form.format(metrics[name])) for name, label, form in _FIGURES if name in metrics]
         # A script may log the scores as fractions.
@@ -243,7 +238,7 @@ def class_rows(data: DataSource) -> list[dict[str, Any]]:
 
 
 def log_confusion_matrix(store: Store, run_id: str, tables: Mapping[str, Rows], charts: ClassCharts | None) -> None:
-    """Log the chart of a classification's confusion matrix, if the job reported one and `charts` is passed."""
+    """Log the chart of a confusion matrix, if the job reported one and `charts` is passed."""
     if charts is None or not {"per_class.json", "confusion_matrix.json"} <= tables.keys():
         return
     names = [str(row["label"]) for row in tables["per_class.json"]]

@@ -14,7 +14,6 @@ TrainfareError
 │   ├── ArtifactError     a model artifact is missing, broken or unsafe to unpack
 │   └── Unreachable       the service does not answer, or answers too late
 ├── BudgetFull            the budget of a group has no room for a job
-├── JobFailed             a job did not complete
 ├── NotGoodEnough         the quality gate rejects a model
 ├── TrackingError         the tracking server does not answer, or rejects a call
 │   └── NotAllowed        the tracking server rejects the credentials, or a permission is missing
@@ -117,21 +116,6 @@ class BudgetFull(TrainfareError):
         super().__init__(message)
         self.holding = holding
         self.is_final = is_final
-
-
-class JobFailed(TrainfareError):
-    """A job did not complete.
-
-    `failure_class` is one of `training.contract.events.FAILURE_CLASSES`. `log_tail` contains the last lines of the log.
-    """
-
-    def __init__(self, job_name: str, failure_class: str, reason: str, log_location: str, log_tail: list[str]):
-        super().__init__(f"Job {job_name} ended with {failure_class}: {reason} (log: {log_location})")
-        self.job_name = job_name
-        self.failure_class = failure_class
-        self.reason = reason
-        self.log_location = log_location
-        self.log_tail = log_tail
 
 
 class NotGoodEnough(TrainfareError):

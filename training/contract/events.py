@@ -1,4 +1,4 @@
-"""Events of a job, parsed from its log. `training/job/reporting/events.py` writes them.
+"""Events of a job, parsed from its log. `training/job/processes/reporting.py` writes them.
 
 An event is a log line `trainfare-event {json}`. Every event has `event` (its kind), `seq` (0, 1, 2 ... within one
 start of the job's process) and `time` (seconds since the epoch, by the job's clock). Other fields depend on the kind:

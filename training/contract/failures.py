@@ -1,62 +1,96 @@
-"""Failure class and reason of a job, from its description, its events and its log, and the exception in its output."""
+"""Failure of a job: one value, from the exception in the job to the terminal.
+
+The job reports its failure as an event. The local service records the failure of a job that reports none. Only
+`failure_of_reason` reads SageMaker's FailureReason, and only `last_exception` reads tracebacks.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from training.contract.events import FAILURE_CLASSES, Event
 from training.contract.service import Description
 
-# The first match wins. OutOfMemory precedes Killed, because a process that runs out of memory may also be killed.
-REASON_PATTERNS = (
-    ("Vanished", r"though it was created: it may have been deleted"),
-    ("OutOfMemory", r"OutOfMemory|out of memory|can(?:no|')t allocate memory|\bMemoryError\b|std::bad_alloc"),
-    ("DiskFull", r"DiskFull|No space left on device|Disk quota exceeded"),
-    ("Capacity", r"^CapacityError\b"),
-    ("BadData", r"^ClientError: (source|channel) |Data download failed"),
-    ("Killed", r"\bKilled( by|:)|\bSIGKILL\b"),
-)
 OTHER = "Error"
 """Class of all failures that no other class describes."""
+FAILURE = "Failure"
+"""Field of a description with `Failure.record`, in addition to SageMaker's fields."""
 STOPPED_BY = {"MaxRuntimeExceeded": "TimeLimit", "MaxWaitTimeExceeded": "TimeLimit"}
-IMPORT_ERRORS = frozenset({"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"})
-"""Exceptions of programs that cannot be read or imported."""
-_WRAPPERS = frozenset(
-    {"ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException", "RemoteTraceback"}
-)
-"""Exceptions with which launchers report that another process failed. The cause is printed before or behind them."""
-TRACEBACK = "Traceback (most recent call last):"
-_PREFIX = re.compile(r"^(?:\[(?:default|rank)?\d+\]:|\[1,\w+:\d+(?:,[\w-]+)?\]<std(?:out|err)>:) ?")
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-_EXCEPTION = re.compile(r"((?:[A-Za-z_]\w*\.)*([A-Z]\w*))(?::(?: (.*))?)?")
-_EXCEPTION_IN_LOWER_CASE = re.compile(r"(?:[A-Za-z_]\w*\.)+\w+: .*")
-_FRAME = re.compile(r'\s*(?:\| )?\s+File ".+", line \d+(?:, in (.+))?')
-_LINES_OF_FRAME = 12
-"""Lines from a frame to the exception: the source, possibly over several lines, its marks and suggestions."""
-_LINES_AT_END = 80
-"""Most lines after an exception of which a program died: the reports of launchers and of other processes."""
+_CLASS_LINES = 50
+"""Lines at the end of a log that are searched for the class of a failure."""
 
 
-def failure_of(description: Description, events: Iterable[Event], log_tail: Sequence[str]) -> tuple[str, str]:
-    """Return the failure class (see `training.contract.events.FAILURE_CLASSES`) and reason of a failed job.
+@dataclass(frozen=True)
+class Failure:
+    """Failure of a job that ended without completing."""
+
+    failure_class: str
+    """One of `training.contract.events.FAILURE_CLASSES`."""
+    message: str = ""
+    """Message of the error, usually one line."""
+    traceback: str = ""
+    """Last traceback of the job, up to the line with the exception; empty if there is none."""
+    log_location: str = ""
+    """Path or address of the log; empty if the job has none."""
+
+    @property
+    def is_stop(self) -> bool:
+        """True if somebody stopped the job."""
+        return self.failure_class == "Stopped"
+
+    @property
+    def text(self) -> str:
+        """Class and last line of the message, such as `BadData: no such file`.
+
+        The class is left out if it is `Error`, or if the line already begins with it.
+        """
+        line = next((line for line in reversed(self.message.splitlines()) if line.strip()), "").strip()
+        names_class = line.startswith(self.failure_class) or self.failure_class == OTHER
+        return line if line and names_class else f"{self.failure_class}: {line}" if line else self.failure_class
+
+    @property
+    def record(self) -> dict[str, str]:
+        """Class and message as JSON. The rest is in the log."""
+        return {"failure_class": self.failure_class, "message": self.message}
+
+
+def recorded_failure(failure_class: str, message: str) -> Failure:
+    """Return the failure in the tags of a run. Earlier releases stored SageMaker's whole FailureReason."""
+    return Failure(failure_class, failure_of_reason(message).message if _PROSE.search(message) else message)
+
+
+def failure_of(
+    description: Description, events: Iterable[Event], log_tail: Sequence[str], log_location: str = ""
+) -> Failure:
+    """Return the failure of a job that ended without completing.
 
     Sources in order of precedence: the action of the service, the job's failure event, the exit code, the log.
     """
     if description["TrainingJobStatus"] == "Stopped":
         status = str(description["SecondaryStatus"])
-        return STOPPED_BY.get(status, "Stopped"), _stop_reason(status, description)
+        return Failure(STOPPED_BY.get(status, "Stopped"), _stop_reason(status, description), log_location=log_location)
+    failure, event = service_failure(description) or Failure(OTHER), _failure_event(events)
+    if event is None and failure.failure_class == OTHER:
+        failure_class = class_of("\n".join(log_tail[-_CLASS_LINES:])) or OTHER
+        failure = replace(failure, failure_class=failure_class, message=failure.message or "".join(log_tail[-1:]))
+    # A sibling process may have been killed. The others report only that they lost the connection to it.
+    if event is not None and (event.fields["failure_class"] != OTHER or failure.failure_class == OTHER):
+        message = str(event.fields.get("message") or failure.message)
+        failure = Failure(str(event.fields["failure_class"]), message)
+    reported = str(event.fields.get("traceback") or "") if event else ""
+    traceback = "\n".join(last_traceback(reported.splitlines() if reported else log_tail))
+    return replace(failure, traceback=traceback, log_location=log_location)
+
+
+def service_failure(description: Description) -> Failure | None:
+    """Return the failure that a service describes; None for a job that has not failed."""
+    if record := description.get(FAILURE):
+        return Failure(**record)
     reason = str(description.get("FailureReason", ""))
-    event = _failure_event(events)
-    if event is not None:
-        failure_class = str(event.fields.get("failure_class"))
-        # A sibling process was killed. The others report only that they lost the connection to it.
-        if failure_class == OTHER and (killed := _class_of(reason)) is not None:
-            return killed, reason
-        return failure_class, str(event.fields.get("message") or reason)
-    return _class_of(reason) or _class_of("\n".join(log_tail)) or OTHER, reason or "".join(log_tail[-1:])
+    return failure_of_reason(reason) if reason else None
 
 
 def _stop_reason(status: str, description: Description) -> str:
@@ -84,53 +118,76 @@ def _failure_event(events: Iterable[Event]) -> Event | None:
     return next(iter(specific or failures), None)
 
 
-def _class_of(text: str) -> str | None:
-    return next((name for name, pattern in REASON_PATTERNS if re.search(pattern, text, re.MULTILINE)), None)
-
-
 def lacks_capacity(description: Description) -> bool:
     """Return whether a job ended because the service had no instances for it, and so cost nothing.
 
     SageMaker then reports the status Failed and a reason such as "CapacityError: Unable to provision requested ML
     compute capacity. Please retry using a different ML instance type." (DIAGNijmegen/rse-grand-challenge#2631).
     """
-    return (
-        description["TrainingJobStatus"] == "Failed"
-        and re.match(r"CapacityError\b", str(description.get("FailureReason", ""))) is not None
-        and "TrainingStartTime" not in description
-        and not description.get("BillableTimeInSeconds")
-    )
-
-
-def one_line_reason(reason: str) -> str:
-    """Return a failure reason as one line: the signal that killed the job, or else the last line, which is the error.
-
-    The last line that a killed job printed does not explain the failure.
-    """
-    killed = re.search(r'^ExtraInfo "(.+)"$', reason, flags=re.MULTILINE)
-    if killed:
-        return killed[1]
-    lines = [line for line in reason.strip().rstrip('"').splitlines() if line.strip()]
-    return repair_last_traceback(lines)[-1] if lines else ""
-
-
-def failure_text(failure_class: str, reason: str) -> str:
-    """Return the class and the reason's line, such as `BadData: no such file`.
-
-    The class is left out if it is `Error`, or if the line already begins with it.
-    """
-    line = one_line_reason(reason)
-    names_class = line.startswith(failure_class) or failure_class == OTHER
-    return line if line and names_class else f"{failure_class}: {line}" if line else failure_class
+    failure = service_failure(description) if description["TrainingJobStatus"] == "Failed" else None
+    has_run = "TrainingStartTime" in description or bool(description.get("BillableTimeInSeconds"))
+    return failure is not None and failure.failure_class == "Capacity" and not has_run
 
 
 def vanished_description(name: str, known: Description | None, message: str) -> Description:
     """Return the description of a job that no longer exists at its service: failed, its other fields as last known."""
+    failure = Failure("Vanished", f"{message.rstrip('.')}, though it was created: it may have been deleted.")
+    if known and known.get(FAILURE) == failure.record:
+        return known
     now = datetime.now(UTC)
     unknown = {"TrainingJobName": name, "CreationTime": now, "LastModifiedTime": now, "SecondaryStatusTransitions": []}
-    reason = f"{message.rstrip('.')}, though it was created: it may have been deleted."
-    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "FailureReason": reason}
-    return known if known and known.get("FailureReason") == reason else {**unknown, **(known or {}), **failed}
+    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", FAILURE: failure.record}
+    return {**unknown, **(known or {}), **failed, "FailureReason": failure.message}
+
+
+# Text of SageMaker and of programs, as classes and messages.
+
+# The first match wins. OutOfMemory precedes Killed, because a process that runs out of memory may also be killed.
+_CLASS_PATTERNS = (
+    ("OutOfMemory", r"OutOfMemory|out of memory|can(?:no|')t allocate memory|\bMemoryError\b|std::bad_alloc"),
+    ("DiskFull", r"DiskFull|No space left on device|Disk quota exceeded"),
+    ("Capacity", r"^CapacityError\b"),
+    ("BadData", r"^ClientError: (source|channel) |Data download failed"),
+    ("Killed", r"\bKilled( by|:)|\bSIGKILL\b"),
+)
+_PROSE = re.compile(r'^(AlgorithmError|ExitCode \S+|ExtraInfo ".*|ErrorMessage ".*)', re.MULTILINE)
+_KILLED = re.compile(r'^ExtraInfo "(.+)"$', re.MULTILINE)
+_MESSAGE = re.compile(r'^ErrorMessage "(.*?)"?\s*(?:^Command ".*)?\Z', re.MULTILINE | re.DOTALL)
+
+
+def class_of(text: str) -> str | None:
+    """Return the failure class that a text names, or None."""
+    return next((name for name, pattern in _CLASS_PATTERNS if re.search(pattern, text, re.MULTILINE)), None)
+
+
+def failure_of_reason(reason: str) -> Failure:
+    """Return the failure in SageMaker's FailureReason.
+
+    SageMaker's toolkit writes `ExitCode 1`, `ExtraInfo "..."`, `ErrorMessage "..."` and `Command "..."`, each on a new
+    line. The message is the signal that killed the job, or else the last line of the error message.
+    """
+    killed, message = _KILLED.search(reason), _MESSAGE.search(reason)
+    lines = [line for line in (message[1] if message else reason).splitlines() if line.strip()]
+    last_line = "".join(repair_last_traceback(lines)[-1:])
+    return Failure(class_of(reason) or OTHER, killed[1] if killed else last_line)
+
+
+IMPORT_ERRORS = frozenset({"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"})
+"""Exceptions of programs that cannot be read or imported."""
+_WRAPPERS = frozenset(
+    {"ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException", "RemoteTraceback"}
+)
+"""Exceptions with which launchers report that another process failed. The cause is printed before or behind them."""
+TRACEBACK = "Traceback (most recent call last):"
+_PREFIX = re.compile(r"^(?:\[(?:default|rank)?\d+\]:|\[1,\w+:\d+(?:,[\w-]+)?\]<std(?:out|err)>:) ?")
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+_EXCEPTION = re.compile(r"((?:[A-Za-z_]\w*\.)*([A-Z]\w*))(?::(?: (.*))?)?")
+_EXCEPTION_IN_LOWER_CASE = re.compile(r"(?:[A-Za-z_]\w*\.)+\w+: .*")
+_FRAME = re.compile(r'\s*(?:\| )?\s+File ".+", line \d+(?:, in (.+))?')
+_LINES_OF_FRAME = 12
+"""Lines from a frame to the exception: the source, possibly over several lines, its marks and suggestions."""
+_LINES_AT_END = 80
+"""Most lines after an exception of which a program died: the reports of launchers and of other processes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +200,8 @@ class LastException:
     """First line of the message."""
     is_at_import: bool
     """True if the program could not be read or imported."""
+    traceback: Sequence[str]
+    """Lines of its traceback, up to the exception."""
 
     def __str__(self) -> str:
         return f"{self.name}: {self.message}" if self.message else self.name
@@ -160,8 +219,20 @@ def last_exception(lines: Sequence[str]) -> LastException | None:
         if match and frame:
             name, function = match[2], frame[1]
             is_at_import = name in IMPORT_ERRORS or (name == "NameError" and function == "<module>")
-            return LastException(name=name, message=(match[3] or "").strip()[:500], is_at_import=is_at_import)
+            return LastException(
+                name=name,
+                message=(match[3] or "").strip()[:500],
+                is_at_import=is_at_import,
+                traceback=plain[_traceback_start(plain, at) : at + 1],
+            )
     return None
+
+
+def _traceback_start(lines: Sequence[str], at: int) -> int:
+    """Return the first line of the traceback whose exception is at this line. A syntax error has no heading."""
+    while at > 0 and lines[at - 1].startswith((" ", "\t")):
+        at -= 1
+    return at - 1 if at > 0 and lines[at - 1].strip().endswith(TRACEBACK) else at
 
 
 def _frame_before(lines: Sequence[str], at: int) -> re.Match[str] | None:
@@ -172,6 +243,23 @@ def _frame_before(lines: Sequence[str], at: int) -> re.Match[str] | None:
         if lines[before].strip() and not lines[before].startswith((" ", "\t")):
             return None
     return None
+
+
+def error_output(lines: Sequence[str]) -> Sequence[str]:
+    """Return the end of a program's output: from its last traceback on, or its last line."""
+    starts = [at for at, line in enumerate(lines) if TRACEBACK in line]
+    return lines[starts[-1] :] if starts else lines[-1:]
+
+
+def last_traceback(lines: Sequence[str]) -> Sequence[str]:
+    """Return the last traceback of an output up to the line with the exception; empty if there is none."""
+    if exception := last_exception(lines):
+        return exception.traceback
+    output = error_output(lines)
+    if not output or TRACEBACK not in output[0]:
+        return ()
+    end = next((at for at, line in enumerate(output[1:], 2) if not line.startswith((" ", "\t"))), len(output))
+    return output[:end]
 
 
 def repair_last_traceback(lines: Sequence[str]) -> list[str]:

@@ -1,10 +1,10 @@
 """A training job, from its start to its exit code. `train.py` runs it.
 
-1. `main` opens the event log and starts to listen for SIGTERM (`processes/signals.py`). After that, it imports torch
+1. `main` opens the event log and starts to listen for SIGTERM (`processes/ranks.py`). After that, it imports torch
    and transformers, which takes seconds.
 2. `training_run.run` reads the arguments and channels, trains, evaluates and saves. It emits events throughout.
-3. If anything fails, `main` reports it (`reporting/errors.py`) in three places: a `failure` event, the file `failure`,
-   which SageMaker shows as the failure reason, and the exit code. A job that was stopped ends with exit code 143.
+3. If anything fails, `main` reports it (`processes/reporting.py`) in three places: a `failure` event, the file
+   `failure`, which SageMaker shows as the failure reason, and the exit code. A stopped job has exit code 143.
 """
 
 import os
@@ -14,9 +14,8 @@ from typing import Optional
 
 import training.job.compilation.lean_imports  # noqa: F401
 from training.job.processes import ranks
-from training.job.processes.signals import StopRequest
-from training.job.reporting.errors import Stopped, another_process_failed, report
-from training.job.reporting.events import Events
+from training.job.processes.ranks import StopRequest
+from training.job.processes.reporting import Events, Stopped, another_process_failed, report
 
 
 def main() -> int:

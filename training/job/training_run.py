@@ -4,7 +4,7 @@
 
 1. Resolve the settings: parse the arguments, read and check the channels (`settings/job_settings.py`).
 2. Load the model (`weights/pretrained.py`) and prepare it (`loop/prepared_model.py`). Build the trainer, with its
-   callbacks: one reports progress (`loop/trainer_callback.py`), and a probe adds one that ends the training early
+   callbacks: one reports progress (`loop/job_trainer.py`), and a probe adds one that ends the training early
    (`estimating/probe.py`).
 3. Emit `start`, then train (`loop/job_trainer.py`). With a compiler, compile every batch shape before the first step
    (`loop/compile_phase.py`). A calibration measures its batch sizes at that point and skips the rest
@@ -23,17 +23,13 @@ import pyarrow
 import torch
 import transformers
 
-from training.job.checkpoints.checkpoint_files import CheckpointKeeper
-from training.job.compilation.stored_programs import open_stored_programs, setting_of
 from training.job.data.channels import check_tokens
-from training.job.data.padding import NO_WORK, Collator, Work, planned_shapes
-from training.job.data.sampler import TrainSampler
+from training.job.data.padding import NO_WORK, Collator, TrainSampler, Work, planned_shapes
 from training.job.estimating.calibration import CalibrationFinished, calibrate
 from training.job.estimating.probe import Probe
-from training.job.loop.compile_phase import compile_shapes, is_dynamic
-from training.job.loop.job_trainer import JobTrainer, eval_sampler, train_sampler
+from training.job.loop.compile_phase import compile_shapes, is_dynamic, open_stored_programs, setting_of
+from training.job.loop.job_trainer import JobTrainer, Reporter, eval_sampler, train_sampler
 from training.job.loop.prepared_model import prepare
-from training.job.loop.trainer_callback import Reporter
 from training.job.measuring import hardware
 from training.job.measuring.machine_load import MachineLoad
 from training.job.measuring.meter import (
@@ -46,12 +42,13 @@ from training.job.measuring.meter import (
     time_metrics,
 )
 from training.job.processes import ranks
-from training.job.processes.signals import StopRequest
-from training.job.reporting.events import Events
+from training.job.processes.ranks import StopRequest
+from training.job.processes.reporting import Events
 from training.job.settings.job_settings import Settings, resolve_settings
 from training.job.settings.threads import set_threads
 from training.job.settings.trainer_arguments import trainer_arguments
 from training.job.settings.training_identity import check_same, identity
+from training.job.weights.checkpoints import CheckpointKeeper
 from training.job.weights.pretrained import save_tokenizer, supports_token_types
 
 
@@ -130,13 +127,13 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
         sampler=sampler,
         eval_sampler=eval_sampler(settings),
         eval_collator=Collator(settings.eval_padding, settings.validation.metadata, task.targets),
-        scorer=None if settings.evaluates_sample else task.Scorer(validation),
+        scorer=None if settings.evaluates_sample else task.scorer(validation),
         keeper=_checkpoint_keeper(settings, model),
         sharding_kind=arguments.sharding,
         preprocess_logits_for_metrics=task.reduce_predictions,
         model=model,
         args=trainer_arguments(
-            arguments, folder, settings.precision, settings.device_kind, settings.processes, list(task.LABELS)
+            arguments, folder, settings.precision, settings.device_kind, settings.processes, list(task.label_inputs)
         ),
         data_collator=Collator(settings.padding, settings.train.metadata, task.targets, arguments.batch_size),
         train_dataset=settings.train.rows,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from training.contract.errors import JobExists, JobNotFound, TrainfareError
 from training.contract.events import Event, EventReader
-from training.contract.failures import failure_of, vanished_description
+from training.contract.failures import vanished_description
 from training.contract.retry import Sleep, growing_pauses
 from training.contract.service import (
     BEFORE_TRAINING,
@@ -22,8 +22,6 @@ from training.contract.service import (
     end_of,
     is_billed,
 )
-
-__all__ = ["Follower", "Job", "Update", "failure_of", "stop_all", "submit"]
 
 BACK_OFF = 1.5
 VANISHED_AFTER_LOOKS = 3

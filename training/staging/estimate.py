@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
+from training.job.tasks import TASKS
 from training.staging.formats.files import TextFormat, is_packed, read_start
 from training.staging.formats.readers import BINARY, reader_name
 from training.staging.rows.labels import check_rows
@@ -30,7 +31,7 @@ from training.staging.sources.sources import (
     tables_of,
 )
 from training.staging.stage import find_inputs, stage
-from training.staging.tasks import TASKS
+from training.staging.tasks import ROW_LENGTHS
 from training.staging.tokens.staged import Staged, read_manifest
 from training.staging.tokens.tokenizing import load_tokenizer
 
@@ -91,7 +92,7 @@ def _sample_and_rows(
     source: Source, request: StagingRequest, tokenizer: Any, echo: Echo
 ) -> tuple[_Sample, tuple[int, int]]:
     data = request.data
-    columns = TASKS[request.task].required_columns(data.columns)
+    columns = list(TASKS[request.task].columns(data.columns))
     if not source.files:
         tables = streamed_tables(data.hub, columns) if data.hub is not None else source.open()
         sample = _sampled(tables.train, request, tokenizer)
@@ -164,7 +165,7 @@ def _text_bytes(path: Path) -> int:
 
 def _sampled(table: Table, request: StagingRequest, tokenizer: Any) -> _Sample:
     rows = list(islice(table.rows, SAMPLE_ROWS))
-    lengths = TASKS[request.task].row_lengths(replace(table, rows=iter(rows)), request, tokenizer)
+    lengths = ROW_LENGTHS[request.task](replace(table, rows=iter(rows)), request, tokenizer)
     if not lengths:
         raise InputError(f"the first {len(rows)} rows of {table.name} make no row to train on")
     return len(rows), lengths

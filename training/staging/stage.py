@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from state.folders import UNFINISHED_PREFIX, is_usable, new_folder
+from training.job.tasks import TASKS
 from training.staging.models.starting_model import StartingModel, find_starting_model
 from training.staging.rows.labels import check_rows
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Source, find_source
-from training.staging.tasks import TASKS
+from training.staging.tasks import CONTENT
 from training.staging.tokens.channels import ChannelSummary, ChannelWriter
 from training.staging.tokens.staged import (
     CHANNELS,
@@ -111,7 +112,7 @@ class Inputs:
 def find_inputs(request: StagingRequest, home: Path) -> Inputs:
     """Find the model and the data. Raises InputError."""
     model = find_starting_model(request, home)
-    columns = TASKS[request.task].required_columns(request.data.columns)
+    columns = list(TASKS[request.task].columns(request.data.columns))
     source = find_source(request.data, columns, home / "docstrings", request.account)
     key = staging_key(request, source, model)
     return Inputs(request=request, model=model, source=source, key=key, folder=home.absolute() / "staged" / key)
@@ -135,7 +136,7 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
         "tokenizer": model.tokenizer.tokenizer_identity(),
         "scratch": model.scratch and model.scratch.identity(),
         "max_length": request.max_length,
-        "options": {name: getattr(request, name) for name in TASKS[request.task].OPTIONS},
+        "options": {name: getattr(request, name) for name in TASKS[request.task].options},
     }
     return hashlib.sha256(json.dumps(material, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -143,11 +144,11 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
 def evaluation_key(request: StagingRequest, source: Source, model: StartingModel) -> str:
     """Return the hash of everything that identifies the validation rows and the task.
 
-    Models with equal keys can be compared even if their training rows and tokenizers differ. For causal language
-    modelling the key includes the tokenizer, because each token is a prediction.
+    Models with equal keys can be compared even if their training rows and tokenizers differ. For a language model
+    the key includes the tokenizer, because each token is a prediction.
     """
     data = request.data
-    predicts_tokens = request.task == "causal-lm"
+    predicts_tokens = TASKS[request.task].predicts_tokens
     material = {
         "task": request.task,
         "data": source.validation_digest,
@@ -185,9 +186,9 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
     """Create both channels and write them atomically."""
     from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer
 
-    request, task, scratch = inputs.request, TASKS[inputs.request.task], inputs.model.scratch
+    request, scratch = inputs.request, inputs.model.scratch
     config = scratch.configuration(request.max_length) if scratch else None
-    content = task.content(inputs.source.open, request, progress)
+    content = CONTENT[request.task](inputs.source.open, request, progress)
     progress.begin("loading the tokenizer")
     tokenizer = load_tokenizer(inputs.model.tokenizer, None if scratch else request.max_length)
     metadata = channel_metadata(
@@ -208,7 +209,7 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
         check_rows(train.rows, request, content.source)
         progress.begin("completing")
         if scratch:
-            scratch.write(config, tokenizer, task.HEAD, unfinished / MODEL)
+            scratch.write(config, tokenizer, TASKS[request.task].head, unfinished / MODEL)
         manifest = Manifest(
             task=request.task,
             max_length=request.max_length,

@@ -21,7 +21,6 @@ from botocore import exceptions
 from models.endpoints.protocol import Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
 from models.endpoints.sagemaker.requests import (
     OWNER_TAG,
-    PIPELINES,
     VARIANT,
     Deployment,
     archive_files,
@@ -47,6 +46,7 @@ from training.contract.errors import (
 )
 from training.contract.price import Price
 from training.contract.retry import RetryPolicy
+from training.job.tasks import TASKS
 from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import READ_SECONDS, RUNTIME, Clients, account_of
@@ -184,13 +184,13 @@ class SageMakerEndpoints:
         if spec.precision not in {None, "auto"}:
             raise InputError(f"precision is '{spec.precision}': leave it out, because SageMaker's image decides it.")
         task = spec.task or read_task(spec.model)
-        if task not in PIPELINES:
-            raise InputError(f"task is '{task}': it must be one of {', '.join(PIPELINES)}.")
+        if task not in TASKS:
+            raise InputError(f"task is '{task}': it must be one of {', '.join(TASKS)}.")
         aws_fields = {name: value for name, value in self._fields.items() if name not in {"image", "ami", "prices"}}
         context = open_aws_context(aws_fields, self.clients, is_read_only=self._is_read_only)
         own_image = self._fields.get("image")
         image, note = (own_image, None) if own_image else inference_image(spec.versions, spec.machine, self.region)
-        with_code = task == "question-answering"  # the toolkit's pipeline limits answers to 15 tokens
+        with_code = TASKS[task].has_own_endpoint_code
         storage, own = context.storage, spec.artifact_uri or ""
         files: Mapping[str, Path] = {}
         key, uri = "", NOT_FETCHED

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from models.endpoints.protocol import Echo
-from models.inference.tasks import ANSWER_SPANS
 from training.contract.errors import InputError
+from training.job.tasks import TASKS, answer_spans
 from training.services.sagemaker.storage import Storage
 
 OWNER_TAG = "trainfare:endpoint"
@@ -25,13 +25,6 @@ VARIANT = "AllTraffic"
 """Name of the only variant that we create. The names of log streams begin with it."""
 TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}", re.ASCII)
 """SageMaker's rule for a tag's value, as far as it is ASCII."""
-PIPELINES = {
-    "classification": "text-classification",
-    "question-answering": "question-answering",
-    "causal-lm": "text-generation",
-}
-"""Our tasks, by the names of Hugging Face's inference toolkit: HF_TASK names the pipeline that it creates
-(aws/sagemaker-huggingface-inference-toolkit 2.6.0, `handler_service.py`)."""
 CODE = Path(__file__).with_name("container") / "inference.py"
 """Code that answers questions in the container."""
 
@@ -131,8 +124,12 @@ def identity_tag(identity: str) -> str:
 
 
 def environment(task: str, region: str) -> dict[str, str]:
-    """Return the container's environment variables: the relevant ones of SageMaker's SDK v2, and the task."""
-    return {"HF_TASK": PIPELINES[task], "SAGEMAKER_CONTAINER_LOG_LEVEL": "20", "SAGEMAKER_REGION": region}
+    """Return the container's environment variables: the relevant ones of SageMaker's SDK v2, and the task.
+
+    HF_TASK names the pipeline that Hugging Face's inference toolkit creates
+    (aws/sagemaker-huggingface-inference-toolkit 2.6.0, `handler_service.py`).
+    """
+    return {"HF_TASK": TASKS[task].pipeline, "SAGEMAKER_CONTAINER_LOG_LEVEL": "20", "SAGEMAKER_REGION": region}
 
 
 def inference_image(versions: str, machine: str, region: str) -> tuple[str, str | None]:
@@ -189,7 +186,7 @@ def archive_files(model: Path, *, with_code: bool) -> dict[str, Path]:
         raise InputError(f"{model} is not a Transformers folder: it has no config.json.")
     paths = {path.relative_to(model): path for path in sorted(model.rglob("*")) if path.is_file()}
     files = {name.as_posix(): path for name, path in paths.items() if not any(part[0] == "." for part in name.parts)}
-    return files | ({f"code/{path.name}": path for path in (CODE, ANSWER_SPANS)} if with_code else {})
+    return files | ({f"code/{path.name}": path for path in (CODE, Path(answer_spans.__file__))} if with_code else {})
 
 
 def archive_key(files: Mapping[str, Path]) -> str:

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.gpu.paths import PATHS, Cards, GpuPath, differences
 from benchmarks.support.command import Reported
 from training.contract.events import Event
+from training.contract.failures import Failure
 
 T4 = Cards(kind="cuda", name="Tesla T4", count=1, capability=(7, 5), packages=frozenset())
 BY_NAME = {path.name: path for path in PATHS}
@@ -42,7 +43,7 @@ def test_each_difference_is_one_sentence(path: str, reported: dict[str, Any], se
 
 
 def test_failures_are_expected_or_not() -> None:
-    out_of_memory = Reported(failure=("OutOfMemory", "CUDA out of memory"), events=())
+    out_of_memory = Reported(failure=Failure("OutOfMemory", "CUDA out of memory"), events=())
     path = BY_NAME["out-of-memory"]
     assert differences(path, out_of_memory, T4, 1.0) == []
     assert differences(path, completed(path), T4, 1.0) == ["OutOfMemory was expected, but it completed"]

@@ -19,6 +19,7 @@ from tracking.groups.group import child_runs, open_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import Outcome, open_run, request_stop
 from tracking.server.store import Store, open_store
+from training.contract.failures import Failure
 from training.contract.job_spec import JOB_NAME_PATTERN
 
 pytestmark = pytest.mark.slow
@@ -95,7 +96,7 @@ def test_a_request_to_stop_ends_the_wait_of_a_launcher_elsewhere(
     monkeypatch.setattr("experiments.running.followed_job.STOP_CHECK_SECONDS", 0.1)
     launchers.job = launchers.planned((10.0,))
     outcome = launchers.run(when_it_waits(lambda: stop_from_elsewhere(launchers)))
-    assert outcome.failure == ("Stopped", "it was stopped while it waited for instances")
+    assert outcome.failure == Failure("Stopped", "it was stopped while it waited for instances")
     assert account.jobs.names() == ["job"]
     assert launchers.tags()[0] == "KILLED"
     assert stop_from_elsewhere(launchers) == []
@@ -113,7 +114,7 @@ def test_an_attempt_that_another_launcher_had_started_is_stopped_and_recorded(
     stop_from_elsewhere(launchers)
     outcome = launchers.run()
     assert outcome.failure is not None
-    assert outcome.failure[0] == "Stopped"
+    assert outcome.failure.failure_class == "Stopped"
     status, tags = launchers.tags()
     assert (status, tags["platform.service_name"]) == ("KILLED", "job-c1")
     assert account.jobs.describe("job-c1")["TrainingJobStatus"] == "Stopped"

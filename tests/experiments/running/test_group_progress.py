@@ -11,6 +11,7 @@ from experiments.running.group_progress import GroupProgress, GroupState, amount
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import Outcome
+from training.contract.failures import Failure
 from training.contract.price import InstanceSeconds
 from training.services.budget import Amount, Budget, Spending
 
@@ -24,7 +25,7 @@ def state(**fields: Any) -> GroupState:
     return GroupState(**{**known, "left": amount(480), **fields})
 
 
-def outcome(job: PlannedJob, seconds: float, failure: tuple[str, str] | None = None) -> Outcome:
+def outcome(job: PlannedJob, seconds: float, failure: Failure | None = None) -> Outcome:
     return Outcome(planned=job, run_id="r", failure=failure, cost=amount(seconds))
 
 
@@ -57,7 +58,7 @@ def test_what_is_left_follows_from_the_jobs_that_have_ended(tmp_path: Path) -> N
     # Jobs 2 and 3 cost 30 s each, of which 10 s are over.
     assert amount_left(jobs, done, running, lambda _: 99.0) == amount(50.0)
     # Earlier runs count only until a job of the arm has ended. A failed job says nothing.
-    failed = [outcome(jobs[0], 1.0, ("Error", "died"))]
+    failed = [outcome(jobs[0], 1.0, Failure("Error", "died"))]
     assert amount_left(jobs, failed, running, lambda _: 99.0) == amount(2 * 99.0 + 89.0)
     assert amount_left(jobs, [], {}, lambda _: None) is None
     # A job that takes longer than expected is about to end.

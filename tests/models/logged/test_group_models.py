@@ -18,6 +18,7 @@ from tracking.groups.group import Group
 from tracking.groups.planned_job import ScriptPlan
 from tracking.recording.recorder import Outcome
 from training.contract.errors import InputError
+from training.contract.failures import Failure
 
 Rule = Literal["best", "winner", "each"] | None
 
@@ -46,7 +47,7 @@ class Jobs:
             plan = planned_job(self.place.folder / "plans", name, arm=name.partition("-")[0], **fields)
             assert plan.model is not None
             plan = replace(plan, model=replace(plan.model, keeps=self.rule))
-            failure = ("Error", "it failed") if name == failed else None
+            failure = Failure("Error", "it failed") if name == failed else None
             made.append(Outcome(planned=plan, run_id=str(run.info.run_id), failure=failure))
         return made
 

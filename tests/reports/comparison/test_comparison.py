@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from judging.quality import MEASURES
 from reports.comparison import messages
 from reports.comparison.arms import Arm, Target
 from reports.comparison.comparison import Comparison, Contrast, compare, judge, measure_of
@@ -15,8 +14,9 @@ from reports.comparison.report import environment_texts
 from reports.comparison.tables import settings_table
 from tests.support.reports.verdicts import ACCURACY, arm, job, to_target, with_text
 from tracking.queries import job_tables
+from tracking.queries.measures import EVALUATIONS
 
-LOSS = next(measure for measure in MEASURES if measure.column == "eval_loss")
+LOSS = EVALUATIONS["eval_loss"]
 BASELINE = arm(100.5, 101.5, 99.5, label="none")
 CHEAP = (80.5, 81.5, 79.5)
 

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from tests.support.staging.tables import MODEL
+from training.job.tasks import TASKS
 from training.staging.rows.labels import prepare
 from training.staging.rows.questions import Question, select_questions
 from training.staging.rows.texts import select_texts
@@ -18,7 +19,6 @@ from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import find_source
 from training.staging.stage import stage
-from training.staging.tasks import TASKS
 
 SHOWN_ROWS = 3
 SHOWN_CHARACTERS = 70
@@ -63,7 +63,7 @@ def read(case: Case, folder: Path) -> dict[str, Any]:
     """Return the rows of a case after the columns and labels were mapped, as digests with the first rows."""
     asked = request(case, folder)
     data, task = asked.data, TASKS[asked.task]
-    source = find_source(data, task.required_columns(data.columns), folder / "cache")
+    source = find_source(data, list(task.columns(data.columns)), folder / "cache")
     if asked.task == "classification":
         classes, parts = prepare(source.open, asked, Progress())
         both = [

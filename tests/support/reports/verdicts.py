@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from judging.quality import MEASURES
 from reports.comparison.arms import Arm, Difference, Job
+from tracking.queries.measures import EVALUATIONS
 
-ACCURACY = MEASURES[0]
+ACCURACY = EVALUATIONS["eval_accuracy"]
 AT_045 = {"hp_target_stop": "True", "hp_target_metric": "eval_loss", "hp_target_value": "0.45"}
 
 

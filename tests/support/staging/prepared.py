@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.staging.tables import MODEL
+from training.job.tasks import TASKS
 from training.staging.rows.labels import Example, prepare
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import find_source
-from training.staging.tasks.classification import required_columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class PreparedRows:
 def prepared(data: Data, **more: Any) -> PreparedRows:
     """Read, check, split and number the rows of the data."""
     request = StagingRequest(data=data, model=MODEL, max_length=16, **more)
-    source = find_source(data, required_columns(data.columns), Path("unused"))
+    source = find_source(data, list(TASKS["classification"].columns(data.columns)), Path("unused"))
     classes, rows = prepare(source.open, request, Progress())
     train, validation = list(rows.train.read()), list(rows.validation.read())
     assert (len(train), len(validation)) == (rows.train.rows, rows.validation.rows)

@@ -18,6 +18,7 @@ from typing import Any
 from judging.deterministic_failures import Death, Moment
 from sweeps.search_space import Point
 from sweeps.trials import CurvePoint, TrialOutcome
+from training.contract.failures import Failure
 
 PAUSE_SECONDS = 0.02
 
@@ -118,7 +119,7 @@ class SimulatedRunning:
         seconds, curve = job["ends"] - job["created"], self.curve
         price = job["usd_per_second"]
         return TrialOutcome(
-            failure=tuple(job["failure"]) if job["failure"] else None,
+            failure=Failure(*job["failure"]) if job["failure"] else None,
             death=Death(exception=job["death"][0], moment=job["death"][1]) if job["death"] else None,
             billable_instance_seconds=seconds,
             usd=None if price is None else price * seconds,

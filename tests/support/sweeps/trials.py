@@ -14,6 +14,7 @@ from optuna.trial import TrialState
 from sweeps.optuna_study import distributions
 from sweeps.search_space import Point, space
 from sweeps.trials import CurvePoint, Objective, Quality, Record, Search, TrialOutcome
+from training.contract.failures import Failure
 
 LOSS = Quality(metric="eval_loss", higher_is_better=False)
 
@@ -53,13 +54,13 @@ def completed(point: Point, values: Sequence[float], seconds: float = 10.0) -> R
 
 def stopped(point: Point, values: Sequence[float], seconds: float = 10.0) -> Record:
     """Return a trial that was pruned after its last evaluation."""
-    record = reached(point, values, seconds, failure=("Stopped", "why"), reached=None, quality=math.nan)
+    record = reached(point, values, seconds, failure=Failure("Stopped", "why"), reached=None, quality=math.nan)
     return replace(record, state="pruned")
 
 
 def failed(point: Point, failure_class: str) -> Record:
     """Return a trial whose job failed before its first evaluation."""
-    outcome = TrialOutcome(failure=(failure_class, "why"), billable_instance_seconds=30.0)
+    outcome = TrialOutcome(failure=Failure(failure_class, "why"), billable_instance_seconds=30.0)
     return Record(point=point, state="failed", outcome=outcome)
 
 
@@ -79,7 +80,7 @@ def write_record(study: optuna.Study, spec: Search, trial: optuna.Trial, record:
     if record.outcome is None:
         return
     failure = record.outcome.failure
-    ends = {"pruned": "pruned: why", "failed": f"failed: {failure[0] if failure else ''}"}
+    ends = {"pruned": "pruned: why", "failed": f"failed: {failure.failure_class if failure else ''}"}
     attributes = {name: getattr(record.outcome, name) for name in ("samples", "quality", "reached")}
     attributes["billable_seconds"] = record.outcome.billable_instance_seconds
     for name, value in {**attributes, "end": ends.get(record.state, "completed")}.items():

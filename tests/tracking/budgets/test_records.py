@@ -25,6 +25,7 @@ from tracking.budgets.reserving import (
     with_limit,
 )
 from tracking.groups.planned_job import PlannedJob
+from training.contract.failures import Failure
 from training.contract.price import InstanceSeconds, Price
 from training.services.budget import NOTHING, Amount, Budget
 
@@ -112,9 +113,9 @@ def test_a_lower_limit_keeps_the_wait_for_spot_capacity(job: PlannedJob) -> None
 
 
 def test_only_a_lowered_limit_is_the_budgets_fault(job: PlannedJob) -> None:
-    over, lowered = ("TimeLimit", "too long"), {"StoppingCondition": {"MaxRuntimeInSeconds": 10}}
-    assert budget_failure(over, lowered, job)[0] == "Budget"
-    assert budget_failure(("Error", "x"), lowered, job) == ("Error", "x")
+    over, lowered = Failure("TimeLimit", "too long"), {"StoppingCondition": {"MaxRuntimeInSeconds": 10}}
+    assert budget_failure(over, lowered, job).failure_class == "Budget"
+    assert budget_failure(Failure("Error", "x"), lowered, job) == Failure("Error", "x")
     assert budget_failure(over, {"StoppingCondition": {"MaxRuntimeInSeconds": 1000}}, job) == over
 
 

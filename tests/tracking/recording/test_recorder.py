@@ -23,6 +23,7 @@ from tracking.recording.recorder import (
 )
 from tracking.server.store import Store
 from training.contract.events import Event
+from training.contract.failures import Failure
 from training.contract.price import Price
 
 SECONDS = datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()
@@ -42,10 +43,14 @@ def description(*, status: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("failure", "status"),
-    [(None, "FINISHED"), (("Error", "no such luck"), "FAILED"), (("Stopped", "it was stopped"), "KILLED")],
+    [
+        (None, "FINISHED"),
+        (Failure("Error", "no such luck"), "FAILED"),
+        (Failure("Stopped", "it was stopped"), "KILLED"),
+    ],
 )
 def test_every_point_is_recorded_once_and_the_run_ends_with_its_cost(
-    tracking_uri: str, tmp_path: Path, failure: tuple[str, str] | None, status: str
+    tracking_uri: str, tmp_path: Path, failure: Failure | None, status: str
 ) -> None:
     """The log arrives in two parts, of which the second repeats some lines. Each step has two points of its own."""
     store = Store(MlflowClient(tracking_uri), retry_seconds=5.0)
@@ -58,7 +63,7 @@ def test_every_point_is_recorded_once_and_the_run_ends_with_its_cost(
     recorder = Recorder(store, run_id, job)
     recorder.record([], [metric(step) for step in range(1, 1_001)])
     recorder.record([], [metric(step) for step in range(990, LAST_STEP + 1)])
-    recorder.finish(description(status="Failed" if failure else "Completed"), failure, "")
+    recorder.finish(description(status="Failed" if failure else "Completed"), failure)
 
     losses = store.client.get_metric_history(run_id, "loss")
     assert sorted((point.step, point.value) for point in losses) == [(at, 1 / at) for at in range(1, LAST_STEP + 1)]
@@ -66,7 +71,7 @@ def test_every_point_is_recorded_once_and_the_run_ends_with_its_cost(
     assert len(store.client.get_metric_history(run_id, "samples")) == LAST_STEP
     run = store.client.get_run(run_id)
     assert run.info.status == status
-    assert run.data.tags.get("platform.failure_class") == (failure[0] if failure else None)
+    assert run.data.tags.get("platform.failure_class") == (failure.failure_class if failure else None)
     costs = {
         name: run.data.metrics[f"cost/{name}"] for name in ("billable_seconds", "billable_instance_seconds", "usd")
     }
@@ -84,25 +89,18 @@ def logged(step: int) -> Event:
     return Event(kind="metric", seq=step, time=1.0, fields={"step": step, "values": {"loss": 1.0}})
 
 
-def test_the_log_of_a_script_ends_with_its_exception() -> None:
-    log = ["started", *TRACEBACK.splitlines()]
-    early, late = death_of(("Error", ""), [logged(0)], log), death_of(("Error", ""), [logged(1)], log)
+def test_a_job_dies_of_the_exception_in_its_traceback() -> None:
+    failure = Failure("Error", traceback=TRACEBACK)
+    early, late = death_of(failure, [logged(0)]), death_of(failure, [logged(1)])
     assert early
     assert late
     assert (early.exception, early.moment, late.moment) == ("RuntimeError: no such device", "start", "later")
     assert recorded_death(death_tags(early)) == early
 
 
-def test_our_own_job_reports_its_traceback() -> None:
-    failure = Event(kind="failure", seq=1, time=1.0, fields={"message": "no such device", "traceback": TRACEBACK})
-    death = death_of(("OutOfMemory", ""), [failure], ["another line"])
-    assert death
-    assert death.exception == "RuntimeError: no such device"
-
-
 @pytest.mark.parametrize("failure_class", ["Stopped", "Killed", "TimeLimit"])
 def test_a_job_that_others_ended_died_of_no_exception(failure_class: str) -> None:
-    assert death_of((failure_class, ""), [], TRACEBACK.splitlines()) is None
+    assert death_of(Failure(failure_class, traceback=TRACEBACK), []) is None
     assert recorded_death({"platform.exception": "X", "platform.exception_moment": "unknown"}) is None
     assert recorded_death(death_tags(None)) is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,15 @@ import pytest
 from training.contract.events import FAILURE_CLASSES, Event
 from training.contract.failures import (
     TRACEBACK,
+    Failure,
     LastException,
     failure_of,
-    failure_text,
+    failure_of_reason,
     lacks_capacity,
     last_exception,
-    one_line_reason,
+    recorded_failure,
     repair_last_traceback,
+    service_failure,
     vanished_description,
 )
 
@@ -36,78 +39,106 @@ START = Event("start", 0, 0.0, {})
 EXIT_1 = 'AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage "{}"'
 
 
+SIBLINGS = [START, failure("Error"), failure("OutOfMemory"), failure("Error")]
+CUDA = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate"
+CPU = "RuntimeError: DefaultCPUAllocator: can't allocate memory"
+NO_CHANNEL = "ClientError: channel 'train': '/x' does not exist."
+NO_CAPACITY_TEXT = "CapacityError: Unable to provision requested ML compute capacity."
+
+
 @pytest.mark.parametrize(
     ("reason", "events", "log_tail", "expected"),
     [
-        (EXIT_1.format("ValueError: x"), [], [], "Error"),
-        (EXIT_1.format("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate"), [], [], "OutOfMemory"),
-        (EXIT_1.format("RuntimeError: DefaultCPUAllocator: can't allocate memory"), [], [], "OutOfMemory"),
-        (EXIT_1.format(""), [], ["MemoryError"], "OutOfMemory"),
-        ('x\nExitCode -9\nExtraInfo "Killed by SIGKILL"', [], [], "Killed"),
-        ('x\nExitCode -9\nExtraInfo "OutOfMemory: Killed by SIGKILL"', [], [], "OutOfMemory"),
-        ("InternalServerError: Killed: the job's supervisor is gone", [], [], "Killed"),
-        ("ClientError: channel 'train': '/x' does not exist.", [], [], "BadData"),
-        (EXIT_1.format(""), [START, failure("BadData")], [], "BadData"),
+        (EXIT_1.format("ValueError: x"), [], [], Failure("Error", "ValueError: x")),
+        (EXIT_1.format(CUDA), [], [], Failure("OutOfMemory", CUDA)),
+        (EXIT_1.format(CPU), [], [], Failure("OutOfMemory", CPU)),
+        (EXIT_1.format(""), [], ["MemoryError"], Failure("OutOfMemory", "MemoryError")),
+        ('x\nExitCode -9\nExtraInfo "Killed by SIGKILL"', [], [], Failure("Killed", "Killed by SIGKILL")),
         (
-            EXIT_1.format(""),
-            [START, failure("Error"), failure("OutOfMemory"), failure("Error")],
+            'x\nExitCode -9\nExtraInfo "OutOfMemory: Killed by SIGKILL"',
             [],
-            "OutOfMemory",
+            [],
+            Failure("OutOfMemory", "OutOfMemory: Killed by SIGKILL"),
         ),
-        (EXIT_1.format(""), [START, failure("OutOfMemory"), START], ["ValueError"], "Error"),
-        (EXIT_1.format(""), [START, failure("NoSuchClass")], [], "Error"),
-        ("CapacityError: Unable to provision requested ML compute capacity.", [], [], "Capacity"),
+        (NO_CHANNEL, [], [], Failure("BadData", NO_CHANNEL)),
+        (EXIT_1.format(""), [START, failure("BadData")], [], Failure("BadData", "message of the job")),
+        (EXIT_1.format(""), SIBLINGS, [], Failure("OutOfMemory", "message of the job")),
+        (EXIT_1.format(""), [START, failure("OutOfMemory"), START], ["ValueError"], Failure("Error", "ValueError")),
+        (EXIT_1.format("x"), [START, failure("NoSuchClass")], [], Failure("Error", "x")),
+        (NO_CAPACITY_TEXT, [], [], Failure("Capacity", NO_CAPACITY_TEXT)),
     ],
 )
-def test_every_failure_has_its_class(reason: str, events: list[Event], log_tail: list[str], expected: str) -> None:
-    failure_class, text = failure_of(failed(reason), events, log_tail)
-    assert failure_class == expected
-    assert failure_class in FAILURE_CLASSES
-    is_from_event = events and events[-1].kind == "failure" and expected != "Error"
-    assert text == ("message of the job" if is_from_event else reason)
+def test_every_failure_has_its_class_and_message(
+    reason: str, events: list[Event], log_tail: list[str], expected: Failure
+) -> None:
+    assert failure_of(failed(reason), events, log_tail) == expected
+    assert expected.failure_class in FAILURE_CLASSES
 
 
 def test_a_kill_takes_precedence_over_the_plain_error_of_a_sibling_process() -> None:
     reason = 'x\nExitCode 1\nExtraInfo "Killed by SIGKILL"\nErrorMessage "Error: Connection closed by peer"'
-    assert failure_of(failed(reason), [START, failure("Error")], []) == ("Killed", reason)
-    assert failure_of(failed(reason), [START, failure("BadData")], []) == ("BadData", "message of the job")
+    assert failure_of(failed(reason), [START, failure("Error")], []) == Failure("Killed", "Killed by SIGKILL")
+    assert failure_of(failed(reason), [START, failure("BadData")], []) == Failure("BadData", "message of the job")
 
 
 def test_a_stop_by_the_service_takes_precedence_over_the_failure_event() -> None:
     stopped = {"TrainingJobStatus": "Stopped", "SecondaryStatus": "Stopped", "FailureReason": ""}
-    assert failure_of(stopped, [failure("Error")], []) == ("Stopped", "it was stopped")
+    assert failure_of(stopped, [failure("Error")], []) == Failure("Stopped", "it was stopped")
     over_time = stopped | {
         "SecondaryStatus": "MaxRuntimeExceeded",
         "StoppingCondition": {"MaxRuntimeInSeconds": 9, "MaxWaitTimeInSeconds": 9},
     }
-    assert failure_of(over_time, [failure("Killed")], []) == ("TimeLimit", "it ran longer than its limit of 9 seconds")
-    failure_class, reason = failure_of(over_time | {"SecondaryStatus": "MaxWaitTimeExceeded"}, [], [])
-    assert failure_class == "TimeLimit"
-    assert reason.startswith("it took longer than its limit of 9 seconds")
+    limit = Failure("TimeLimit", "it ran longer than its limit of 9 seconds")
+    assert failure_of(over_time, [failure("Killed")], []) == limit
+    waited = failure_of(over_time | {"SecondaryStatus": "MaxWaitTimeExceeded"}, [], [])
+    assert waited.failure_class == "TimeLimit"
+    assert waited.message.startswith("it took longer than its limit of 9 seconds")
 
 
-def test_the_one_line_reason_of_an_error_is_its_last_line() -> None:
-    assert one_line_reason(EXIT_1.format("Traceback:\nValueError: no such label")) == "ValueError: no such label"
-    assert one_line_reason("ClientError: channel 'train': '/x' does not exist.\n").endswith("'/x' does not exist.")
-    assert one_line_reason("") == ""
+def test_the_service_describes_its_own_failure() -> None:
+    recorded = Failure("BadData", "source '/x' does not exist.")
+    description = {**failed("ClientError: text for others"), "Failure": recorded.record}
+    assert failure_of(description, [START], ["MemoryError"], "/log") == replace(recorded, log_location="/log")
+    assert service_failure({"TrainingJobStatus": "Completed"}) is None
+
+
+def test_the_traceback_is_that_of_the_event_or_of_the_log() -> None:
+    trace = [TRACEBACK, '  File "train.py", line 5, in <module>', "ValueError: no"]
+    event = Event("failure", 1, 1.0, {"failure_class": "Error", "message": "no", "traceback": "\n".join(trace)})
+    assert failure_of(failed(""), [event], ["other"]).traceback == "\n".join(trace)
+    assert failure_of(failed(""), [], ["before", *trace, "after"]).traceback == "\n".join(trace)
+    assert failure_of(failed(""), [], [*trace, *["step"] * 100]).traceback == "\n".join(trace)
+    assert failure_of(failed(""), [], ["no traceback"]).traceback == ""
+
+
+@pytest.mark.parametrize("end", ["", '"', '"\nCommand "/usr/bin/python train.py"', '"\nCommand "a", exit code: 1'])
+def test_the_message_of_a_reason_is_the_last_line_of_its_error(end: str) -> None:
+    reason = EXIT_1.format("Traceback:\nValueError: no such label").removesuffix('"') + end
+    assert failure_of_reason(reason) == Failure("Error", "ValueError: no such label")
+    assert failure_of_reason("") == Failure("Error", "")
+
+
+def test_a_reason_that_an_earlier_release_recorded_is_read() -> None:
+    assert recorded_failure("Error", EXIT_1.format("a\nKeyError: 'x'")).text == "KeyError: 'x'"
+    assert recorded_failure("Refused", 'one\nset it to "x"').message == 'one\nset it to "x"'
 
 
 @pytest.mark.parametrize(
     ("failure_class", "reason", "text"),
     [
-        ("Error", "Traceback:\nValueError: no such label", "ValueError: no such label"),
-        ("OutOfMemory", 'ExitCode -9\nExtraInfo "OutOfMemory: Killed by SIGKILL"', "OutOfMemory: Killed by SIGKILL"),
+        ("Error", "Traceback:\nValueError: no such label\n", "ValueError: no such label"),
+        ("OutOfMemory", "OutOfMemory: Killed by SIGKILL", "OutOfMemory: Killed by SIGKILL"),
         ("BadData", "no such file", "BadData: no such file"),
         ("Error", "", "Error"),
     ],
 )
 def test_a_failure_names_its_class_once(failure_class: str, reason: str, text: str) -> None:
-    assert failure_text(failure_class, reason) == text
+    assert Failure(failure_class, reason).text == text
 
 
 def test_without_a_reason_the_last_log_line_is_the_reason() -> None:
-    assert failure_of(failed(""), [], ["a", "b"]) == ("Error", "b")
-    assert failure_of(failed(""), [], []) == ("Error", "")
+    assert failure_of(failed(""), [], ["a", "b"]) == Failure("Error", "b")
+    assert failure_of(failed(""), [], []) == Failure("Error", "")
 
 
 def test_a_vanished_job_has_failed_and_keeps_its_last_known_fields() -> None:
@@ -117,7 +148,7 @@ def test_a_vanished_job_has_failed_and_keeps_its_last_known_fields() -> None:
     assert description["CreationTime"] == created
     assert description["TrainingJobStatus"] == description["SecondaryStatus"] == "Failed"
     reason = "Job 'demo' does not exist, though it was created: it may have been deleted."
-    assert failure_of(description, [START], ["MemoryError"]) == ("Vanished", reason)
+    assert failure_of(description, [START], ["MemoryError"]) == Failure("Vanished", reason)
 
 
 def test_describing_a_vanished_job_again_changes_nothing() -> None:
@@ -130,7 +161,7 @@ def test_an_error_that_was_printed_in_pieces_is_put_together() -> None:
     pieces = ["Traceback (most recent call last):", 'File "/opt/ml/code/train.py", line 5, in <module>', "third", "("]
     pieces += ["^", "^", "IndexError", ":", "list index out of range", '"']
     reason = 'AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage "' + "\n".join(pieces)
-    assert one_line_reason(reason) == "IndexError: list index out of range"
+    assert failure_of_reason(reason).message == "IndexError: list index out of range"
     assert str(last_exception(repair_last_traceback(pieces[:-1]))) == "IndexError: list index out of range"
     assert last_exception(["IndexError", ":", "a table of errors"]) is None
 

@@ -11,7 +11,8 @@ import pytest
 from tests.support.services.following import until_unsupervised
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobNotFound
-from training.services.launcher import Follower, failure_of, submit
+from training.contract.failures import failure_of
+from training.services.launcher import Follower, submit
 
 
 class Sleep:
@@ -70,9 +71,9 @@ def test_a_created_job_that_no_longer_exists_has_failed(tmp_path: Path) -> None:
     assert follower.ended
     assert update is not None
     assert update.description is not None
-    failure_class, reason = failure_of(update.description, [], [])
-    assert failure_class == "Vanished"
-    assert reason.startswith("Job 'job' does not exist in ")
-    assert reason.endswith(", though it was created: it may have been deleted.")
+    failure = failure_of(update.description, [], [])
+    assert failure.failure_class == "Vanished"
+    assert failure.message.startswith("Job 'job' does not exist in ")
+    assert failure.message.endswith(", though it was created: it may have been deleted.")
     with pytest.raises(JobNotFound):
         Follower(job).look()

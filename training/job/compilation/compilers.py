@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List
 
 import torch
 
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 
 
 class NoCompiler:

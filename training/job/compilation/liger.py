@@ -5,7 +5,7 @@ from typing import Any, Dict
 
 import torch
 
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 
 OLDEST_TORCH = (2, 3)
 """First version of torch with the Triton that liger-kernel requires, 2.3.1."""
@@ -28,10 +28,10 @@ def check(device_kind: str) -> None:
         )
 
 
-def apply(model: Any, task: str) -> None:
+def apply(model: Any, *, predicts_tokens: bool) -> None:
     """Exchange modules of a loaded model for Liger's. The model keeps its parameters and its configuration.
 
-    `task` is a key of `tasks.TASKS`. Raises `Unsupported` if Liger has no kernels for the model.
+    `predicts_tokens` is True for a language model. Raises `Unsupported` if Liger has no kernels for the model.
     """
     try:
         from liger_kernel.transformers.monkey_patch import (
@@ -44,7 +44,7 @@ def apply(model: Any, task: str) -> None:
         ) from error
     check_model_type(model.config.model_type, MODEL_TYPE_TO_APPLY_LIGER_FN)
     try:
-        _apply_liger_kernel_to_instance(model=model, **options(task))
+        _apply_liger_kernel_to_instance(model=model, **options(predicts_tokens=predicts_tokens))
     # Classes and names that the installed transformers does not have, or that have no kernels.
     except (AttributeError, ImportError, TypeError, ValueError) as error:
         raise Unsupported(
@@ -61,7 +61,7 @@ def check_model_type(model_type: str, supported: Any) -> None:
         )
 
 
-def options(task: str) -> Dict[str, bool]:
+def options(*, predicts_tokens: bool) -> Dict[str, bool]:
     """Return Liger's arguments that switch kernels off.
 
     Liger's cross entropy would replace PyTorch's own function for the whole process, evaluation included. Its fused
@@ -69,4 +69,4 @@ def options(task: str) -> Dict[str, bool]:
     training it computes no logits; in evaluations, which read them, it does.
     """
     off = {"cross_entropy": False}
-    return off if task == "causal-lm" else {**off, "fused_linear_cross_entropy": False}
+    return off if predicts_tokens else {**off, "fused_linear_cross_entropy": False}

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from training.job.reporting.errors import BadData
+from training.job.processes.reporting import BadData
 
 DATA = "data.parquet"
 SHARDS = "data-*.parquet"
@@ -19,7 +19,7 @@ SHARDS = "data-*.parquet"
 METADATA = "channel.json"
 
 DUPLICATE = "is_duplicate"
-"""Key that marks a duplicate: a row that only completes a process's batch (see `sampler`)."""
+"""Key that marks a duplicate: a row that only completes a process's batch (see `padding.py`)."""
 
 Row = Dict[str, Any]
 
@@ -86,7 +86,7 @@ class Rows:
         return view
 
     def __getitem__(self, at: int) -> Row:
-        """Return a row. An index past the last row is a duplicate: its row has the key `DUPLICATE` (see `sampler`)."""
+        """Return a row. An index past the last row is a duplicate: its row has the key `DUPLICATE`."""
         if at >= len(self):
             return {**self[at - len(self)], DUPLICATE: True}
         cut = slice(self._starts[at], self._ends[at])
@@ -106,6 +106,11 @@ class Channel:
     """Properties shared by all rows."""
     rows: Rows
     """The rows."""
+
+    @property
+    def data_file(self) -> Path:
+        """File of the rows, for messages."""
+        return self.folder / DATA
 
 
 def read_channel(folder: Path, task: str, columns: Sequence[str]) -> Channel:

@@ -22,8 +22,7 @@ from training.job.loop.job_trainer import JobTrainer, train_sampler
 from training.job.measuring.hardware import limit_to_free_memory, peak_gib, reset_peak
 from training.job.measuring.meter import Meter, clock_for, time_metrics
 from training.job.processes import ranks
-from training.job.reporting.errors import failure_class
-from training.job.reporting.events import Events
+from training.job.processes.reporting import Events, failure_class
 from training.job.settings.job_settings import Settings
 
 Batch = Dict[str, Any]

@@ -13,12 +13,11 @@ import numpy as np
 from transformers import TrainerCallback
 
 from training.job.data.channels import Rows
-from training.job.data.padding import planned_batches, step_positions
-from training.job.data.sampler import TrainSampler
+from training.job.data.padding import TrainSampler, planned_batches, step_positions
 from training.job.estimating.projection import MIN_STEPS, Estimate, remaining
 from training.job.loop.job_trainer import JobTrainer
 from training.job.processes import ranks
-from training.job.reporting.events import Events
+from training.job.processes.reporting import Events
 from training.job.settings.arguments import Arguments
 from training.job.settings.job_settings import Settings
 

@@ -1,12 +1,29 @@
-"""Before the first step, compile everything that a training will run, so that no step includes a compilation."""
+"""Before the first step, compile everything that a training will run, so that no step includes a compilation.
 
-from typing import Any, List, Sequence
+Compiled programs travel between jobs through S3. `torch.compiler` packs what was compiled into one file, and fills its
+cache on disk from such a file. The file's name is a hash of everything on which the programs depend, so another GPU,
+version, model, shape or setting has a file of its own. torch checks each program once more before it uses it.
+
+The file is read before the compilation and written right after it, before the first step: a job that is interrupted
+later finds it. A file never fails a job. Each error becomes a note in the log, and the job compiles as without a file.
+"""
+
+import hashlib
+import json
+import os
+import platform
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+from urllib.parse import urlparse
 
 import numpy as np
+import torch
+import transformers
 
-from training.job.checkpoints.random_states import preserve_random_states
 from training.job.data.channels import Row
 from training.job.data.padding import Collator, Padding, Shape, representatives
+from training.job.loop.job_trainer import preserve_random_states
+from training.job.processes import ranks
+from training.job.processes.reporting import Events
 from training.job.settings.declared import CUDA_GRAPH_MODES
 from training.job.settings.job_settings import Settings
 
@@ -42,7 +59,7 @@ def compile_shapes(trainer: Any, model: Any, shapes: Sequence[Shape], settings: 
     with preserve_random_states():
         for shape in chosen:
             collator = Collator(Padding("max_length", shape.length), settings.train.metadata, task.targets)
-            batch = collator(synthetic_rows(shape, task.COLUMNS, settings.train.rows.types is not None))
+            batch = collator(synthetic_rows(shape, task.integer_columns, settings.train.rows.types is not None))
             for _ in range(steps_per_shape(settings.device_kind, settings.arguments.compile_mode)):
                 trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
                 model.zero_grad()
@@ -64,3 +81,154 @@ def synthetic_rows(shape: Shape, columns: Sequence[str], has_types: bool) -> Lis
         row: Row = {"input_ids": tokens, **dict.fromkeys(columns, 0)}
         rows.append({**row, "token_type_ids": tokens} if has_types else row)
     return rows
+
+
+URI_VARIABLE = "TRAINFARE_COMPILED_URI"
+"""Environment variable that holds the S3 prefix of the files. The launcher sets it, with a hash of the image in it."""
+KMS_VARIABLE = "TRAINFARE_COMPILED_KMS_KEY"
+"""Environment variable that holds the KMS key that encrypts the files, if one is set."""
+ARGUMENTS = (
+    *("padding", "attention", "gradient_accumulation_steps", "optimizer", "kernels", "sharding"),
+    *("compile_scope", "compile_mode"),
+)
+"""Arguments that change a program."""
+MAX_BYTES = 2**30
+CONNECT_SECONDS, READ_SECONDS = 5, 60
+"""Limits on a call."""
+
+
+class StoredPrograms:
+    """The file of one setting and process."""
+
+    def __init__(self, uri: str, kms_key: str, events: Events) -> None:
+        self._uri, self._kms_key, self._events = uri, kms_key, events
+
+    def load(self) -> None:
+        """Fill torch's cache on disk from the file, if it exists."""
+        try:
+            content = _read(self._uri)
+            if content is None:
+                self._note(f"no compiled programs are stored for this setting yet ({self._uri})")
+                return
+            digest, _, artifacts = content.partition(b"\n")
+            if hashlib.sha256(artifacts).hexdigest().encode() != digest:
+                self._note(f"the stored compiled programs are damaged and are ignored: {self._uri}")
+                return
+            if torch.compiler.load_cache_artifacts(artifacts) is None:
+                self._note(f"torch {torch.__version__} cannot read the stored compiled programs: {self._uri}")
+                return
+            self._note(f"loaded compiled programs of an earlier job, {_size(content)}: {self._uri}")
+        except Exception as error:
+            self._note(f"the stored compiled programs cannot be loaded: {_line(error)}")
+
+    def save(self, cache_state: str) -> None:
+        """Write the file, unless every program came from it."""
+        if cache_state == "warm" or not ranks.on_first_host():
+            return
+        try:
+            saved = torch.compiler.save_cache_artifacts()
+            if saved is None:
+                self._note("torch has no compiled programs to store")
+                return
+            artifacts = saved[0]
+            content = hashlib.sha256(artifacts).hexdigest().encode() + b"\n" + artifacts
+            if len(content) > MAX_BYTES:
+                self._note(
+                    f"the compiled programs are not stored: {_size(content)} exceeds the limit of {MAX_BYTES >> 20} MiB"
+                )
+                return
+            _write(self._uri, content, self._kms_key)
+            self._note(f"stored the compiled programs for later jobs, {_size(content)}: {self._uri}")
+        except Exception as error:
+            self._note(f"the compiled programs cannot be stored: {_line(error)}")
+
+    def _note(self, message: str) -> None:
+        self._events.emit("note", message=message)
+
+
+def open_stored_programs(
+    setting: Mapping[str, Any], events: Events, environment: Mapping[str, str] = os.environ
+) -> Optional[StoredPrograms]:
+    """Return the file of a setting, or None if the job stores no programs or torch cannot pack them."""
+    prefix = environment.get(URI_VARIABLE)
+    if not prefix:
+        return None
+    if not hasattr(torch.compiler, "save_cache_artifacts"):
+        events.emit(
+            "note", message=f"torch {torch.__version__} cannot store compiled programs; torch 2.7 and later can"
+        )
+        return None
+    return StoredPrograms(f"{prefix}/{key_of(setting)}", environment.get(KMS_VARIABLE, ""), events)
+
+
+def key_of(setting: Mapping[str, Any]) -> str:
+    """Return the hash of a setting and of this process's device and libraries."""
+    text = json.dumps({**setting, **_runtime()}, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def setting_of(
+    model: Any, shapes: Sequence[Any], dynamic: bool, arguments: Mapping[str, Any], precision: str
+) -> Dict[str, Any]:
+    """Return everything in a training's setting on which its programs depend: model, shapes and options.
+
+    Programs with symbolic lengths serve all lengths, so the planned lengths do not count: they differ between seeds.
+    """
+    configuration = model.config.to_dict()
+    configuration.pop("_name_or_path", None)
+    planned = {(shape.rows, None if dynamic else shape.length, shape.is_masked) for shape in shapes}
+    return {
+        "model": [type(model).__name__, configuration],
+        "shapes": sorted(planned, key=str),
+        "dynamic": dynamic,
+        "precision": precision,
+        **{name: arguments[name] for name in ARGUMENTS},
+    }
+
+
+def _runtime() -> Dict[str, Any]:
+    """Return the device and the libraries. Each process of a host has its own device, whose index programs contain."""
+    versions = {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda}
+    versions["transformers"] = transformers.__version__
+    device: Any = [platform.machine(), torch.backends.cpu.get_cpu_capability()]
+    if torch.cuda.is_available():
+        device = [torch.cuda.get_device_name(), torch.cuda.get_device_capability()]
+    return {"versions": versions, "device": device, "processes": ranks.count(), "local_rank": ranks.local_rank()}
+
+
+def _read(uri: str) -> Optional[bytes]:
+    """Return the content of an object, or None if it does not exist."""
+    from botocore.exceptions import ClientError
+
+    place = urlparse(uri)
+    try:
+        body = s3_client().get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))["Body"]
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") in ("NoSuchKey", "404"):
+            return None
+        raise
+    return bytes(body.read())
+
+
+def _write(uri: str, content: bytes, kms_key: str) -> None:
+    place = urlparse(uri)
+    encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
+    s3_client().put_object(Bucket=place.netloc, Key=place.path.lstrip("/"), Body=content, **encryption)
+
+
+def s3_client() -> Any:
+    """Return a client of S3 that gives up soon: a job in a network without a way to S3 must not wait for long."""
+    # Imported here because only jobs with stored programs need it, and it takes time.
+    import boto3
+    from botocore.config import Config
+
+    limits = Config(connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"max_attempts": 1})
+    return boto3.client("s3", region_name=os.environ.get("AWS_REGION"), config=limits)
+
+
+def _size(content: bytes) -> str:
+    return f"{len(content) / 2**20:.1f} MiB"
+
+
+def _line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]

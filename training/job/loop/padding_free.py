@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional
 
 from training.job.data.padding import PACKED_TOKENS
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 from training.job.settings.job_settings import Settings
 from training.job.weights.pretrained import set_attention
 
@@ -166,7 +166,7 @@ class _Hooks:
         return output
 
     def _exclude_padding(self, module: Any, args: Any, logits: Any) -> Any:
-        """Give padding no share in the loss of question answering, which is a softmax over all positions of a row."""
+        """Give padding no share in a loss that is a softmax over all positions of a row."""
         assert self.rows is not None
         return logits.masked_fill(~self.rows.mask.unsqueeze(-1), torch.finfo(logits.dtype).min)
 

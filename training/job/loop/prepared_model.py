@@ -1,14 +1,20 @@
 """Changes to a loaded model before a training, which leave what is saved as it was."""
 
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from types import MethodType
+from typing import Any, Iterator, List
 
+import numpy as np
+import torch
 import transformers
+from torch import nn
 
-from training.job.compilation import blockwise, float8, liger
-from training.job.loop.occurring_tokens import use_occurring_tokens
+from training.job.compilation import blockwise, liger
 from training.job.loop.padding_free import use_padding_free
 from training.job.measuring.hardware import disable_cudnn_attention
+from training.job.processes import ranks
+from training.job.processes.reporting import Unsupported
 from training.job.settings.job_settings import Settings
 from training.job.weights.pretrained import set_attention
 
@@ -19,11 +25,11 @@ def prepare(model: Any, settings: Settings) -> Settings:
     Return the settings with the attention in use. Raises `Unsupported` if the model cannot have the changes.
     """
     if settings.arguments.kernels == "liger":
-        liger.apply(model, settings.arguments.task)
+        liger.apply(model, predicts_tokens=settings.task.predicts_tokens)
     settings = replace(settings, attention=_use_attention(model, settings))
     use_occurring_tokens(model, settings)
     if settings.precision == "fp8":
-        float8.convert(model)
+        convert_to_float8(model)
     use_padding_free(model, settings)
     return settings
 
@@ -52,3 +58,170 @@ def _use_attention(model: Any, settings: Settings) -> str:
 def _has_blockwise(model: Any) -> bool:
     version = int(transformers.__version__.partition(".")[0])
     return version >= 5 and model.config.model_type in blockwise.MODEL_TYPES
+
+
+# Embeddings of the tokens that occur.
+
+LARGEST_SHARE = 0.75
+"""Largest share of occurring tokens for which the others are left out."""
+SYNTHETIC_TOKEN = 0
+"""Token of the rows with which shapes are compiled (`compile_phase.py`)."""
+
+
+class OccurringTokens(nn.Embedding):  # type: ignore[misc]
+    """Embeddings of some tokens, looked up with the numbers that the tokens have in the whole vocabulary.
+
+    A last row of ones has no token, so only weight decay changes it: it holds the factor for the tokens left out.
+    """
+
+    weight: Any
+
+    def __init__(self, whole: nn.Embedding, tokens: Any) -> None:
+        """Take the embeddings of `tokens`, an ascending tensor of numbers."""
+        row_of = torch.full((whole.num_embeddings,), -1)
+        row_of[tokens] = torch.arange(len(tokens))
+        padding = None if whole.padding_idx is None else int(row_of[whole.padding_idx])
+        super().__init__(len(tokens) + 1, whole.embedding_dim, padding_idx=None if padding == -1 else padding)
+        self.register_buffer("row_of", row_of, persistent=False)
+        self.tokens = tokens
+        self.take(whole)
+
+    def forward(self, tokens: Any) -> Any:
+        """Return the embeddings of the tokens, rows x length x width."""
+        return super().forward(self.row_of[tokens])
+
+    def take(self, whole: nn.Embedding) -> None:
+        """Take the values of these embeddings."""
+        # A list, because a module would become a part of this one.
+        self._whole: List[nn.Embedding] = [whole]
+        with torch.no_grad():
+            self.weight[:-1] = whole.weight[self.tokens]
+            self.weight[-1] = 1
+
+    def whole(self) -> nn.Embedding:
+        """Return the embeddings of the whole vocabulary, with the present values. Call `take` before the next step."""
+        with torch.no_grad():
+            self._whole[0].weight.mul_(self.weight[-1])
+            self._whole[0].weight[self.tokens] = self.weight[:-1]
+        return self._whole[0]
+
+
+def use_occurring_tokens(model: Any, settings: Settings) -> None:
+    """Leave out the embeddings of tokens that do not occur, where that gives the same training and is worth it.
+
+    A token that occurs in no row has no gradient: AdamW changes its embedding by weight decay alone (Loshchilov and
+    Hutter 2019, https://arxiv.org/abs/1711.05101, algorithm 2). Without such embeddings the trained weights differ only
+    by rounding, and the optimizer has less to do: they are half of MiniLM and two thirds of the multilingual
+    DistilBERT, and of BERT's 30,522 tokens some 5,000 occur in 2,000 short texts. What is saved has all embeddings.
+    """
+    embeddings = model.get_input_embeddings()
+    # A GPU takes no time for these embeddings, and processes would have to agree on them.
+    if settings.device_kind != "cpu" or ranks.count() > 1 or settings.arguments.optimizer != "auto":
+        return
+    if not can_leave_out(model):
+        return
+    occurs = np.zeros(embeddings.num_embeddings, dtype=bool)
+    occurs[SYNTHETIC_TOKEN] = True
+    for channel in (settings.train, settings.validation):
+        occurs[channel.rows.tokens] = True
+        if 0 <= channel.metadata.pad_token_id < len(occurs):
+            occurs[channel.metadata.pad_token_id] = True
+    if occurs.mean() <= LARGEST_SHARE:
+        model.set_input_embeddings(OccurringTokens(embeddings, torch.from_numpy(np.flatnonzero(occurs))))
+
+
+def can_leave_out(model: Any) -> bool:
+    """Return True if the model uses its embeddings only to look up tokens, in one module.
+
+    The head of a language model computes a score for each token, and the encoder and decoder of T5 share embeddings.
+    """
+    embeddings = model.get_input_embeddings()
+    if type(embeddings) is not nn.Embedding or model.get_output_embeddings() is not None:
+        return False
+    users = [each for each in model.modules() if getattr(each, "weight", None) is embeddings.weight]
+    return len(users) == 1
+
+
+@contextmanager
+def whole_vocabulary(model: Any) -> Iterator[None]:
+    """Give the model the embeddings of its whole vocabulary while its weights are saved or loaded."""
+    occurring = model.get_input_embeddings()
+    if not isinstance(occurring, OccurringTokens):
+        yield
+        return
+    whole = occurring.whole()
+    model.set_input_embeddings(whole)
+    try:
+        yield
+    finally:
+        occurring.take(whole)
+        model.set_input_embeddings(occurring)
+
+
+# Matrix products in 8 bits: float8 training of torchao, on top of bf16 by autocast.
+
+MULTIPLE = 16
+"""Divisor of both dimensions of a matrix that tensor cores multiply in 8 bits (`torch._scaled_mm`)."""
+NOT_CONVERTED = frozenset({"experts", "gate", "router"})
+"""Names of modules in mixtures of experts. A batch may have no token for an expert, and an empty matrix has no scale.
+The choice of an expert is sensitive to rounding."""
+
+
+def linears_to_convert(model: Any) -> List[str]:
+    """Return the names of the linear layers that compute in 8 bits: those of the model's repeated layers.
+
+    Heads and embeddings stay in 16 bits. The loss reads the outputs of a head, which may be few.
+    """
+    stacks = tuple(f"{name}." for name, module in model.named_modules() if isinstance(module, nn.ModuleList))
+    return [
+        name
+        for name, module in model.named_modules()
+        # Subclasses may use their weight in other ways.
+        if type(module) is nn.Linear
+        and name.startswith(stacks)
+        and not NOT_CONVERTED.intersection(name.split("."))
+        and not any(size % MULTIPLE for size in module.weight.shape)
+    ]
+
+
+def convert_to_float8(model: Any, emulate: bool = False) -> None:
+    """Exchange the linear layers of a loaded model, which keeps its parameters. `emulate` computes on any device.
+
+    torchao's layers scale and round their input, weight and gradient to 8 bits before each product. The weights stay in
+    single precision, under the same names, so optimizer, checkpoints and saved models equal those of bf16.
+
+    Raises `Unsupported` if the model has no layer to exchange, or if torchao does not fit the installed torch.
+    """
+    names = frozenset(linears_to_convert(model))
+    if not names:
+        raise Unsupported(
+            f"precision fp8 cannot speed up model type {model.config.model_type!r}: its repeated layers have no "
+            f"torch.nn.Linear whose dimensions are multiples of {MULTIPLE}; use precision bf16"
+        )
+    try:
+        from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+    # torchao reads names of torch that older versions do not have.
+    except (ImportError, AttributeError) as error:
+        raise Unsupported(
+            f"precision fp8: the installed torchao does not work with torch {torch.__version__} ({error}): install "
+            "another version of torchao, or use precision bf16"
+        ) from error
+    # The gradient of a weight is a sum over the tokens of a batch, whose number is not always a multiple of 16.
+    config = Float8LinearConfig(pad_inner_dim=True, emulate=emulate)
+    convert_to_float8_training(model, module_filter_fn=lambda _, name: name in names, config=config)
+
+
+@contextmanager
+def in_16_bits(model: Any) -> Iterator[None]:
+    """Compute the exchanged layers as plain linear layers inside the context.
+
+    Evaluations use it, because the saved model is a plain one: it is scored as it will be used.
+    """
+    layers = [module for module in model.modules() if type(module).__name__ == "Float8Linear"]
+    for layer in layers:
+        layer.forward = MethodType(nn.Linear.forward, layer)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward

@@ -17,7 +17,7 @@ from typing import Any, Dict, Optional
 import torch
 
 from training.job.compilation.compilers import repeated_layers
-from training.job.weights import safetensors_files
+from training.job.weights.pretrained import read_safetensors
 
 NO_SHARDING = "none"
 
@@ -63,7 +63,7 @@ def load_weights(model: Any, folder: Optional[Path]) -> None:
     if folder and torch.distributed.get_rank() == 0:
         # Files contain a shared tensor only once, under any of its names.
         first_names = _first_names(model)
-        saved = {first_names.get(name, name): value for name, value in safetensors_files.read(folder).items()}
+        saved = {first_names.get(name, name): value for name, value in read_safetensors(folder).items()}
         weights = {name: saved[first] for name, first in first_names.items()}
     # After an evaluation, parameters outside of the layers are still gathered.
     model.reshard()

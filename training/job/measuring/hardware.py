@@ -14,7 +14,7 @@ from typing import Any, Dict, Optional
 import torch
 
 from training.job.measuring.machine_load import value_of
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 
 GIB = 2.0**30
 KIB = 1024

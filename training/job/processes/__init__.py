@@ -1,4 +1,4 @@
-"""The processes and hosts of one job, and the signals that stop it.
+"""The processes of one job, the signal that stops them, and all that they report: events and failures.
 
-Imports torch only inside functions, because `train.py` uses this room before it imports torch. Open `ranks.py` first.
+Imports torch only inside functions, because this room must work before torch is imported. Open `reporting.py` first.
 """

@@ -7,7 +7,7 @@ import operator
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Literal, Optional, Sequence, Tuple
 
-from training.job.reporting.errors import ArgumentError
+from training.job.processes.reporting import ArgumentError
 from training.job.settings.declared import (
     CUDA_GRAPH_MODES,
     LARGEST_BATCH,

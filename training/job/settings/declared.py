@@ -7,11 +7,17 @@ value of None is not passed to the job.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, Literal, Mapping, NamedTuple, Optional, Tuple, Union, get_args
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Literal, Mapping, NamedTuple, Optional, Tuple, Union, get_args
 
-Task = Literal["classification", "question-answering", "causal-lm"]
+from training.job.tasks import DEFAULT_TASK, METRICS, TASKS
+
 Compiler = Literal["none", "inductor", "trcomp", "trcomp-off"]
-QualityMetric = Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss", "eval_perplexity"]
+if TYPE_CHECKING:
+    Task = str
+    QualityMetric = str
+else:
+    Task = Literal[tuple(TASKS)]
+    QualityMetric = Literal[tuple(metric.name for metric in METRICS)]
 
 LARGEST_BATCH = 1_048_576
 MAX_TOKENS = 131_072
@@ -47,7 +53,7 @@ def setting(
 class TrainingSettings:
     """Settings that the experiment and the job share. The docstrings are the text of `docs/experiments.md`."""
 
-    task: Task = setting("classification")
+    task: Task = setting(DEFAULT_TASK)
     """Task to train."""
     model: Optional[str] = setting(None, min_length=1, max_length=LONGEST_NAME)
     """Model: a name on the Hub, a folder, or `package:NAME` for a packaged model. Exactly one of `model` and

@@ -7,20 +7,18 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 import torch
 import transformers
 
-from training.job.checkpoints.checkpoint_files import NO_PROGRESS, Progress, newest, unfinished
-from training.job.checkpoints.target import BestEvaluation, Target
 from training.job.compilation import liger
 from training.job.compilation.compilers import NoCompiler, compiler_of
 from training.job.data.channels import Channel, read_channel
 from training.job.data.padding import Padding, padding_kind
 from training.job.measuring import hardware
 from training.job.processes import ranks
-from training.job.reporting.errors import ArgumentError, BadData, Unsupported
-from training.job.reporting.events import Events
+from training.job.processes.reporting import ArgumentError, BadData, Events, Unsupported
 from training.job.settings.arguments import Arguments, parse
 from training.job.settings.declared import SHARDING_SINCE
 from training.job.settings.trainer_arguments import global_batch_size
-from training.job.tasks import TASKS
+from training.job.tasks import TASKS, Task
+from training.job.weights.checkpoints import NO_PROGRESS, BestEvaluation, Progress, Target, newest, unfinished
 from training.job.weights.pretrained import Pretrained
 
 TRANSFORMERS_FOR_SHARDING = (4, 49)
@@ -91,8 +89,8 @@ class Settings:
         return Pretrained(self.model_location, arguments.model_revision, arguments.weights, self.attention)
 
     @property
-    def task(self) -> Any:
-        """Module of the task (see `tasks`)."""
+    def task(self) -> Task:
+        """The task that the job trains."""
         return TASKS[self.arguments.task]
 
     @property
@@ -210,10 +208,10 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     arguments = _with_resumed_values(arguments, device_kind, resumed)
     task = TASKS[arguments.task]
     train, validation = (
-        read_channel(folder, arguments.task, task.COLUMNS) for folder in (folders.train, folders.validation)
+        read_channel(folder, arguments.task, task.integer_columns) for folder in (folders.train, folders.validation)
     )
     for channel in (train, validation):
-        task.check(channel)
+        task.check_channel(channel)
     _check_together(arguments, folders, train, validation)
     return Settings(
         arguments=arguments,

@@ -8,7 +8,7 @@ import torch
 
 from training.job.measuring.machine_load import job_cpus
 from training.job.processes import ranks
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 
 CORES_VARIABLE = "TRAINFARE_CORES"
 THREADS_VARIABLE = "OMP_NUM_THREADS"

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Any, Dict
 
-from training.job.reporting.errors import ArgumentError
+from training.job.processes.reporting import ArgumentError
 from training.job.settings.arguments import EARLIER_DROPOUT, EARLIER_NAMES, EARLIER_VALUES, FIELDS
 from training.job.settings.declared import traits_of
 from training.job.settings.job_settings import Settings

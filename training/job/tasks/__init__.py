@@ -1,20 +1,34 @@
-"""Tasks that a job can train: one file each. Every file defines the same names.
+"""Tasks that a job can train. Each is one object in one file; `task.py` describes what the object has.
 
-COLUMNS             integer columns of the channel's rows that the task reads, besides the tokens
-LABELS              names of the model's label inputs
-check               raises `BadData` for an invalid channel
-load_model          returns the model with the task's head
-targets             returns the label arrays of a padded batch
-reduce_predictions  reduces a batch's predictions to what the scorer needs, with one row for each row of the batch
-Scorer              computes metrics and tables from the reduced predictions, which are in the order of evaluation
+A new task is a new file and its line in `TASKS`. It belongs here and nowhere else.
 """
 
-from typing import Any, Dict
+from typing import Dict, Optional, Tuple
 
-from training.job.tasks import causal_lm, classification, question_answering
+from training.job.tasks.causal_lm import CausalLM
+from training.job.tasks.classification import Classification
+from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
+from training.job.tasks.task import LOSS, Metric, Task
 
-TASKS: Dict[str, Any] = {
-    "classification": classification,
-    "question-answering": question_answering,
-    "causal-lm": causal_lm,
-}
+__all__ = ["DEFAULT_TASK", "LOSS", "METRICS", "SQUAD_COLUMNS", "TASKS", "Metric", "Task", "find_task"]
+
+TASKS: Dict[str, Task] = {task.name: task for task in (Classification(), QuestionAnswering(), CausalLM())}
+"""Every task, by name."""
+DEFAULT_TASK = Classification.name
+
+
+def find_task(architecture: str) -> Optional[Task]:
+    """Return the task of a saved model, given its class in transformers. None if it fits no task."""
+    return next((task for task in TASKS.values() if any(part in architecture for part in task.architectures)), None)
+
+
+def _metrics_of_all_tasks() -> Tuple[Metric, ...]:
+    """Return every metric once. Scores come before the loss that all tasks have, as in each task."""
+    every = [task.metrics for task in TASKS.values()]
+    scores = [metric for metrics in every for metric in metrics[: metrics.index(LOSS)]]
+    others = [metric for metrics in every for metric in metrics[metrics.index(LOSS) + 1 :]]
+    return tuple(dict.fromkeys([*scores, LOSS, *others]))
+
+
+METRICS = _metrics_of_all_tasks()
+"""Metrics of all tasks, in order of preference."""

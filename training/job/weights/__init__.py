@@ -1,4 +1,4 @@
-"""Load a model and its weights, and save its tokenizer beside the trained model.
+"""Weights on disk: the model to start from, and the checkpoints of a training.
 
-Open `pretrained.py` first.
+The training loop decides when to save. Open `pretrained.py` first.
 """

@@ -1,16 +1,18 @@
 """Load a model with a task's head, from its weights or only from its configuration, and save its tokenizer."""
 
 import inspect
+import json
 import shutil
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Optional
 
+import torch
 import transformers
 
 from training.job.compilation import blockwise
-from training.job.reporting.errors import ArgumentError, Unsupported
-from training.job.weights import safetensors_files
+from training.job.processes.reporting import ArgumentError, Unsupported
 
 TOKENIZER_FILES = (
     "tokenizer*",
@@ -55,10 +57,11 @@ def load(auto_class: Any, pretrained: Pretrained, **head: Any) -> Any:
         if pretrained.weights == "random":
             config = transformers.AutoConfig.from_pretrained(pretrained.location, **source, **head)
             model = auto_class.from_config(config, **_attention(pretrained.attention))
-        elif safetensors_files.is_needed(Path(pretrained.location)):
-            model = safetensors_files.load(
-                auto_class, Path(pretrained.location), **_attention(pretrained.attention), **head
-            )
+        elif needs_own_reader(Path(pretrained.location)):
+            fields = {**_attention(pretrained.attention), **head}
+            config = transformers.AutoConfig.from_pretrained(pretrained.location, **fields)
+            weights = read_safetensors(Path(pretrained.location))
+            model = auto_class.from_pretrained(None, config=config, state_dict=weights, ignore_mismatched_sizes=True)
         else:
             model = auto_class.from_pretrained(pretrained.location, ignore_mismatched_sizes=True, **options, **head)
     except (OSError, ValueError) as error:
@@ -132,3 +135,62 @@ def _attention(attention: str) -> Dict[str, Any]:
     raise Unsupported(
         f"attention {attention} needs transformers 4.36 or later, but {transformers.__version__} is installed"
     )
+
+
+TYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+
+
+def needs_own_reader(folder: Path) -> bool:
+    """Return True if a model folder has only safetensors weights that transformers cannot read.
+
+    This is so in SageMaker's compiler images.
+    """
+    version = tuple(int(part) for part in transformers.__version__.split(".")[:2])
+    reads = version >= (4, 30) or (version >= (4, 23) and transformers.utils.is_safetensors_available())
+    return not reads and bool(list(folder.glob("*.safetensors"))) and not list(folder.glob("pytorch_model*.bin"))
+
+
+def read_safetensors(folder: Path) -> Dict[str, Any]:
+    """Return all tensors in the folder's files, by name. Raises `ValueError` for an incomplete file.
+
+    A file starts with an 8-byte little-endian length, followed by a JSON header of that length with each tensor's type,
+    shape and position, and then the tensors: https://github.com/huggingface/safetensors#format.
+    """
+    tensors: Dict[str, Any] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        tensors.update(_read_file(file))
+    return tensors
+
+
+def _read_file(file: Path) -> Dict[str, Any]:
+    content = bytearray(file.read_bytes())
+    try:
+        (length,) = struct.unpack_from("<Q", content)
+        header = json.loads(content[8 : 8 + length].decode("utf-8"))
+        header.pop("__metadata__", None)
+        return {name: _tensor(content, 8 + length, entry) for name, entry in header.items()}
+    except (struct.error, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{file} is not a complete safetensors file: {error}") from error
+
+
+def _tensor(content: bytearray, start: int, entry: Dict[str, Any]) -> Any:
+    kind, shape = TYPES[entry["dtype"]], entry["shape"]
+    begin, end = entry["data_offsets"]
+    if start + end > len(content):
+        raise ValueError(f"it is truncated at byte {len(content)}")
+    if begin == end:
+        return torch.empty(shape, dtype=kind)
+    raw = torch.frombuffer(content, dtype=torch.uint8, count=end - begin, offset=start + begin)
+    # Copy the bytes, because a tensor in the file may not be aligned for its type.
+    return raw.clone().view(kind).reshape(shape)

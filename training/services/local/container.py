@@ -15,7 +15,7 @@ from typing import Any
 from state.folders import damage
 from training.services.local import toolkit
 from training.services.local.disk import FULL_ERRORS, full_reason, names_full_disk
-from training.services.local.toolkit import DataError, local_path, script_variables
+from training.services.local.toolkit import DataError, DiskFull, FolderError, local_path, script_variables
 
 ROOT = "/opt/ml"
 """Root of the folders in a container."""
@@ -60,7 +60,7 @@ def check_inputs(request: Mapping[str, Any]) -> None:
             if text := damage(local_path(uri)):
                 raise DataError(f"{name} {text}. Run the same command again: it makes the files again")
     except OSError as error:
-        raise DataError(f"{error.strerror}: '{error.filename}'") from error
+        raise FolderError(f"{error.strerror}: '{error.filename}'") from error
 
 
 def relocate_paths(request: Mapping[str, Any], base: Path) -> dict[str, Any]:
@@ -105,14 +105,14 @@ def create_folders(base: Path, request: Mapping[str, Any]) -> None:
         for channel in request.get("InputDataConfig", []):
             _link_channel(channel, base / "input" / "data")
     except OSError as error:
-        raise DataError(_message(error, base)) from error
+        raise _folder_error(error, base) from error
 
 
-def _message(error: OSError, path: Path, needed_bytes: int | None = None) -> str:
-    """Return the message for a user; `path` is on the disk that was written to."""
+def _folder_error(error: OSError, path: Path, needed_bytes: int | None = None) -> DataError:
+    """Return the error for a user; `path` is on the disk that was written to."""
     if error.errno in FULL_ERRORS or names_full_disk([str(error)]):  # shutil joins several errors without a number
-        return full_reason(path, needed_bytes)
-    return f"{error.strerror}: '{error.filename}'" if error.filename else str(error)
+        return DiskFull(full_reason(path, needed_bytes))
+    return FolderError(f"{error.strerror}: '{error.filename}'" if error.filename else str(error))
 
 
 def _write_configuration(folder: Path, request: Mapping[str, Any]) -> None:
@@ -234,7 +234,7 @@ def upload_model(base: Path, request: Mapping[str, Any]) -> Path | None:
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
         size_bytes = sum(path.stat().st_size for path in model.rglob("*") if path.is_file())
-        raise DataError(_message(error, artifact.parent, size_bytes)) from error
+        raise _folder_error(error, artifact.parent, size_bytes) from error
     shutil.rmtree(model, ignore_errors=True)  # does not follow a link
     return artifact
 

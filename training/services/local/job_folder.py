@@ -15,7 +15,7 @@ import os
 import struct
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 from state.locks import exclusive_lock, is_exclusively_locked
 from state.regular_files import open_regular, read_regular
 from training.contract.errors import ServiceError
+from training.contract.failures import FAILURE, Failure
 from training.services.local.disk import FULL_ERRORS
 
 TAIL_BYTES = 64 * 1024
@@ -32,7 +33,7 @@ _MAX_JSON_BYTES = 64 * 1024 * 1024
 """Size of the largest state or request. A request has at most some hundred kilobytes."""
 
 _SPARE_BYTES = 32 * 1024
-"""Size of the reserved space. A state has at most 40 metrics and a reason of 1024 characters."""
+"""Size of the reserved space. A state has at most 40 metrics, and a reason and a message of 1024 characters."""
 
 MAX_REASON_CHARACTERS = 1024
 """Length of the longest FailureReason that the API allows."""
@@ -272,16 +273,23 @@ class Record:
         self._state = with_billing(self._state, now)
         return now
 
-    def fail(self, reason: str) -> None:
-        """End billing and record that the job failed."""
-        self.end_billing()
-        self.end("Failed", "Training job failed", FailureReason=reason[:MAX_REASON_CHARACTERS])
+    def fail(self, failure: Failure, reason: str, **fields: Any) -> None:
+        """Record that the job failed, and end billing if it has not ended. `reason` has SageMaker's form."""
+        if "TrainingEndTime" not in self._state:
+            self.end_billing()
+        self.end("Failed", "Training job failed", **fields, **failure_fields(failure, reason))
 
     def end(self, secondary_status: str, message: str, **fields: Any) -> None:
         """Record the end of the job. Call `end_billing` first. `fields` are added to the job's description."""
         now = self._state.get("TrainingEndTime", time.time())
         self._state = with_transition(self._state | fields, secondary_status, message, now)
         self._folder.write_final_state(self._state)
+
+
+def failure_fields(failure: Failure, reason: str) -> State:
+    """Return a failure as fields of a state: in SageMaker's form, and as the value itself."""
+    record = replace(failure, message=failure.message[:MAX_REASON_CHARACTERS]).record
+    return {"FailureReason": reason[:MAX_REASON_CHARACTERS], FAILURE: record}
 
 
 class LogMarker:

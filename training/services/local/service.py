@@ -29,11 +29,20 @@ from state.home import SLOTS_VARIABLE, check_compile_cache, slots_folder
 from state.own_process import own_process
 from state.regular_files import open_regular
 from training.contract.errors import ArtifactError, InputError, JobExists, JobNotFound, ServiceError
+from training.contract.failures import OTHER, Failure
 from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request
 from training.services.local import processes, slots, supervisor, toolkit
 from training.services.local.disk import FULL_ERRORS, full_reason, is_full, names_full_disk
-from training.services.local.job_folder import DamagedJob, JobFolder, LogTimes, State, with_billing, with_transition
+from training.services.local.job_folder import (
+    DamagedJob,
+    JobFolder,
+    LogTimes,
+    State,
+    failure_fields,
+    with_billing,
+    with_transition,
+)
 from training.services.local.supervisor import MEMORY_VARIABLE
 from training.services.local.traits import GRACE_VARIABLE, TRAITS
 
@@ -46,7 +55,7 @@ CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 OMITTED_FIELDS = frozenset({"Tags"})
 """Fields of a request that its description omits. SageMaker has a separate call for tags."""
 
-ABANDONED = "InternalServerError: Killed: the job's supervisor is gone; it was killed or the machine was restarted."
+ABANDONED = Failure("Killed", "the job's supervisor is gone; it was killed or the machine was restarted.")
 
 
 class LocalService:
@@ -254,7 +263,7 @@ def _state(folder: JobFolder) -> State:
     last_output = folder.log.stat().st_mtime if folder.log.exists() else 0.0
     end = max(state["LastModifiedTime"], last_output)
     failed = with_transition(with_billing(state, end), "Failed", "Training job failed", end)
-    return failed | {"FailureReason": ABANDONED}
+    return failed | failure_fields(ABANDONED, f"InternalServerError: Killed: {ABANDONED.message}")
 
 
 def _has_ended(folder: JobFolder) -> bool:
@@ -270,7 +279,7 @@ def _damaged(folder: JobFolder, reason: str) -> Description:
     known = {"TrainingJobName": folder.name, "CreationTime": changed, "LastModifiedTime": changed}
     known |= {"SecondaryStatusTransitions": [], "Environment": {}}
     failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed"}
-    return {**known, **failed, "FailureReason": f"InternalServerError: {reason}."}
+    return {**known, **failed, **failure_fields(Failure(OTHER, f"{reason}."), f"InternalServerError: {reason}.")}
 
 
 def _description(request: Request, state: State) -> Description:

@@ -25,6 +25,7 @@ from typing import Any
 from state.home import slots_folder
 from state.own_process import own_process
 from training.contract.errors import InputError
+from training.contract.failures import OTHER, Failure, class_of, error_output
 from training.services.local import container, processes, slots, toolkit
 from training.services.local.disk import FULL_ERRORS, DiskWatch, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import MAX_REASON_CHARACTERS, JobFolder, Record, first_state
@@ -44,7 +45,6 @@ FIELD = "MachineLoadMetrics"
 _MODULE = "training.job.measuring.machine_load"
 _END_SECONDS = 30.0
 
-TRACEBACK = "Traceback (most recent call last):"
 EXIT_CODE_OF_SIGKILL = 137
 ELLIPSIS = "\n[...]\n"
 
@@ -99,13 +99,17 @@ def _supervise(folder: JobFolder, record: Record) -> None:
     try:
         supervise(folder, folder.request(), record)
     except (toolkit.DataError, InputError) as error:
-        record.fail(f"ClientError: {str(error).rstrip('.')}.")
+        message = f"{str(error).rstrip('.')}."
+        failure_class = error.failure_class if isinstance(error, toolkit.DataError) else OTHER
+        record.fail(Failure(failure_class, message), f"ClientError: {message}")
     except Exception as error:
         if isinstance(error, OSError) and error.errno in FULL_ERRORS:
-            record.fail(f"ClientError: {full_reason(folder.path)}.")
+            message = f"{full_reason(folder.path)}."
+            record.fail(Failure("DiskFull", message), f"ClientError: {message}")
             return
         traceback.print_exc()
-        record.fail(f"InternalServerError: {type(error).__name__}: {error}")
+        message = f"InternalServerError: {type(error).__name__}: {error}"
+        record.fail(Failure(class_of(message) or OTHER, message), message)
 
 
 def supervise(folder: JobFolder, request: Mapping[str, Any], record: Record) -> None:
@@ -191,9 +195,8 @@ def _finish_failed(folder: JobFolder, request: Mapping[str, Any], record: Record
     failure_text, log_tail = folder.failure_text(), folder.log_tail()
     no_space = is_full(folder.path) or names_full_disk([failure_text, *log_tail[-5:]])
     disk = full_reason(folder.path) if no_space else ""
-    reason = failure_reason(outcome, failure_text, log_tail, disk)
-    metrics = _metrics(folder, request, ended)
-    record.end("Failed", "Training job failed", FailureReason=reason, FinalMetricDataList=metrics)
+    failure, reason = failure_of_outcome(outcome, failure_text, log_tail, disk)
+    record.fail(failure, reason, FinalMetricDataList=_metrics(folder, request, ended))
 
 
 def _metrics(folder: JobFolder, request: Mapping[str, Any], ended: float) -> list[dict[str, Any]]:
@@ -201,19 +204,27 @@ def _metrics(folder: JobFolder, request: Mapping[str, Any], ended: float) -> lis
     return final_metrics(definitions, folder.lines(), ended)
 
 
-def failure_reason(outcome: processes.Outcome, failure_text: str, log_tail: Sequence[str], disk: str = "") -> str:
-    """Return the reason in the form that SageMaker and its toolkit use.
+def failure_of_outcome(
+    outcome: processes.Outcome, failure_text: str, log_tail: Sequence[str], disk: str = ""
+) -> tuple[Failure, str]:
+    """Return the failure of a script that ended itself, and the reason in the form of SageMaker and its toolkit.
 
     `failure_text` is the content of `output/failure`; it is empty if the script did not write the file. `disk` is the
     sentence about a full disk, if it is full.
     """
-    message = failure_text.strip() or _last_traceback(log_tail)
+    message = failure_text.strip() or "\n".join(error_output(log_tail))
     signal_number = _killed_by(outcome.exit_code, log_tail)
-    extra = _signal_text(signal_number, outcome.out_of_memory) if signal_number else disk
+    is_out_of_memory = outcome.out_of_memory and signal_number == signal.SIGKILL
+    killed = _signal_text(signal_number) if signal_number else ""
+    last_line = next((line for line in reversed(message.splitlines()) if line.strip()), "")
+    failure_class = class_of(message) or ("Killed" if killed else "DiskFull" if disk else OTHER)
+    failure = Failure("OutOfMemory" if is_out_of_memory else failure_class, killed or disk or last_line)
+    extra = f"OutOfMemory: {killed}" if is_out_of_memory else killed or disk
     head = f"AlgorithmError: ExecuteUserScriptError:\nExitCode {outcome.exit_code}\n"
     if extra:
         head += f'ExtraInfo "{extra}"\n'
-    return head + f'ErrorMessage "{shortened(message, MAX_REASON_CHARACTERS - len(head) - len("ErrorMessage ") - 2)}"'
+    limit_characters = MAX_REASON_CHARACTERS - len(head) - len("ErrorMessage ") - 2
+    return failure, head + f'ErrorMessage "{shortened(message, limit_characters)}"'
 
 
 def shortened(text: str, limit_characters: int) -> str:
@@ -222,13 +233,6 @@ def shortened(text: str, limit_characters: int) -> str:
         return text
     beginning = limit_characters // 4
     return text[:beginning] + ELLIPSIS + text[len(text) - (limit_characters - beginning - len(ELLIPSIS)) :]
-
-
-def _last_traceback(log_tail: Sequence[str]) -> str:
-    """Return the last traceback in the log, or the log's last line if there is no traceback."""
-    starts = [index for index, line in enumerate(log_tail) if TRACEBACK in line]
-    lines = log_tail[starts[-1] :] if starts else log_tail[-1:]
-    return "\n".join(lines)
 
 
 def _killed_by(exit_code: int, log_tail: Sequence[str]) -> int:
@@ -246,12 +250,10 @@ def _killed_by(exit_code: int, log_tail: Sequence[str]) -> int:
     return int(reported[0]) if reported else 0
 
 
-def _signal_text(number: int, out_of_memory: bool) -> str:
-    name = f"signal {number}"
+def _signal_text(number: int) -> str:
     with contextlib.suppress(ValueError):
-        name = signal.Signals(number).name
-    killed = f"Killed by {name}"
-    return f"OutOfMemory: {killed}" if out_of_memory and number == signal.SIGKILL else killed
+        return f"Killed by {signal.Signals(number).name}"
+    return f"Killed by signal {number}"
 
 
 def final_metrics(definitions: Sequence[Mapping[str, str]], lines: Iterable[str], time: float) -> list[dict[str, Any]]:

@@ -52,6 +52,20 @@ DISTRIBUTION_KEYS = (
 class DataError(Exception):
     """A channel, the source or a folder of the request cannot be used. The message states which one and why."""
 
+    failure_class = "BadData"
+
+
+class FolderError(DataError):
+    """A folder of the job cannot be read or written."""
+
+    failure_class = "Error"
+
+
+class DiskFull(DataError):
+    """The disk of the job is full."""
+
+    failure_class = "DiskFull"
+
 
 def decoded(hyperparameters: Mapping[str, str]) -> dict[str, Any]:
     """Return the hyperparameters decoded from JSON. A value that is not JSON stays a string."""

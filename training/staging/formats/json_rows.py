@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from training.contract.errors import InputError, nearest, short_text
+from training.job.tasks import SQUAD_COLUMNS
 from training.staging.formats.files import (
     BYTE_ORDER_MARK,
     MAX_COMPARED,
@@ -23,7 +24,6 @@ from training.staging.formats.files import (
     text_lines,
 )
 
-SQUAD_COLUMNS = ("id", "context", "question", "answers")
 """Columns of the Hub's `squad`, with one question per row."""
 TYPE_NAMES: dict[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
 START_CHARACTERS = 4_096

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
+from training.job.tasks import SQUAD_COLUMNS
 from training.staging.formats.columnar import columnar_rows
 from training.staging.formats.files import (
     COMPRESSIONS,
@@ -22,7 +23,7 @@ from training.staging.formats.files import (
     plain_suffix,
     text_lines,
 )
-from training.staging.formats.json_rows import SQUAD_COLUMNS, is_json_array, json_rows, line_rows, squad_rows
+from training.staging.formats.json_rows import is_json_array, json_rows, line_rows, squad_rows
 
 DELIMITERS = {",": "','", ";": "';'", "\t": "a tab", "|": "'|'"}
 """Delimiters that are looked for, and their names."""

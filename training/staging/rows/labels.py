@@ -81,7 +81,7 @@ def whole_text(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Classes:
-    """The classes of a classification, and every spelling of their labels in the data."""
+    """The classes of the labels, and every spelling of their labels in the data."""
 
     names: tuple[str, ...]
     """Names in the order of the class numbers."""

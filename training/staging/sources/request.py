@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from training.contract.frozen import Frozen, Name
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields
 from training.job.settings.declared import MAX_TOKENS, Task
+from training.job.tasks import DEFAULT_TASK
 from training.staging.formats.files import DEFAULT_MAX_EXPANSION, UTF8, TextFormat, delimiter_character, encoding_name
 
 Builtin = Literal["docstrings"]
@@ -159,7 +160,7 @@ class Data(Frozen):
 class StagingRequest(Frozen):
     """Everything that determines a job's channels, and a lower limit on their rows."""
 
-    task: Task = "classification"
+    task: Task = DEFAULT_TASK
     """Task to train."""
     data: Data
     """Data to train and evaluate on."""

@@ -14,7 +14,7 @@ from training.contract.errors import InputError
 from training.staging.rows.selection import Channel
 from training.staging.rows.texts import Text, read_texts, select_texts
 from training.staging.sources.progress import Progress
-from training.staging.sources.request import Columns, StagingRequest
+from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Table, Tables
 from training.staging.tokens.channels import ChannelSummary, ChannelWriter, Content
 from training.staging.tokens.tokenizing import batches, cut_rows, encoded_batches, encodings
@@ -22,22 +22,10 @@ from training.staging.tokens.tokenizing import batches, cut_rows, encoded_batche
 if TYPE_CHECKING:
     import numpy as np
 
-OPTIONS: tuple[str, ...] = ("packing",)
-HEAD = "AutoModelForCausalLM"
 
 TEXTS_PER_BATCH = 1_000
 SHORTEST_ROW_TOKENS = 2
 """Length of the shortest row that has a token to predict."""
-
-
-def column_types(columns: Columns) -> dict[str, str]:
-    """Return the text column."""
-    return {columns.text: "string"}
-
-
-def required_columns(columns: Columns) -> list[str]:
-    """Return the text column. Labels are not read."""
-    return [columns.text]
 
 
 def content(open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress) -> Content:

@@ -10,29 +10,16 @@ from typing import Any
 from training.staging.rows.labels import Classes, Example, check_classes, label_text, prepare, read_examples
 from training.staging.rows.selection import Channel
 from training.staging.sources.progress import Progress
-from training.staging.sources.request import Columns, StagingRequest
+from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Table, Tables
 from training.staging.tokens.channels import ChannelSummary, ChannelWriter, Content, token_columns, token_counts
 from training.staging.tokens.tokenizing import Encoded, batches, encode, encoded_batches
 
-OPTIONS: tuple[str, ...] = ()
-HEAD = "AutoModelForSequenceClassification"
 SOURCE_ROWS = "source_rows.json"
 """File of a channel: a list with the line or row numbers (from 1) of the channel's first rows in the data."""
 MAX_SOURCE_ROWS = 1_000
 """Number of rows whose predictions a job reports."""
 ROWS_PER_BATCH = 1_000
-
-
-def column_types(columns: Columns) -> dict[str, str]:
-    """Return the columns with the text, the label and, for pairs, the second text."""
-    pair = {columns.text_pair: "string"} if columns.text_pair else {}
-    return {columns.text: "string", columns.label: "string or long", **pair}
-
-
-def required_columns(columns: Columns) -> list[str]:
-    """Return the columns with the text, the label and, for pairs, the second text."""
-    return [columns.text, columns.label, *([columns.text_pair] if columns.text_pair else [])]
 
 
 def content(open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress) -> Content:

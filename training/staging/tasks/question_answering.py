@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from training.staging.formats.json_rows import SQUAD_COLUMNS
+from training.job.tasks import TASKS
 from training.staging.rows.questions import Question, read_questions, select_questions
 from training.staging.rows.selection import Channel
 from training.staging.sources.progress import Progress
-from training.staging.sources.request import Columns, StagingRequest
+from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Table, Tables
 from training.staging.tokens.channels import (
     ChannelSummary,
@@ -25,18 +25,6 @@ from training.staging.tokens.tokenizing import batches, encoded_batches
 from training.staging.tokens.windows import WindowCutter, Windows
 
 QUESTIONS_PER_BATCH = 500
-OPTIONS: tuple[str, ...] = ("doc_stride", "n_best_answers", "max_answer_length")
-HEAD = "AutoModelForQuestionAnswering"
-
-
-def column_types(columns: Columns) -> dict[str, str]:
-    """Return the columns of the Hub's `squad`."""
-    return {**dict.fromkeys(SQUAD_COLUMNS, "string"), "answers": "object"}
-
-
-def required_columns(columns: Columns) -> list[str]:
-    """Return the columns of the Hub's `squad`, which all data for this task must have."""
-    return list(SQUAD_COLUMNS)
 
 
 def content(open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress) -> Content:
@@ -61,7 +49,7 @@ def content(open_tables: Callable[[], Tables], request: StagingRequest, progress
         if scoring is None:
             return {}
         scoring.close()
-        return {name: getattr(request, name) for name in OPTIONS}
+        return {name: getattr(request, name) for name in TASKS[request.task].scoring_options}
 
     return Content(source=questions.source, write=write)
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from training.job.tasks import TASKS, Task
 from training.staging.rows.selection import Channel
 
 MULTIPLE = 8
@@ -93,8 +94,6 @@ def with_max_length(buckets: Sequence[int], *, max_length: int) -> tuple[int, ..
 SAMPLES = 5
 SAMPLE_CHARACTERS = 200
 """Longest text of a sample row. Longer texts are cut, because a sample is stored with every run."""
-UNITS = {"classification": "row", "question-answering": "question", "causal-lm": "text"}
-"""Name of a row of the data, by task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +111,7 @@ class Sample:
 @dataclass(frozen=True, kw_only=True)
 class ChannelDescription:
     rows: int
-    """Rows of the channel: rows of the data, windows (question answering) or blocks (packed texts)."""
+    """Rows of the channel: rows of the data, their windows, or blocks of packed texts."""
     source_rows: int | None = None
     """Rows of the data that they were made from; None if unknown."""
     lengths: LengthStatistics | None = None
@@ -120,8 +119,7 @@ class ChannelDescription:
     tokens: int | None = None
     """Tokens of all rows, special tokens included; None if unknown."""
     cut_rows: int | None = None
-    """Rows of the data that `max_length` cut: truncated, or (question answering) divided into several windows. None if
-    unknown."""
+    """Rows of the data that `max_length` cut: truncated, or divided into several windows. None if unknown."""
     class_counts: tuple[int, ...] = ()
     """Rows of each class; empty if the task has no classes."""
 
@@ -208,16 +206,15 @@ def phrases(data: DataDescription) -> dict[str, str]:
 def channel_phrase(data: DataDescription, channel: ChannelDescription) -> str:
     """Return the rows, tokens and lengths of a channel."""
     parts = [f"{channel.rows:,} rows"]
-    unit = UNITS.get(data.task or "", "row")
+    task = TASKS.get(data.task or "", Task)
     if channel.source_rows not in (None, channel.rows):
-        parts[0] += f" of {channel.source_rows:,} {unit}s"
+        parts[0] += f" of {channel.source_rows:,} {task.row}s"
     if channel.tokens is not None:
         parts.append(f"{channel.tokens:,} tokens")
     if (lengths := lengths_phrase(channel)) is not None:
         parts.append(lengths)
     if channel.cut_rows:
-        verb = "divided" if data.task == "question-answering" else "cut"
-        parts.append(f"{_plural(channel.cut_rows, unit)} {verb} at max_length {data.max_length:,}")
+        parts.append(f"{_plural(channel.cut_rows, task.row)} {task.cut} at max_length {data.max_length:,}")
     return ", ".join(parts)
 
 
@@ -247,7 +244,7 @@ def repeated_phrase(data: DataDescription) -> str | None:
     """Return how many validation rows are also training rows; None if unknown."""
     if data.repeated_rows is None:
         return None
-    unit = UNITS.get(data.task or "", "row")
+    unit = TASKS.get(data.task or "", Task).row
     total = data.validation.source_rows or data.validation.rows
     return f"{data.repeated_rows:,} of {total:,} validation {unit}s are also training {unit}s"
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from training.job.compilation import compilers
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 
 
 def test_repeated_layers_are_those_of_the_outermost_stack(tiny_model: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from training.job.compilation import liger
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 
 
 def test_they_need_a_gpu_the_package_and_a_recent_torch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,8 +25,8 @@ def test_they_need_a_gpu_the_package_and_a_recent_torch(monkeypatch: pytest.Monk
 
 
 def test_a_task_or_model_type_without_kernels_has_none() -> None:
-    assert liger.options("causal-lm") == {"cross_entropy": False}
-    assert liger.options("classification") == {"cross_entropy": False, "fused_linear_cross_entropy": False}
+    assert liger.options(predicts_tokens=True) == {"cross_entropy": False}
+    assert liger.options(predicts_tokens=False) == {"cross_entropy": False, "fused_linear_cross_entropy": False}
     liger.check_model_type("llama", {"llama": None})
     with pytest.raises(Unsupported, match="kernels liger does not support model type 'bert', only decoders such as"):
         liger.check_model_type("bert", {"llama": None})

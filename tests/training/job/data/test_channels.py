@@ -13,16 +13,16 @@ import pytest
 
 from training.job.data.channels import Channel, check_tokens
 from training.job.data.channels import read_channel as read_any
-from training.job.reporting.errors import BadData
-from training.job.tasks import classification
+from training.job.processes.reporting import BadData
+from training.job.tasks import TASKS
 
 IDS = [[5, 6, 7], [8], [9, 10]]
 Writer = Callable[..., None]
 
 
 def read_channel(folder: Path) -> Channel:
-    channel = read_any(folder, "classification", classification.COLUMNS)
-    classification.check(channel)
+    channel = read_any(folder, "classification", TASKS["classification"].integer_columns)
+    TASKS["classification"].check_channel(channel)
     return channel
 
 

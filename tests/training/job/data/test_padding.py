@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 
 from training.job.data.channels import ChannelMetadata, Rows
 from training.job.data.padding import (
-    IGNORED_LABEL,
     PACKED_TOKENS,
     WORK,
     Collator,
     Padding,
     Shape,
     Work,
+    deal_to_processes,
     padding_kind,
     planned_batches,
     planned_shapes,
     representatives,
 )
-from training.job.data.sampler import deal_to_processes
-from training.job.tasks import classification
+from training.job.tasks import TASKS
+from training.job.tasks.task import IGNORED_LABEL
 
 METADATA = ChannelMetadata(
     "classification", ("a", "b"), 12, 3, pad_token_id=9, pad_token_type_id=5, padding_side="right"
@@ -44,7 +44,7 @@ REPEAT_ROW = {**row(4, 0), "is_duplicate": True}
 
 def batch_of(rows: list[dict[str, Any]], padding: Padding, size: int | None = None) -> dict[str, Any]:
     """Return a batch of classification: of a training with `size`, else of an evaluation."""
-    return Collator(padding, METADATA, classification.targets, size)(rows)
+    return Collator(padding, METADATA, TASKS["classification"].targets, size)(rows)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_planned_shapes_equal_the_collators_shapes(
 ) -> None:
     ends = np.cumsum(lengths)
     rows = Rows(np.ones(ends[-1], dtype=np.int32), ends, None, {"label": np.zeros(len(lengths), dtype=np.int64)})
-    collator = Collator(padding, LONG, classification.targets, batch_size)
+    collator = Collator(padding, LONG, TASKS["classification"].targets, batch_size)
     order = deal_to_processes(np.arange(len(lengths)), batch_size, processes)
     cut = [[rows[at] for at in order[start : start + batch_size]] for start in range(0, len(order), batch_size)]
     collated = set()

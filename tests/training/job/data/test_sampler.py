@@ -10,7 +10,7 @@ from torch.utils.data import BatchSampler
 
 from models.inference.predictor import evaluation_batches
 from training.job.data.channels import Rows
-from training.job.data.sampler import BatchSharding, EvalSampler, TrainSampler, deal_to_processes, length_grouped_order
+from training.job.data.padding import BatchSharding, EvalSampler, TrainSampler, deal_to_processes, length_grouped_order
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=400).map(np.array)
 

@@ -140,7 +140,7 @@ def test_a_resumed_probe_measures_again(long_job: Any) -> None:
     """The probe is killed at step 20 of at most 40. It resumes from step 10 and measures 25 steps after that."""
     long_job.with_checkpoints()
     arguments = {**TRAINING, "save_strategy": "steps", "save_steps": 10, "probe_precision": 1e-4, "probe_samples": 160}
-    dying = [DYING, "training.job.loop.trainer_callback:Reporter.on_step_end:20", "SIGKILL"]
+    dying = [DYING, "training.job.loop.job_trainer:Reporter.on_step_end:20", "SIGKILL"]
     assert long_job.run(dying, **arguments).code == -signal.SIGKILL
     ended = long_job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 10

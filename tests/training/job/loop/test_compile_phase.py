@@ -11,11 +11,11 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification, EvalPrediction, TrainingArguments
 
-from training.job.checkpoints.checkpoint_files import NO_PROGRESS, CheckpointKeeper
 from training.job.compilation.compilers import NoCompiler
 from training.job.loop.compile_phase import steps_per_shape
 from training.job.loop.job_trainer import JobTrainer, _without_filler
 from training.job.measuring.meter import Meter, clock_for
+from training.job.weights.checkpoints import NO_PROGRESS, CheckpointKeeper
 
 BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "max_steps": 12}
 

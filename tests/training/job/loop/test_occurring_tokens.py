@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from tests.support.job.job_process import example_rows
-from training.job.loop.occurring_tokens import OccurringTokens, can_leave_out, whole_vocabulary
+from training.job.loop.prepared_model import OccurringTokens, can_leave_out, whole_vocabulary
 
 NAME = "bert.embeddings.word_embeddings.weight"
 OCCURRING = torch.arange(0, 60, 3)

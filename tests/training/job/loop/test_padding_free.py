@@ -13,7 +13,7 @@ from transformers import AutoConfig
 
 from training.job.loop import padding_free
 from training.job.loop.padding_free import PackedRows, check_device, flash_attention, install
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 
 TYPES = ("albert", "bert", "distilbert", "gpt2", "roberta")
 LENGTHS = ([3, 7, 5, 1], [4, 4, 4], [6], [2, 2, 9, 2])

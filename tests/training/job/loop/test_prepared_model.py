@@ -12,7 +12,7 @@ import transformers
 from tests.support.job.arguments import job_argv
 from tests.support.job.job_process import VOCABULARY, Job
 from training.job.loop.prepared_model import prepare
-from training.job.reporting.events import Events
+from training.job.processes.reporting import Events
 from training.job.settings.job_settings import resolve_settings
 
 AUTO = {"precision": "auto", "attention": "auto"}

@@ -12,7 +12,7 @@ import torch
 
 from training.job.measuring import hardware
 from training.job.measuring.hardware import disable_cudnn_attention
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 
 
 def test_automatic_precision_fits_the_device() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.job.arguments import job_argv
-from training.job.reporting.errors import ArgumentError
+from training.job.processes.reporting import ArgumentError
 from training.job.settings.arguments import parse
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.job.arguments import job_argv
-from training.job.reporting.errors import ArgumentError, Unsupported
+from training.job.processes.reporting import ArgumentError, Unsupported
 from training.job.settings.arguments import parse
 from training.job.settings.job_settings import check_sharding, read_folders
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 from training.job.settings.threads import is_fixed, set_threads, usable_cpus
 
 

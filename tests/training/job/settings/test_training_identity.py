@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.job.arguments import job_argv
-from training.job.reporting.errors import ArgumentError
+from training.job.processes.reporting import ArgumentError
 from training.job.settings.arguments import parse
 from training.job.settings.training_identity import check_same
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.job.tasks.answer_spans import AnswerOptions, Windows, answers_of, options_of, read_options, stripped
-from training.job.tasks.question_answering import best_spans
+from training.job.tasks.squad import best_spans
 
 
 def windows_of(*rows: tuple[int, int, int, int]) -> Windows:

@@ -21,8 +21,9 @@ from tests.support.models.task_models import save, sizes
 from tests.support.staging.fast_tokenizers import CORPUS, KINDS
 from training.job.data.channels import read_channel
 from training.job.data.padding import Collator, Padding
-from training.job.tasks import question_answering
+from training.job.tasks import TASKS
 
+TASK = TASKS["question-answering"]
 WINDOW, STRIDE = 48, 12
 WORDS = " ".join([*CORPUS, "Żółć — naïve café 😀 in 1999, 東京 and Ünïcödé."]).split(" ")
 CONTEXTS = [
@@ -89,14 +90,14 @@ def evaluation(model_folder: Path, examples: list[Question], n_best: int, tmp_pa
     file.write_text(json.dumps({"data": [{"paragraphs": rows}]}))
     options = {"max_length": WINDOW, "doc_stride": STRIDE, "n_best_answers": n_best, "max_answer_length": 6}
     folder = staged(tmp_path, file, model_folder, **options)["validation"]
-    channel = read_channel(folder, "question-answering", question_answering.COLUMNS)
+    channel = read_channel(folder, "question-answering", TASK.integer_columns)
     model = AutoModelForQuestionAnswering.from_pretrained(model_folder).eval()
-    collate = Collator(Padding("longest", channel.metadata.max_length), channel.metadata, question_answering.targets)
+    collate = Collator(Padding("longest", channel.metadata.max_length), channel.metadata, TASK.targets)
     batch = collate([channel.rows[at] for at in range(len(channel.rows))])
-    labels = tuple(batch.pop(name).numpy() for name in question_answering.LABELS)
+    labels = tuple(batch.pop(name).numpy() for name in TASK.label_inputs)
     with torch.inference_mode():
         output = model(**batch)
-    scorer = question_answering.Scorer(channel)
+    scorer = TASK.scorer(channel)
     logits = (output.start_logits.numpy(), output.end_logits.numpy())
     scorer(SimpleNamespace(predictions=logits, label_ids=labels))
     assert len(channel.rows) > 2 * len(examples)

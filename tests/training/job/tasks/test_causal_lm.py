@@ -18,11 +18,14 @@ from transformers import AutoModelForSequenceClassification, GPT2Config, GPT2LMH
 
 from tests.support.job.job_process import TORCHRUN
 from training.job.data.channels import ChannelMetadata
-from training.job.data.padding import IGNORED_LABEL, Batch, Collator, Padding
+from training.job.data.padding import Batch, Collator, Padding
 from training.job.measuring import meter
-from training.job.tasks import causal_lm
+from training.job.tasks import TASKS
+from training.job.tasks.causal_lm import TokenLoss
+from training.job.tasks.task import IGNORED_LABEL
 from training.job.weights.pretrained import Pretrained
 
+CAUSAL_LM = TASKS["causal-lm"]
 VOCABULARY, HIDDEN, LAYERS = 50, 16, 2
 PLAIN = {"task": "causal-lm", "weights": "random", "padding": "longest", "max_steps": 3}
 METADATA = ChannelMetadata("causal-lm", (), 12, 1, 0, 0, "right")
@@ -109,30 +112,31 @@ def test_a_row_of_one_token_is_refused(new_lm: Any) -> None:
 
 def test_padding_and_filler_rows_have_no_label() -> None:
     rows = [{"input_ids": np.array([5, 6, 7])}, {"input_ids": np.array([8, 9])}]
-    batch = Collator(Padding("max_length", 4), METADATA, causal_lm.targets, batch_size=3)(rows)
+    batch = Collator(Padding("max_length", 4), METADATA, CAUSAL_LM.targets, batch_size=3)(rows)
     ignored = IGNORED_LABEL
     assert batch["labels"].tolist() == [[5, 6, 7, ignored], [8, 9, ignored, ignored], [ignored] * 4]
     # The padding token has a label where it is not padding.
     ids, mask = np.array([[4, 0, 0]]), np.array([[1, 1, 0]])
-    assert causal_lm.targets(Batch([{}], 0, [0], ids, mask))["labels"].tolist() == [[4, 0, IGNORED_LABEL]]
+    assert CAUSAL_LM.targets(Batch([{}], 0, [0], ids, mask))["labels"].tolist() == [[4, 0, IGNORED_LABEL]]
 
 
 def test_reduced_predictions_by_hand() -> None:
     # Two tokens, the first of which is three times as likely as the second: their losses are ln 4/3 and ln 4.
     logits = torch.tensor([[[math.log(3), 0.0]] * 3] * 2)
     labels = torch.tensor([[0, 0, 1], [1, 1, IGNORED_LABEL]])
-    reduced = causal_lm.reduce_predictions(logits, labels)
+    reduced = CAUSAL_LM.reduce_predictions(logits, labels)
     assert reduced.tolist() == [pytest.approx([math.log(4 / 3) + math.log(4), 2]), pytest.approx([math.log(4), 1])]
-    scores = causal_lm.Scorer(None)(SimpleNamespace(predictions=reduced.numpy()))
+    scorer: Any = TokenLoss()
+    scores = scorer(SimpleNamespace(predictions=reduced.numpy()))
     loss = (math.log(4 / 3) + 2 * math.log(4)) / 3
     assert scores == pytest.approx({"loss": loss, "perplexity": math.exp(loss)})
     # An infinite perplexity is omitted.
     for loss in (1e6, math.inf, math.nan):
-        assert list(causal_lm.Scorer(None)(SimpleNamespace(predictions=np.array([[loss, 1]])))) == ["loss"]
+        assert list(scorer(SimpleNamespace(predictions=np.array([[loss, 1]])))) == ["loss"]
 
 
 def test_an_encoder_does_not_see_later_tokens(tiny_model: Path) -> None:
-    model = causal_lm.load_model(Pretrained(str(tiny_model), weights="random"), METADATA).eval()
+    model = CAUSAL_LM.load_model(Pretrained(str(tiny_model), weights="random"), METADATA).eval()
     outputs = [model(torch.tensor([[3, 4, 5, last]])).logits for last in (6, 7)]
     assert torch.equal(outputs[0][:, :3], outputs[1][:, :3])
     assert not torch.equal(outputs[0][:, 3], outputs[1][:, 3])
@@ -141,7 +145,7 @@ def test_an_encoder_does_not_see_later_tokens(tiny_model: Path) -> None:
 def test_multiplied_parameters_by_hand(tiny_gpt2: Path, tiny_model: Path) -> None:
     h = HIDDEN
     layer = 2 * 2 * h + (3 * h * h + 3 * h) + (h * h + h) + (4 * h * h + 4 * h) + (4 * h * h + h)
-    model = causal_lm.load_model(Pretrained(str(tiny_gpt2), weights="random"), METADATA)
+    model = CAUSAL_LM.load_model(Pretrained(str(tiny_gpt2), weights="random"), METADATA)
     assert meter.multiplied_parameters(model) == LAYERS * layer + 2 * h + VOCABULARY * h
     # The embeddings of words, 16 positions and 2 types are only looked up. No weights are shared.
     encoder = AutoModelForSequenceClassification.from_pretrained(tiny_model)

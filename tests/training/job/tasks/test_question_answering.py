@@ -15,12 +15,14 @@ from tests.support.job.squad_examples import ANSWERS, model_folder, run_job, squ
 from tests.support.staging.fast_tokenizers import KINDS
 from training.job.data.channels import Channel, read_channel
 from training.job.data.padding import Collator, Padding
-from training.job.tasks import question_answering
+from training.job.tasks import TASKS, squad
+
+TASK = TASKS["question-answering"]
 
 
 def channel_of(folder: Path) -> Channel:
-    channel = read_channel(folder, "question-answering", question_answering.COLUMNS)
-    question_answering.check(channel)
+    channel = read_channel(folder, "question-answering", TASK.integer_columns)
+    TASK.check_channel(channel)
     return channel
 
 
@@ -32,7 +34,7 @@ def validation(request: pytest.FixtureRequest, tmp_path: Path) -> Channel:
 
 
 def batches(channel: Channel, size: int) -> Iterator[dict[str, np.ndarray]]:
-    collate = Collator(Padding("longest", channel.metadata.max_length), channel.metadata, question_answering.targets)
+    collate = Collator(Padding("longest", channel.metadata.max_length), channel.metadata, TASK.targets)
     for start in range(0, len(channel.rows), size):
         rows = [channel.rows[at] for at in range(start, min(start + size, len(channel.rows)))]
         yield {name: tensor.numpy() for name, tensor in collate(rows).items()}
@@ -43,7 +45,7 @@ def oracle(channel: Channel, size: int) -> Any:
     gathered: list[list[np.ndarray]] = [[], [], [], []]
     longest = channel.rows.lengths.max()
     for batch in batches(channel, size):
-        for at, label in enumerate(question_answering.LABELS):
+        for at, label in enumerate(TASK.label_inputs):
             logits = np.where(np.arange(batch["input_ids"].shape[1]) == batch[label][:, None], 9.0, -9.0)
             gathered[at].append(np.pad(logits, ((0, 0), (0, longest - logits.shape[1])), constant_values=-100))
             gathered[at + 2].append(batch[label])
@@ -53,7 +55,7 @@ def oracle(channel: Channel, size: int) -> Any:
 
 def test_an_oracle_is_always_right(validation: Channel) -> None:
     channel = replace(validation, rows=validation.rows.sorted_by_length())
-    scorer = question_answering.Scorer(channel)
+    scorer = TASK.scorer(channel)
     assert scorer(oracle(channel, 4)) == {"exact_match": 100.0, "f1": 100.0}
     rows = scorer.tables()["predictions.json"]
     assert [row["id"] for row in rows] == [f"{context}-{at}" for context in range(4) for at in range(len(ANSWERS))]
@@ -72,7 +74,7 @@ def test_perfect_predictions_answer_real_questions(shared: Path, tmp_path: Path)
     folders = staged(tmp_path, dev, model, train_rows=1, max_length=192, doc_stride=64)
     channel = channel_of(folders["validation"])
     assert len(channel.rows) > 1_500
-    scores = question_answering.Scorer(channel)(oracle(channel, 32))
+    scores = TASK.scorer(channel)(oracle(channel, 32))
     # Some references are part of a word ("7" of "1817"), which no span of tokens can match.
     assert scores["exact_match"] > 99
     assert scores["f1"] > 99
@@ -107,7 +109,7 @@ def test_a_question_answering_job_trains(tmp_path: Path) -> None:
     ],
 )
 def test_answers_are_normalised_like_the_official_script(answer: str, normalised: str) -> None:
-    assert question_answering.normalised(answer) == normalised
+    assert squad.normalised(answer) == normalised
 
 
 @pytest.mark.parametrize(
@@ -129,4 +131,4 @@ def test_answers_are_normalised_like_the_official_script(answer: str, normalised
     ],
 )
 def test_scores_by_hand(prediction: str, references: list[str], exact: float, f1: float) -> None:
-    assert question_answering.scores_of(prediction, references) == (exact, pytest.approx(f1))
+    assert squad.scores_of(prediction, references) == (exact, pytest.approx(f1))

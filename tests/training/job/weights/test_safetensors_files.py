@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from training.job.weights import safetensors_files
+from training.job.weights.pretrained import needs_own_reader, read_safetensors
 
 
 def test_tensors_equal_the_librarys(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_tensors_equal_the_librarys(tmp_path: Path) -> None:
     tensors |= {"a number": torch.tensor(2.5), "odd": torch.ones(3, dtype=torch.uint8)}
     save_file(tensors, tmp_path / "model-00001-of-00002.safetensors", metadata={"format": "pt"})
     save_file({"é": torch.arange(5)}, tmp_path / "model-00002-of-00002.safetensors")
-    result = safetensors_files.read(tmp_path)
+    result = read_safetensors(tmp_path)
     expected = {name: each for file in tmp_path.iterdir() for name, each in load_file(file).items()}
     assert set(result) == set(expected)
     for name, tensor in expected.items():
@@ -32,8 +32,8 @@ def test_a_truncated_file_is_named(tmp_path: Path) -> None:
     content = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(content[:-1])
     with pytest.raises(ValueError, match=f"is truncated at byte {len(content) - 1}"):
-        safetensors_files.read(tmp_path)
+        read_safetensors(tmp_path)
 
 
 def test_current_versions_do_not_need_the_reader(tiny_model: Path) -> None:
-    assert not safetensors_files.is_needed(tiny_model)
+    assert not needs_own_reader(tiny_model)

@@ -15,9 +15,9 @@ from tests.support.services import following
 from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, event_numbers, running, statuses
 from tests.support.services.harness import SERVICES, Harness, harness_of
 from training.contract.errors import ArtifactError, InputError, JobExists, JobNotFound
-from training.contract.failures import one_line_reason
+from training.contract.failures import Failure, failure_of, service_failure
 from training.contract.job_spec import MetricDefinition
-from training.services.launcher import Job, failure_of, submit
+from training.services.launcher import Job, submit
 
 LIMIT_SECONDS = {"local": 6, "sagemaker": 40}
 """Time limit of a job, in which a container starts on a busy machine."""
@@ -113,10 +113,11 @@ class TestOutcomes:
         assert reason.startswith("AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage ")
         # SageMaker's toolkit prints each piece that Python writes as a line.
         assert "ValueError:noé" in "".join(reason.split())
-        assert one_line_reason(reason) == "ValueError: no é"
+        assert service_failure(description).message == "ValueError: no é"
         assert lines[0] == "so far"
         assert description["BillableTimeInSeconds"] >= 0
-        assert failure_of(description, [], lines) == ("Error", reason)
+        failure = failure_of(description, [], lines)
+        assert (failure.failure_class, failure.message) == ("Error", "ValueError: no é")
 
     def test_the_failure_file_is_the_reason_and_is_shortened(self, harness: Harness) -> None:
         script = """
@@ -135,7 +136,7 @@ class TestOutcomes:
         description, lines = ended(submit(harness.service, harness.request(script)))
         assert description["TrainingJobStatus"] == "Failed"
         assert "Killed by SIGKILL" in description["FailureReason"]
-        assert failure_of(description, [], lines)[0] == "Killed"
+        assert failure_of(description, [], lines).failure_class == "Killed"
         assert lines == ["alive"]
 
     def test_a_job_that_exceeds_its_time_limit_is_stopped(self, harness: Harness) -> None:
@@ -143,7 +144,7 @@ class TestOutcomes:
         description, lines = ended(submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, max_run_seconds=limit)))
         assert (description["TrainingJobStatus"], description["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
         assert lines == ["running"]
-        assert failure_of(description, [], lines) == (
+        assert failure_of(description, [], lines) == Failure(
             "TimeLimit",
             f"it ran longer than its limit of {limit} seconds",
         )
@@ -159,7 +160,7 @@ class TestOutcomes:
         assert statuses(description) == ["Starting", "Downloading", "Failed"]
         assert description["FailureReason"].startswith("ClientError: ")
         assert "/nowhere" in description["FailureReason"]
-        assert failure_of(description, [], lines)[0] == "BadData"
+        assert failure_of(description, [], lines).failure_class == "BadData"
         assert lines == []
 
 
@@ -183,7 +184,7 @@ class TestStopping:
         assert (description["TrainingJobStatus"], description["SecondaryStatus"]) == ("Stopped", "Stopped")
         assert statuses(description) == ["Starting", "Downloading", "Training", "Stopping", "Uploading", "Stopped"]
         assert description["ModelArtifacts"]["S3ModelArtifacts"]
-        assert failure_of(description, [], lines) == ("Stopped", "it was stopped")
+        assert failure_of(description, [], lines) == Failure("Stopped", "it was stopped")
 
     def test_a_job_that_ignores_sigterm_is_killed_with_its_children(self, harness: Harness) -> None:
         script = """

@@ -49,7 +49,7 @@ def test_a_script_that_fills_the_disk_fails_with_the_reason(tmp_path: Path) -> N
     assert (description["TrainingJobStatus"], description["SecondaryStatus"]) == ("Failed", "Failed")
     assert 'ExtraInfo "DiskFull: the disk of ' in description["FailureReason"]
     assert "of 8 MiB are free. Free some space, for example with `trainfare jobs prune`" in description["FailureReason"]
-    assert failure_of(description, [], [])[0] == "DiskFull"
+    assert failure_of(description, [], []).failure_class == "DiskFull"
     assert description["BillableSecondsExact"] > 0
 
 

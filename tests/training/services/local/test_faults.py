@@ -20,7 +20,8 @@ from state.folders import record
 from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, running, supervisor_pid, until
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobExists
-from training.services.launcher import Job, failure_of, submit
+from training.contract.failures import failure_of
+from training.services.launcher import Job, submit
 from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
 
@@ -44,7 +45,7 @@ class TestFaults:
         description, lines = ended(job)
         assert lines == ["running"]
         assert "supervisor is gone" in description["FailureReason"]
-        assert failure_of(description, [], lines)[0] == "Killed"
+        assert failure_of(description, [], lines).failure_class == "Killed"
         assert description["BillableSecondsExact"] >= 0
         assert job.describe() == harness.again().describe("job") == description
         job.stop()
@@ -183,13 +184,13 @@ class TestFaults:
         reason = f"ClientError: channel 'train': {data} is damaged: it differs from its digest. Run the same command "
         assert description["FailureReason"].startswith(reason)
         assert "BillableTimeInSeconds" not in description
-        assert failure_of(description, [], lines)[0] == "BadData"
+        assert failure_of(description, [], lines).failure_class == "BadData"
 
     def test_a_job_that_exceeds_its_memory_fails_out_of_memory(self, harness: LocalHarness) -> None:
         request = harness.request("print('begin'); bytearray(2**30)", environment={"TRAINFARE_MEMORY_GIB": "0.5"})
         description, lines = ended(submit(harness.service, request))
         assert "MemoryError" in description["FailureReason"]
-        assert failure_of(description, [], lines)[0] == "OutOfMemory"
+        assert failure_of(description, [], lines).failure_class == "OutOfMemory"
 
 
 def _creates(root: Path, request: dict) -> bool:

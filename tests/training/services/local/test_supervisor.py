@@ -5,10 +5,13 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
+
+from training.contract.failures import TRACEBACK, Failure
 from training.services.local.job_folder import MAX_LINE_CHARACTERS, TAIL_BYTES, JobFolder
 from training.services.local.processes import Outcome
 from training.services.local.slots import gpu_names
-from training.services.local.supervisor import failure_reason, final_metrics, shortened
+from training.services.local.supervisor import failure_of_outcome, final_metrics, shortened
 
 TORCHRUN = """
 Failures:
@@ -25,6 +28,10 @@ Root Cause (first observed failure):
 
 def outcome(exit_code: int, out_of_memory: bool = False) -> Outcome:
     return Outcome(exit_code=exit_code, ended_by="itself", out_of_memory=out_of_memory)
+
+
+def failure_reason(outcome: Outcome, failure_text: str, log_tail: list[str]) -> str:
+    return failure_of_outcome(outcome, failure_text, log_tail)[1]
 
 
 def test_the_reason_is_the_failure_file_or_the_last_traceback() -> None:
@@ -44,6 +51,23 @@ def test_the_reason_names_the_signal_that_killed_the_script() -> None:
     assert 'ExitCode 137\nExtraInfo "Killed by SIGKILL"' in failure_reason(outcome(137), "", [])
     assert 'ExitCode 1\nExtraInfo "Killed by SIGKILL"' in failure_reason(outcome(1), "", TORCHRUN)
     assert 'ExtraInfo "Killed by signal 63"' in failure_reason(outcome(-63), "", [])
+
+
+@pytest.mark.parametrize(
+    ("ended", "failure_text", "log_tail", "disk", "failure"),
+    [
+        (outcome(3), "written\n", ["last"], "", Failure("Error", "written")),
+        (outcome(1), "", [TRACEBACK, "  File", "MemoryError: no", ""], "", Failure("OutOfMemory", "MemoryError: no")),
+        (outcome(-9), "", ["last"], "", Failure("Killed", "Killed by SIGKILL")),
+        (outcome(-9, True), "", ["last"], "", Failure("OutOfMemory", "Killed by SIGKILL")),
+        (outcome(1), "", ["last"], "DiskFull: no room", Failure("DiskFull", "DiskFull: no room")),
+        (outcome(1), "", [], "", Failure("Error", "")),
+    ],
+)
+def test_the_failure_says_why_the_script_ended(
+    ended: Outcome, failure_text: str, log_tail: list[str], disk: str, failure: Failure
+) -> None:
+    assert failure_of_outcome(ended, failure_text, log_tail, disk)[0] == failure
 
 
 def test_a_long_reason_keeps_its_start_and_its_end() -> None:

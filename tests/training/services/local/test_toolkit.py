@@ -17,10 +17,11 @@ import pytest
 from tests.support.services.following import ended
 from tests.support.services.harness import LocalHarness
 from tests.support.services.toolkit_env import toolkit_command
+from training.contract.failures import failure_of
 from training.contract.job_spec import ScriptEntry
 from training.contract.service import Request
 from training.scripts.source import ENTRY
-from training.services.launcher import failure_of, submit
+from training.services.launcher import submit
 from training.services.local import container
 
 RECORDS_ITS_VIEW = """
@@ -172,5 +173,5 @@ def test_a_killed_process_ends_the_job(tmp_path: Path) -> None:
     description, lines = ended(submit(harness.service, harness.request(script, devices=2, environment=CORES)))
     assert description["TrainingJobStatus"] == "Failed"
     assert "Killed by SIGKILL" in description["FailureReason"]
-    assert failure_of(description, [], lines)[0] == "Killed"
+    assert failure_of(description, [], lines).failure_class == "Killed"
     assert not harness.has_processes("job")

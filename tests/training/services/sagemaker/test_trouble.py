@@ -140,7 +140,7 @@ def test_rejected_jobs_leave_the_others_running(
     messages: list[str] = []
     outcomes = run_jobs(store, harness.service, group, jobs, echo=messages.append)
     assert account.jobs.names() == ["granted"]
-    assert [outcome.failure[0] if outcome.failure else None for outcome in outcomes] == ["Refused"] * 3 + [None]
+    assert [outcome.failure and outcome.failure.failure_class for outcome in outcomes] == [*["Refused"] * 3, None]
     reasons = [str(outcome.refusal) for outcome in outcomes[:3]]
     assert "is 0: request an increase" in reasons[0]
     assert "is 1, and 2 were requested: request an increase" in reasons[1]

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from training.contract.errors import InputError
+from training.job.tasks import SQUAD_COLUMNS
 from training.staging.formats import json_rows
 from training.staging.formats.files import DEFAULT_FORMAT, open_text
 from training.staging.formats.readers import read_rows, unit_of
@@ -36,7 +37,7 @@ def test_the_unit_of_rows_is_that_of_the_content(tmp_path: Path) -> None:
     assert unit_of(path, COLUMNS) == "row"
     FRAME.to_json(path, orient="records", lines=True)
     assert unit_of(path, COLUMNS) == "line"
-    assert unit_of(path, json_rows.SQUAD_COLUMNS) == "question"
+    assert unit_of(path, SQUAD_COLUMNS) == "question"
 
 
 def test_values_are_limited(tmp_path: Path) -> None:

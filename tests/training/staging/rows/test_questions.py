@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.contract.errors import InputError
-from training.staging.formats.json_rows import SQUAD_COLUMNS
+from training.job.tasks import SQUAD_COLUMNS
 from training.staging.formats.readers import read_rows
 from training.staging.rows.questions import (
     Question,

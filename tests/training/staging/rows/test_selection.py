@@ -11,7 +11,7 @@ import pytest
 from tests.support.staging.prepared import prepared
 from tests.support.staging.tables import write
 from training.contract.errors import InputError
-from training.staging.formats.json_rows import SQUAD_COLUMNS
+from training.job.tasks import SQUAD_COLUMNS
 from training.staging.rows.questions import select_questions
 from training.staging.rows.selection import validation_count
 from training.staging.rows.texts import select_texts

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.job.data.channels import read_channel
-from training.job.tasks import classification
+from training.job.tasks import TASKS
 from training.staging.rows.texts import hash_of
 from training.staging.tokens.channels import ChannelSummary, ChannelWriter, token_columns, token_counts
 
@@ -58,7 +58,10 @@ def test_a_large_channel_has_the_same_rows(tmp_path: Path, limits: dict[str, int
         assert len(files) > 1
     else:
         assert pq.ParquetFile(large / "data.parquet").metadata.num_row_groups == len(parts)
-    ours, theirs = (read_channel(folder, "classification", classification.COLUMNS).rows for folder in (large, small))
+    ours, theirs = (
+        read_channel(folder, "classification", TASKS["classification"].integer_columns).rows
+        for folder in (large, small)
+    )
     assert np.array_equal(ours.tokens, theirs.tokens)
     assert np.array_equal(ours.lengths, theirs.lengths)
     assert np.array_equal(ours.columns["label"], theirs.columns["label"])

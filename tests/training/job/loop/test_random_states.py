@@ -7,7 +7,7 @@ import random
 import numpy as np
 import torch
 
-from training.job.checkpoints.random_states import preserve_random_states
+from training.job.loop.job_trainer import preserve_random_states
 
 
 def draws() -> list[float]:

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from training.contract.events import EventReader
-from training.job.reporting import errors
-from training.job.reporting.errors import ArgumentError, BadData, Stopped
-from training.job.reporting.events import Events
+from training.job.processes import reporting
+from training.job.processes.reporting import ArgumentError, BadData, Events, Stopped
 
 
 def real_allocation_failure() -> BaseException:
@@ -39,12 +38,12 @@ def real_allocation_failure() -> BaseException:
     ],
 )
 def test_each_error_has_its_failure_class(error: BaseException, expected: str) -> None:
-    assert errors.failure_class(error) == expected
+    assert reporting.failure_class(error) == expected
 
 
 def report(error: BaseException, folder: Path) -> tuple[int, dict[str, Any]]:
     read, write = os.pipe()
-    code = errors.report(error, Events(descriptor=write), folder)
+    code = reporting.report(error, Events(descriptor=write), folder)
     os.close(write)
     with os.fdopen(read) as stream:
         [event] = EventReader().read(stream.read().split("\n"))

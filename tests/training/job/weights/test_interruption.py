@@ -73,8 +73,8 @@ def uninterrupted(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPa
     [
         pytest.param(
             [
-                "training.job.loop.trainer_callback:Reporter.on_step_end:4",
-                "training.job.loop.trainer_callback:Reporter.on_step_end:6",
+                "training.job.loop.job_trainer:Reporter.on_step_end:4",
+                "training.job.loop.job_trainer:Reporter.on_step_end:6",
             ],
             [2, 6],
             id="in training",
@@ -82,8 +82,8 @@ def uninterrupted(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPa
         pytest.param(["torch:save:2", "torch:save:8"], [None, 2], id="in writing a checkpoint"),
         pytest.param(
             [
-                "training.job.checkpoints.checkpoint_files:write_progress:1",
-                "training.job.checkpoints.checkpoint_files:remove_older:2",
+                "training.job.weights.checkpoints:write_progress:1",
+                "training.job.weights.checkpoints:remove_older:2",
             ],
             [None, 4],
             id="in finishing a checkpoint",
@@ -110,7 +110,7 @@ def test_a_killed_job_resumes(job: Any, uninterrupted: Any, kill_at: list[str], 
 def test_an_evaluation_interrupted_by_a_stop_is_repeated(job: Any, uninterrupted: Any) -> None:
     """On SIGTERM in an evaluation, the evaluated step is saved, and the next start evaluates it."""
     job.with_checkpoints()
-    stop_at = "training.job.loop.trainer_callback:Reporter.on_prediction_step:2"
+    stop_at = "training.job.loop.job_trainer:Reporter.on_prediction_step:2"
     stopped = job.run(signal_at(stop_at, "SIGTERM"), **TRAINING)
     assert stopped.code == 143, stopped.output[-2000:]
     assert checkpoints_of(job) == ["checkpoint-3"]
@@ -141,7 +141,7 @@ def test_a_checkpoint_of_another_training_is_refused(
 @pytest.mark.slow
 def test_evaluation_and_saving_options_may_change(job: Any, uninterrupted: Any) -> None:
     job.with_checkpoints()
-    killed = job.run(signal_at("training.job.loop.trainer_callback:Reporter.on_step_end:5"), **TRAINING)
+    killed = job.run(signal_at("training.job.loop.job_trainer:Reporter.on_step_end:5"), **TRAINING)
     assert killed.code == -signal.SIGKILL
     changed = {"eval_steps": 5, "save_steps": 5, "save_total_limit": 2, "eval_batch_size": 32}
     ended = job.run(**(TRAINING | changed))
@@ -155,8 +155,7 @@ def test_a_full_disk_is_reported_and_keeps_earlier_checkpoints(job: Any) -> None
     """Files are limited to 30 KiB: the weights fit, the optimizer's state does not."""
     job.with_checkpoints()
     assert (
-        job.run(signal_at("training.job.loop.trainer_callback:Reporter.on_step_end:4"), **TRAINING).code
-        == -signal.SIGKILL
+        job.run(signal_at("training.job.loop.job_trainer:Reporter.on_step_end:4"), **TRAINING).code == -signal.SIGKILL
     )
     first = job.folder / "checkpoints/checkpoint-2"
     before = {path.name: path.read_bytes() for path in first.iterdir()}
@@ -174,7 +173,7 @@ def test_a_stop_sent_to_every_process_saves_a_checkpoint(job: Any, uninterrupted
     job.with_checkpoints()
     arguments = {**TRAINING, "dataloader_workers": 2, "precision": "fp32", "logging_steps": 1}
     process = job.start(
-        signal_at("training.job.loop.trainer_callback:Reporter.on_step_end:5", "SIGSTOP"),
+        signal_at("training.job.loop.job_trainer:Reporter.on_step_end:5", "SIGSTOP"),
         python=[plain_interpreter],
         **arguments,
     )
@@ -212,8 +211,7 @@ def test_a_compiled_job_resumes_with_the_same_dropout(job_in: Callable[[Path], A
     expected = uninterrupted.run(**arguments)
     assert expected.code == 0, expected.output[-3000:]
     assert (
-        job.run(signal_at("training.job.loop.trainer_callback:Reporter.on_step_end:4"), **arguments).code
-        == -signal.SIGKILL
+        job.run(signal_at("training.job.loop.job_trainer:Reporter.on_step_end:4"), **arguments).code == -signal.SIGKILL
     )
     ended = job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 2

@@ -10,9 +10,9 @@ import torch
 import transformers
 from torch import nn
 
-from training.job.compilation.float8 import convert, in_16_bits, linears_to_convert
+from training.job.loop.prepared_model import convert_to_float8, in_16_bits, linears_to_convert
 from training.job.measuring import hardware
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 
 SMALL = {"num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 96}
 BERT = transformers.BertConfig(hidden_size=32, intermediate_size=64, num_labels=16, **SMALL)
@@ -44,7 +44,7 @@ def test_all_repeated_layers_and_neither_poolers_nor_heads_are_converted() -> No
 def test_a_model_without_such_layers_is_refused() -> None:
     gpt2 = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=32, n_layer=2, n_head=2, vocab_size=96))
     with pytest.raises(Unsupported) as error:
-        convert(gpt2)
+        convert_to_float8(gpt2)
     assert str(error.value) == (
         "precision fp8 cannot speed up model type 'gpt2': its repeated layers have no torch.nn.Linear whose dimensions "
         "are multiples of 16; use precision bf16"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.job.job_process import DYING, TORCHRUN
-from training.job.checkpoints.target import BestEvaluation, Target
-from training.job.reporting.errors import ArgumentError
+from training.job.processes.reporting import ArgumentError
+from training.job.weights.checkpoints import BestEvaluation, Target
 
 # 50 rows in batches of 8 are 7 steps per epoch, 14 in total. Any loss with two classes is below 100.
 TRAINING = {"epochs": 2, "eval_strategy": "steps", "eval_steps": 3, "steady_after_steps": 1, "logging_steps": 2}
@@ -71,7 +71,7 @@ def test_processes_end_at_the_target_together(job: Any) -> None:
     assert ended.result["metrics"]["target/samples"] == 24
 
 
-STEP_END = "training.job.loop.trainer_callback:Reporter.on_step_end"
+STEP_END = "training.job.loop.job_trainer:Reporter.on_step_end"
 
 BEST_TRAINING = {
     "learning_rate": 0.02,

@@ -14,10 +14,10 @@ from transformers import BertConfig
 
 from tests.support.aws.account import BUCKET, Account
 from tests.support.job.arguments import job_argv
-from training.job.compilation import stored_programs
-from training.job.compilation.stored_programs import StoredPrograms, key_of, open_stored_programs, setting_of
 from training.job.data.padding import Shape
-from training.job.reporting.events import Events
+from training.job.loop import compile_phase
+from training.job.loop.compile_phase import StoredPrograms, key_of, open_stored_programs, setting_of
+from training.job.processes.reporting import Events
 from training.job.settings.arguments import parse
 
 ARGUMENTS = asdict(parse(job_argv()))
@@ -73,7 +73,7 @@ def test_a_torch_that_cannot_pack_programs_says_so(monkeypatch: pytest.MonkeyPat
     events = Noted()
     assert open_stored_programs({}, events, {}) is None
     monkeypatch.delattr(torch.compiler, "save_cache_artifacts")
-    assert open_stored_programs({}, events, {stored_programs.URI_VARIABLE: "s3://bucket/prefix"}) is None
+    assert open_stored_programs({}, events, {compile_phase.URI_VARIABLE: "s3://bucket/prefix"}) is None
     assert events.messages == [f"torch {torch.__version__} cannot store compiled programs; torch 2.7 and later can"]
 
 
@@ -120,7 +120,7 @@ def test_only_what_is_new_is_stored_and_only_on_the_first_host(
         on_second_host.setenv("LOCAL_RANK", "0")
         stored.save("cold")
     assert "Contents" not in in_account.clients["s3"].list_objects_v2(Bucket=BUCKET)
-    monkeypatch.setattr(stored_programs, "MAX_BYTES", 8)
+    monkeypatch.setattr(compile_phase, "MAX_BYTES", 8)
     StoredPrograms(URI, "", events).save("cold")
     assert "are not stored: " in events.messages[0]
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.contract.events import EventReader, parse_line
-from training.job.reporting.events import Events
+from training.job.processes.reporting import Events
 
 PIPE_BUF = 4096
 """Number of bytes that Linux writes into a pipe at once."""

@@ -1,0 +1,79 @@
+"""Scores of classes from a confusion matrix, with NumPy alone."""
+
+from typing import Any, Dict, List, Sequence
+
+import numpy as np
+
+
+def confusion_matrix(actual: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
+    """Return counts, classes x classes: rows are the true class, columns the predicted one."""
+    counts = np.bincount(actual * classes + predicted, minlength=classes * classes)
+    return counts.reshape(classes, classes)
+
+
+def class_scores(matrix: np.ndarray) -> Dict[str, np.ndarray]:
+    """Return precision, recall, f1 and support of each class; a ratio without a denominator counts as 0."""
+    right = np.diagonal(matrix).astype(float)
+    support, predicted = matrix.sum(axis=1), matrix.sum(axis=0)
+    return {
+        "precision": _ratio(right, predicted),
+        "recall": _ratio(right, support),
+        "f1": _ratio(2 * right, support + predicted),
+        "support": support,
+    }
+
+
+def summary(matrix: np.ndarray) -> Dict[str, float]:
+    """Return accuracy, weighted F1, and macro means (over the classes that occur or are predicted, as scikit-learn)."""
+    scores = class_scores(matrix)
+    present = matrix.sum(axis=0) + matrix.sum(axis=1) > 0
+    macro = {f"{name}_macro": float(scores[name][present].mean()) for name in ("precision", "recall", "f1")}
+    weighted = float(np.average(scores["f1"], weights=scores["support"]))
+    return {"accuracy": float(np.trace(matrix) / matrix.sum()), **macro, "f1_weighted": weighted}
+
+
+def per_class_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:
+    """Return one row for each class."""
+    scores = class_scores(matrix)
+    return [
+        {
+            "label": label,
+            "precision": float(scores["precision"][at]),
+            "recall": float(scores["recall"][at]),
+            "f1": float(scores["f1"][at]),
+            "support": int(scores["support"][at]),
+        }
+        for at, label in enumerate(label_names)
+    ]
+
+
+def confusion_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:
+    """Return one row for each pair of classes that occurred. With many classes, most pairs never occur."""
+    return [
+        {"actual": label_names[actual], "predicted": label_names[predicted], "count": int(matrix[actual, predicted])}
+        for actual, predicted in zip(*(numbers.tolist() for numbers in np.nonzero(matrix)))
+    ]
+
+
+def prediction_rows(
+    source_rows: Sequence[int], labels: np.ndarray, logits: np.ndarray, label_names: Sequence[str]
+) -> List[Dict[str, Any]]:
+    """Return one row for each prediction, with the model's probability for the predicted class."""
+    logits = logits.astype(np.float64)
+    # Softmax of the largest logit: 1 / sum of exp(logit - largest).
+    probabilities = 1 / np.exp(logits - logits.max(axis=-1, keepdims=True)).sum(axis=-1)
+    predictions = zip(source_rows, labels.tolist(), logits.argmax(axis=-1).tolist(), probabilities.tolist())
+    return [
+        {
+            "row": row,
+            "label": label_names[label],
+            "prediction": label_names[chosen],
+            # NaN if the model diverged, which JSON cannot represent.
+            "probability": round(probability, 4) if np.isfinite(probability) else None,
+        }
+        for row, label, chosen, probability in predictions
+    ]
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    return np.asarray(np.divide(above, below, out=np.zeros(len(above)), where=below > 0))
