@@ -15,16 +15,17 @@ from typing import Any, TextIO
 
 import torch
 
-from models.inference.inputs import BadInputs
 from models.inference.predictor import Predictor
+from state.errors import system_reason
 from state.permissions import file_mode
-from state.system_errors import system_reason
 from training.contract.errors import InputError, nearest, short_text
+from training.job.processes.reporting import BadData
 from training.job.tasks import SQUAD_COLUMNS as SQUAD
 from training.job.tasks import TASKS
+from training.job.tasks.checks import checked_text
+from training.job.tasks.inputs import BadInputs
 from training.staging.formats.files import DEFAULT_FORMAT, TextFormat
 from training.staging.formats.json_rows import is_json_array
-from training.staging.rows.texts import checked_text
 from training.staging.sources.data_files import DataFiles, FileRows
 from training.staging.tokens.tokenizing import batches
 
@@ -100,11 +101,14 @@ class Source:
         is_plain = self.files.reader_name == ".txt"
         for number, values in rows:
             place = rows.location(number)
-            texts = {
-                role: checked_text(place, self.columns.get(role, role), values[column], may_be_blank=True)
-                for role, column in at.items()
-                if role != NAME
-            }
+            try:
+                texts = {
+                    role: checked_text(place, self.columns.get(role, role), values[column], may_be_blank=True)
+                    for role, column in at.items()
+                    if role != NAME
+                }
+            except BadData as error:
+                raise InputError(str(error)) from error
             if is_plain:  # the reader of plain text keeps line endings
                 texts = {role: text.rstrip("\n") for role, text in texts.items()}
             inputs = texts["text"] if list(texts) == ["text"] else texts

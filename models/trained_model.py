@@ -16,7 +16,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from models.inference.evaluation import UNKNOWN, Evaluation, evaluation_of
-from tracking.queries.job_tables import NOT_SET, quoted, runs_where
+from tracking.queries.job_tables import NOT_SET, quoted, runs_where, tagged
 from tracking.queries.measures import EVALUATIONS
 from tracking.queries.metric_histories import number
 from tracking.server.store import Store, require_answer
@@ -165,7 +165,7 @@ def _run(store: Store, run_id: str) -> Run:
 
 
 def _jobs_with(store: Store, tag: str, value: str) -> list[Run]:
-    return runs_where(store.client, f"tags.`platform.{tag}` = {quoted(value)} and tags.`platform.kind` = 'job'")
+    return runs_where(store.client, tagged(kind="job", **{tag: value}))
 
 
 def _experiment_name(store: Store, run: Run) -> str:

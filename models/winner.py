@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from mlflow import MlflowClient
 
 from models.quality import choose_measure, has
-from reports.comparison.arms import Job, job_of
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.messages import headline
 from reports.probe.report import is_probe_table
@@ -17,6 +16,7 @@ from reports.sweep.sweep import Sweep, is_sweep_table, sweep_of
 from reports.sweep.trials import Trial
 from tracking.groups.plan_file import SWEEP_FILE, read_design
 from tracking.queries import job_tables
+from tracking.recorded.recorded_job import Job, job_of
 from training.contract.errors import InputError
 
 

@@ -15,23 +15,24 @@ from mlflow.entities import Run
 from judging.design import Design
 from reports.charts.report_charts import comparison_charts, probe_charts, training_charts
 from reports.charts.sweep_charts import importance_note, sweep_charts
-from reports.comparison.arms import Job, Kind, job_of, with_common_arms
+from reports.comparison.arms import Kind, with_common_arms
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.messages import deleted, missing_data
 from reports.comparison.report import Source, comparison_report, is_one_training, training_report, with_neutral_label
 from reports.model.report import Report, Text
 from reports.overview import Overview, overview_of, overview_report
 from reports.probe.report import is_probe_table, job_spreads, probe_report, probes_of
-from reports.probe.spot import discounts_of
 from reports.sweep.report import sweep_report
 from reports.sweep.sweep import is_sweep_table, sweep_of
 from reports.sweep.trials import read_spec
 from sweeps.costs import FIGURES
-from tracking.budgets.budget_tag import end_sentence, read_budget_end
+from tracking.budgets.ledger import end_sentence, read_budget_end
 from tracking.groups.plan_file import SWEEP_FILE, read_design
 from tracking.queries import job_tables
 from tracking.queries.job_tables import similar_jobs
 from tracking.queries.metric_histories import histories
+from tracking.recorded.recorded_job import Job, job_of
+from tracking.recorded.spot_cost import discounts_of
 from tracking.server.errors import is_final
 from training.contract.errors import InputError, TrackingError
 

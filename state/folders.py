@@ -17,11 +17,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from state.errors import InputError
-from state.locks import exclusive_lock
+from state.errors import InputError, system_reason
+from state.locks import held_lock
 from state.permissions import file_mode
 from state.regular_files import open_regular, read_regular
-from state.system_errors import system_reason
 
 UNFINISHED_PREFIX = ".unfinished-"
 TRASH_PREFIX = ".trash-"
@@ -206,17 +205,12 @@ def measure(folder: Path) -> tuple[int, float]:
     return size_bytes, changed
 
 
-@contextlib.contextmanager
-def lock_database(path: Path) -> Iterator[None]:
+def lock_database(path: Path) -> contextlib.AbstractContextManager[None]:
     """Wait until no other process creates this database, and keep others from it meanwhile.
 
     Raises OSError if the folder does not exist or cannot be written to.
     """
-    descriptor = exclusive_lock(path.with_name(f".{path.name}.lock"), wait=True, mode=file_mode())
-    try:
-        yield
-    finally:
-        os.close(descriptor)
+    return held_lock(path.with_name(f".{path.name}.lock"), mode=file_mode())
 
 
 def database_exists(path: Path) -> bool:

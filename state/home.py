@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import uuid
 from pathlib import Path
 from urllib.parse import unquote
 
-from state.errors import InputError
+from state.digests import digest
+from state.errors import InputError, system_reason
 from state.permissions import reason_against, reason_against_path, reason_against_status
 from state.regular_files import read_regular, user_path
-from state.system_errors import system_reason
 
 SLOTS_VARIABLE = "TRAINFARE_SLOTS"
 _MAX_ID_BYTES = 1024
@@ -22,8 +21,8 @@ _MAX_ID_BYTES = 1024
 def home() -> Path:
     """Return the state folder as an absolute path.
 
-    It is `TRAINFARE_HOME` if that is set, or else `.trainfare` beside the SQLite tracking database. With a tracking
-    server, whose database is not a local file, it is `~/.trainfare`.
+    It is `TRAINFARE_HOME` if that is set, or else `.trainfare` in the folder of the SQLite tracking database. With a
+    tracking server, whose database is not a local file, it is `~/.trainfare`.
     """
     if path := os.environ.get("TRAINFARE_HOME"):
         return user_path(path, "TRAINFARE_HOME").absolute()
@@ -69,7 +68,7 @@ def compile_cache(home: Path) -> Path:
     Raises InputError if both folders cannot be used.
     """
     own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "trainfare"
-    name = hashlib.sha256(os.fsencode(home / "compile-cache")).hexdigest()[:16]
+    name = digest(os.fsencode(home / "compile-cache"), 16)
     problems = []
     for folder in (home / "compile-cache", own / f"compile-cache-{name}"):
         if not re.fullmatch(r"[A-Za-z0-9_./+-]+", str(folder)):

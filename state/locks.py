@@ -2,7 +2,8 @@
 
 The kernel releases a lock when the last process that holds its descriptor exits, however it exits. A child process that
 inherits the descriptor keeps the lock. The holder may delete the locked file. No other file of the product imports
-`fcntl`. For an exclusive lock that one process holds during a `with` block, use `filelock`."""
+`fcntl`.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +28,17 @@ def exclusive_lock(path: Path, *, wait: bool = False, mode: int = 0o600) -> int:
     BlockingIOError while another process holds a lock. Raises FileNotFoundError if the file's folder does not exist.
     """
     return _lock(path, fcntl.LOCK_EX, wait, mode)
+
+
+@contextlib.contextmanager
+def held_lock(path: Path, *, mode: int = 0o600) -> Iterator[None]:
+    """Wait for an exclusive lock on a file, and hold it during a `with` block. The file's folder is created."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = exclusive_lock(path, wait=True, mode=mode)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def shared_lock(path: Path, *, wait: bool = False) -> int:
@@ -72,7 +84,7 @@ def _open(path: Path, mode: int) -> int:
             return os.open(path, flags)
         with contextlib.suppress(FileExistsError):
             descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
-            os.fchmod(descriptor, mode)  # whatever the process's mask is
+            os.fchmod(descriptor, mode)  # also if the process's mask is stricter
             return descriptor
 
 

@@ -1,4 +1,4 @@
-"""Start a module of ours in a process of its own, whatever the user's folder and variables hold."""
+"""Start a module of ours in a process of its own, which the user's folder and variables do not change."""
 
 from __future__ import annotations
 

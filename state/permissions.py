@@ -89,7 +89,7 @@ def reason_against_path(folder: Path) -> str | None:
 
 
 def _parents(path: Path, links: int = MAX_LINKS) -> Iterator[Path]:
-    """Yield the parents of a path, and those of the targets of links among them."""
+    """Yield the parents of a path, and the parents of the targets of links among them."""
     for part in reversed(path.parents):
         yield part
         if links and part.is_symlink():

@@ -29,8 +29,18 @@ from judging.deterministic_failures import Death, deterministic_failure
 from sweeps.early_stopping import should_prune, stop_reason
 from sweeps.search_space import Point, Space
 from sweeps.storage import Storage, wait_for_lock
-from sweeps.trials import OUT_OF_MEMORY, CurvePoint, Objective, Record, Search, free_points, nearest, point_of, records
-from tracking.groups.plan_file import MIN_TRIALS
+from sweeps.trials import (
+    MIN_TRIALS,
+    OUT_OF_MEMORY,
+    CurvePoint,
+    Objective,
+    Record,
+    Search,
+    free_points,
+    nearest,
+    point_of,
+    records,
+)
 from training.contract.errors import InputError
 
 MAX_RETRIES = 20

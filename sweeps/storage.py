@@ -38,8 +38,8 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from state.errors import database_hint
 from state.folders import create_database, database_exists
-from state.system_errors import database_hint
 from training.contract.errors import InputError, StorageError
 from training.contract.plain_text import without_secrets
 from training.contract.retry import RetryPolicy

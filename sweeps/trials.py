@@ -12,12 +12,14 @@ from judging.deterministic_failures import Death
 from sweeps.search_space import Point, Space
 from training.contract.failures import Failure
 
-if TYPE_CHECKING:  # the experiment's schema imports this file, and must not load numpy or Optuna
+if TYPE_CHECKING:  # loading an experiment imports neither Optuna nor NumPy
     from optuna.trial import FrozenTrial
 
     from sweeps.costs import CostModel
 
 OUT_OF_MEMORY = "OutOfMemory"
+MIN_TRIALS = 4
+"""Fewest completed trials of a compiler for which the importance of each parameter is computed."""
 State = Literal["running", "complete", "pruned", "failed"]
 CostName = Literal["billable_seconds", "usd", "steady_samples_per_second"]
 

@@ -77,8 +77,8 @@ class Runner(Protocol):
     def job_name(self, compiler: str, point: Point) -> str:
         """Return the name of the point's job. A point always has the same name, so no service starts it twice."""
 
-    def start(self, compiler: str, point: Point, trial_number: int) -> Running:
-        """Start the point's job, or attach to an existing job with that name.
+    def start(self, compiler: str, point: Point, trial_number: int) -> Running | TrialOutcome:
+        """Start the point's job, or attach to it if it exists. Return the outcome of a job that has ended.
 
         Raises `QuotaError` if the account has no room for the job now, or ever (`is_final`), `BudgetFull` if the budget
         has none, and `InputError` if the service will never start it.
@@ -217,7 +217,10 @@ class _Worker:
             outcome = TrialOutcome(failure=Failure("Refused", str(error)))
             self._record_outcome(FollowedTrial(self.storage, claim, None), outcome)
             return
-        self.active.append(FollowedTrial(self.storage, claim, running))
+        if isinstance(running, TrialOutcome):
+            self._record_outcome(FollowedTrial(self.storage, claim, None), running)
+        else:
+            self.active.append(FollowedTrial(self.storage, claim, running))
 
     def _wait(self, claim: Claim) -> None:
         self.waiting.append(claim)

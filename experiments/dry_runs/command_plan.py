@@ -17,12 +17,13 @@ from experiments.schema.experiment import Experiment
 from judging.design import Design
 from reports.formats.terminal import print_blocks
 from reports.formats.text import json_value
-from reports.model.numbers import counted, durations, figure, joined, money, rate
+from reports.model.numbers import durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
-from reports.probe.spot import SpotEstimate, spot_lines
+from reports.probe.spot import spot_lines
 from tracking.groups.planned_job import PlannedJob
+from tracking.recorded.spot_cost import SpotEstimate
 from training.contract.job_spec import NOT_CHOSEN
-from training.contract.plain_text import size_text
+from training.contract.plain_text import counted, size_text
 from training.contract.service import Request
 from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 from training.services.registry import DEFAULT, service_name, traits_of

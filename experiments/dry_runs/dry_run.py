@@ -33,10 +33,9 @@ from experiments.planning.expected_cost import ExpectedCost, JobSize, expected_c
 from experiments.planning.inputs import Echo, Inputs, inputs_in, notes_of
 from experiments.planning.load import load_fields
 from experiments.running.follow_group import earlier_jobs
-from experiments.running.launch import LaunchPlan, Preparation, Result, prepare_launch
+from experiments.running.launch import LaunchPlan, Preparation, Result, open_service_context, prepare, prepare_launch
 from experiments.running.options import one_of
 from experiments.running.output import print_error, print_line, sentence
-from experiments.running.service_context import open_service_context, prepare
 from experiments.schema.compare_fields import reported_metrics
 from experiments.schema.experiment import Experiment
 from experiments.schema.script_fields import declared_scales
@@ -45,16 +44,6 @@ from judging.measures import choose_measure
 from judging.summaries import typical
 from models.endpoints.protocol import EndpointSpec
 from models.logged.model_folder import folder_of
-from reports.comparison.arms import Job
-from reports.probe.spot import (
-    SpotEstimate,
-    Times,
-    checkpoint_seconds,
-    discounts_of,
-    spot_estimate,
-    startup_seconds,
-    terms_of,
-)
 from state.home import home
 from state.locks import SHARED
 from state.regular_files import user_path
@@ -63,6 +52,16 @@ from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries.measures import MEASURES
+from tracking.recorded.recorded_job import Job
+from tracking.recorded.spot_cost import (
+    SpotEstimate,
+    Times,
+    checkpoint_seconds,
+    discounts_of,
+    spot_estimate,
+    startup_seconds,
+    terms_of,
+)
 from tracking.server.store import Store, open_existing_store
 from training.contract.errors import InputError, TrainfareError, messages_of
 from training.contract.job_spec import JobSpec

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from experiments.schema.experiment import Experiment
 from judging.design import Design
-from reports.model.numbers import counted
-from tracking.budgets.budget_tag import GroupBudget
+from tracking.budgets.ledger import GroupBudget
 from tracking.budgets.reserving import with_limit
 from tracking.groups.planned_job import PlannedJob
 from training.contract.errors import InputError
+from training.contract.plain_text import counted
 from training.services.budget import (
     SHORTEST_LIMIT_SECONDS,
     Amount,

@@ -10,10 +10,10 @@ from experiments.planning.arms import MIN_STEPS
 from experiments.planning.inputs import Inputs
 from experiments.schema.experiment import Experiment
 from judging.summaries import typical
-from reports.comparison.arms import STEADY, Job
-from reports.model.numbers import counted
-from reports.probe.spot import running_seconds
 from tracking.groups.planned_job import PlannedJob
+from tracking.recorded.recorded_job import STEADY, Job
+from tracking.recorded.spot_cost import running_seconds
+from training.contract.plain_text import counted
 from training.contract.price import instance_seconds
 from training.staging.tokens.staged import Staged
 

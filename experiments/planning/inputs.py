@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import sys
@@ -16,6 +15,7 @@ from experiments.planning.hyperparameters import staging_request
 from experiments.schema.experiment import Experiment
 from experiments.schema.script_fields import Script
 from experiments.schema.script_rules import hyperparameters
+from state.digests import KEY_CHARACTERS, digest
 from state.home import home
 from state.locks import lock_for_use
 from training.contract.errors import InputError
@@ -54,7 +54,7 @@ class ScriptInputs:
     def key(self) -> str:
         """Hash of the script's source, channels and packages, without its hyperparameters."""
         packages = f" {self.environment.key}" if self.environment else ""
-        return hashlib.sha256(f"{self.source.identity} {self.channels.digest}{packages}".encode()).hexdigest()[:32]
+        return digest(f"{self.source.identity} {self.channels.digest}{packages}", KEY_CHARACTERS)
 
     def notes(self) -> list[str]:
         return list(self.remarks)

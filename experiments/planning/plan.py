@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -23,6 +22,7 @@ from experiments.schema.overrides import flat
 from experiments.schema.script_fields import declared_scales
 from judging.design import Design
 from judging.round_order import round_order
+from state.digests import digest, key_of
 from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES, write_scales
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
@@ -118,15 +118,13 @@ def group_key(
         **({"design": asdict(design)} if design else {}),
         **({"place": place} if place else {}),
     }
-    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:32]
+    return key_of(request)
 
 
 def source_digest(folder: Path = SOURCE) -> str:
     """Return the hash of the job's source code. After a change, the same settings are new jobs."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+    contents = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.py"))}
+    return digest(b"".join(name.encode() + b"\0" + content + b"\0" for name, content in contents.items()))
 
 
 def plan(
@@ -229,7 +227,7 @@ def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
     fields = script_rules.referenced_fields(experiment.script)
     arguments = script_rules.hyperparameters(experiment)
     setting = {name: value for name, value in arguments.items() if fields.get(name) != "seed"}
-    key = hashlib.sha256(f"{staged.key} {json.dumps(setting, sort_keys=True)}".encode()).hexdigest()[:16]
+    key = digest(f"{staged.key} {json.dumps(setting, sort_keys=True)}", 16)
     return compile_cache(home) / f"script-{key}"
 
 

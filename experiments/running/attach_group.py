@@ -11,7 +11,6 @@ from experiments.running.options import read_fail_on
 from experiments.running.output import confirm, has_terminal, print_line
 from experiments.running.scheduler import run_jobs
 from experiments.schema.messages import printable
-from reports.model.numbers import counted
 from state.folders import damage
 from state.home import home
 from tracking.groups.group import find_group
@@ -21,6 +20,7 @@ from tracking.recording.recorder import job_runs
 from tracking.server.store import open_store
 from training.contract.errors import InputError, JobNotFound
 from training.contract.job_spec import JobSpec
+from training.contract.plain_text import counted
 from training.contract.request import build
 from training.contract.service import Service
 from training.scripts.runtime_description import command_line

@@ -6,16 +6,16 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any
 
 from experiments.running.attach_group import IMPORT_VERB
 from experiments.running.follow_group import follow
 from experiments.running.options import read_fail_on
 from experiments.running.output import print_line
+from state.digests import KEY_CHARACTERS, digest
 from tracking.groups.group import open_group
 from tracking.groups.planned_job import IMPORTED, DataSource, PlannedJob, ScriptPlan
-from tracking.queries.job_tables import all_experiment_ids, quoted
+from tracking.queries.job_tables import all_experiment_ids, tagged
 from tracking.recording.recorder import Recorder, open_run
 from tracking.server.store import open_store
 from training.contract.errors import InputError, JobNotFound
@@ -84,14 +84,13 @@ def attach_job(fields: Mapping[str, str]) -> int:
         ) from error
     store = open_store(echo=print_line)
     experiments = store.call(lambda: list(all_experiment_ids(store.client)))
-    query = f'tags."platform.job_name" = {quoted(name)} and tags."platform.kind" = \'job\''
-    for run in store.call(store.client.search_runs, experiments, query):
+    for run in store.call(store.client.search_runs, experiments, tagged(kind="job", job_name=name)):
         if ARN not in run.data.tags:
             raise InputError(
                 f"trainfare started job {name} and has a run for it, in group "
                 f"{run.data.tags.get('platform.group')}: `trainfare attach --group` follows that group."
             )
-    key = "import-" + sha256(description["TrainingJobArn"].encode()).hexdigest()[:32]
+    key = f"import-{digest(description['TrainingJobArn'], KEY_CHARACTERS)}"
     experiment = fields.get("experiment", EXPERIMENT)
     group = open_group(store, experiment_name=experiment, verb=IMPORT_VERB, key=key, joins=True)
     has_ended = description["TrainingJobStatus"] in TERMINAL_STATUSES
@@ -142,10 +141,10 @@ def described_job(description: Description, price: Price | None, first_lines: Se
         data=DataSource(
             name=uris[0] if uris else "no channels",
             source=source,
-            digest=sha256(source.encode()).hexdigest()[:16],
+            digest=digest(source, 16),
             rows={},
         ),
-        data_key=sha256(json.dumps(sorted(data.items())).encode()).hexdigest()[:16],
+        data_key=digest(json.dumps(sorted(data.items())), 16),
         price=price,
         script=None if is_ours else script,
         tags={"platform.role": IMPORTED, ARN: str(description["TrainingJobArn"])},

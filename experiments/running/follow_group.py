@@ -8,28 +8,27 @@ from functools import cache
 import pandas as pd
 
 from experiments.planning.expected_cost import expected_cost
-from experiments.running.group_progress import ExpectedSeconds, GroupProgress
 from experiments.running.output import exit_code, print_line, status_writer
+from experiments.running.progress import ExpectedSeconds, GroupProgress
 from experiments.running.scheduler import run_jobs, without_left_out
 from judging.design import Design
 from judging.waves import Progress
 from reports.charts.class_charts import PngClassCharts
-from reports.comparison.arms import Job, arms_of, job_of
+from reports.comparison.arms import arms_of
 from reports.comparison.comparison import jobs_to_repeat, progress_of
 from reports.comparison.tables import look_sentence
-from reports.model.numbers import counted
 from state.home import home
-from tracking.budgets.budget_tag import end_sentence
-from tracking.budgets.ledger import Ledger
+from tracking.budgets.ledger import Ledger, end_sentence
 from tracking.groups.group import Group, close_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables
 from tracking.queries.job_tables import ended_jobs
-from tracking.recording.costs import record_warm_pool_costs
+from tracking.recorded.recorded_job import Job, job_of
+from tracking.recording.metrics import record_warm_pool_costs
 from tracking.recording.recorder import Outcome
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
-from training.contract.plain_text import without_markup
+from training.contract.plain_text import counted, without_markup
 from training.contract.service import Service
 from training.services.budget import budget_sentence
 from training.services.interruption import Detached
@@ -120,7 +119,7 @@ def run_waves(
     """Run the waves of a comparison with `run`. Return the jobs of all waves so far, and the outcomes of ended jobs.
 
     The tracking server's records alone decide which jobs come next, so all launchers of a group agree. `rows` selects
-    those of the comparison from the table of the group's jobs.
+    the comparison's jobs from the table of the group's jobs.
     """
     baselines = {job.arm for job in jobs if job.is_baseline}
     labels = sorted(dict.fromkeys(job.arm for job in jobs), key=lambda label: label not in baselines)
@@ -180,7 +179,7 @@ def expected_seconds(store: Store, group: Group, jobs: Sequence[PlannedJob]) -> 
 
 
 def earlier_jobs(store: Store, experiment_id: str, jobs: Sequence[PlannedJob], but: str | None = None) -> list[Job]:
-    """Return the successful jobs of an experiment on the machines of planned jobs, without those of the group `but`."""
+    """Return the successful jobs of an experiment on the machines of planned jobs, except jobs of the group `but`."""
     table = ended_jobs(store.client, experiment_id, {job.spec.instance_type for job in jobs})
     return [job_of(row) for row in table.to_dict("records") if but is None or row.get("group") != but]
 

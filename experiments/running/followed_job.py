@@ -2,17 +2,15 @@
 
 A job for which the service had no instances is started again, a few times and never twice at once. While it waits, its
 service has nothing to stop. So a request to stop it is a tag of its run, which every launcher reads before and after it
-starts an attempt. A request counts for good, also for a command that attaches later.
-"""
+starts an attempt. A request counts for good, also for a command that attaches later."""
 
 from __future__ import annotations
 
-import hashlib
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from experiments.running.job_progress import JobProgress
+from state.digests import digest
 from tracking.budgets.ledger import Ledger
 from tracking.budgets.reserving import budget_failure, with_limit
 from tracking.groups.planned_job import PlannedJob
@@ -25,10 +23,10 @@ from training.contract import request
 from training.contract.errors import InputError, JobNotFound, QuotaError
 from training.contract.events import Event
 from training.contract.failures import Failure, failure_of, lacks_capacity, service_failure
-from training.contract.job_spec import JobSpec
 from training.contract.plain_text import duration_text
 from training.contract.price import instance_seconds
-from training.contract.service import TERMINAL_STATUSES, Description, Service, Wait, end_of, wait_of
+from training.contract.service import TERMINAL_STATUSES, Service, Wait, end_of, wait_of
+from training.job.tasks import LOSS, METRICS
 from training.services.budget import Amount
 from training.services.launcher import Follower, Job, Update, submit
 
@@ -88,9 +86,10 @@ class FollowedJob:
         # Due immediately, in a random order: launchers that are killed early should not always read the same jobs.
         self.due = random.random()
         """Time of the next `advance`, in seconds of the monotonic clock."""
-        self._attempts = Attempts(planned.spec, service)
-        self._next_attempt = 0.0
-        """Time of the next attempt, in seconds of the monotonic clock."""
+        self._attempt = 0
+        """Number of the current attempt; the first is 0."""
+        self._next_attempt: float | None = None
+        """Time of the planned attempt, in seconds of the monotonic clock; None if none is planned."""
         self._is_stopped = False
         self._script_log = _script_log(planned)
         self._sampler = SystemSampler(service, planned.spec.name)
@@ -103,7 +102,7 @@ class FollowedJob:
         spec = self.planned.spec
         if limit_seconds is not None and limit_seconds < spec.max_run_seconds:
             limits = f"from {spec.max_run_seconds:,} to {limit_seconds:,} s"
-            self._progress.show_warning(f"the budget lowers its time limit {limits}")
+            self._progress.line(f"the budget lowers its time limit {limits}")
         body = request.build(with_limit(spec, limit_seconds or spec.max_run_seconds))
         self._recorder.open(body)
         submit(self.job.service, body)
@@ -118,7 +117,6 @@ class FollowedJob:
 
     @property
     def events(self) -> Iterable[Event]:
-        """Events of the job so far."""
         return self._recorder.events
 
     @property
@@ -133,8 +131,8 @@ class FollowedJob:
         description = self._follower.description
         if description and self.has_ended and self._follower.missing:
             return Wait(reason=missing_text(self._follower.missing), since=end_of(description))
-        if description and self._attempts.is_waiting:
-            reason = f"instances, of which there were none ({self._attempts.position} follows)"
+        if description and self._next_attempt is not None:
+            reason = f"instances, of which there were none ({self._position} follows)"
             return Wait(reason=reason, since=description["LastModifiedTime"])
         return wait_of(description) if description else None
 
@@ -164,15 +162,15 @@ class FollowedJob:
     def stop(self) -> None:
         """Ask the job to stop, and return immediately. A job that waits for its next attempt ends without it."""
         self._is_stopped = True
-        if self._attempts.is_waiting:
+        if self._next_attempt is not None:
             self.due = time.monotonic()
         else:
             self.job.stop()
 
     def advance(self) -> Outcome | None:
         """Record new events. Return the outcome once the job has ended and its log is read to the end."""
-        if self._attempts.is_waiting:
-            return self._try_again()
+        if self._next_attempt is not None:
+            return self._try_again(self._next_attempt)
         update = self._follower.look()
         # The random factor spreads out jobs that started together.
         self.due = time.monotonic() + self._follower.pause_seconds * random.uniform(0.9, 1.1)
@@ -189,67 +187,72 @@ class FollowedJob:
             return None
         return None if self._waits_for_capacity() else self._end()
 
+    @property
+    def _position(self) -> str:
+        return f"attempt {self._attempt + 2} of {len(self.planned.spec.capacity_retry_minutes) + 1}"
+
     def _waits_for_capacity(self) -> bool:
         """Plan another attempt of a job that got no instances. Return False if it has ended for good."""
-        description = self._follower.description
+        description, minutes = self._follower.description, self.planned.spec.capacity_retry_minutes
         assert description is not None
-        pause_seconds = self._attempts.plan(description, time.time())
-        if pause_seconds is None:
+        if not lacks_capacity(description) or self._attempt >= len(minutes):
             return False
+        # The pause counts from the end of the failed attempt, which another launcher may have followed.
+        ended = description["LastModifiedTime"].timestamp()
+        pause_seconds = max(0.0, ended + 60 * minutes[self._attempt] - time.time())
         self.due = time.monotonic()
         self._next_attempt = self.due + pause_seconds
         self._look_for_stop()
         failure = service_failure(description)
         if failure and not self._is_stopped:
-            self._progress.show_warning(
+            self._progress.line(
                 f"{failure.message.rstrip('.')}. It cost nothing, and starts again "
-                f"in {duration_text(pause_seconds)} ({self._attempts.position})"
+                f"in {duration_text(pause_seconds)} ({self._position})"
             )
-            self._await_attempt()
+            self._await_attempt(self._next_attempt)
         return True
 
-    def _await_attempt(self) -> None:
-        self.due = min(self._next_attempt, time.monotonic() + STOP_CHECK_SECONDS)
+    def _await_attempt(self, at: float) -> None:
+        self._next_attempt, self.due = at, min(at, time.monotonic() + STOP_CHECK_SECONDS)
 
     def _look_for_stop(self) -> None:
         """Read whether somebody asked to stop the job, or ended it, from another machine."""
         self._is_stopped = self._is_stopped or is_stop_requested(self._store, self._recorder.run_id)
 
-    def _try_again(self) -> Outcome | None:
+    def _try_again(self, planned_at: float) -> Outcome | None:
         """Submit the planned attempt when it is due. Return the outcome if the service refuses it.
 
         A job that is to stop starts no further attempt. Return its outcome, unless another launcher has started one.
         """
-        assert self._follower.description is not None
+        failed, spec, service = self._follower.description, self.planned.spec, self.job.service
+        assert failed is not None
+        job = Job(service, attempt_name(spec.name, self._attempt + 1))
         self._look_for_stop()
         if self._is_stopped:
-            existing = self._attempts.existing()
-            if existing is None:
+            try:
+                job.describe()
+            except JobNotFound:
                 return self._end()
-            self._follow_attempt(existing)
+        elif time.monotonic() < planned_at:
+            self._await_attempt(planned_at)
             return None
-        if time.monotonic() < self._next_attempt:
-            self._await_attempt()
-            return None
-        try:
-            job = self._attempts.start(self._follower.description)
-        except QuotaError as error:
-            self._next_attempt = time.monotonic() + QUOTA_PAUSE_SECONDS
-            self._await_attempt()
-            return self._end() if error.is_final else None
-        except InputError:
-            return self._end()
-        # A request that came meanwhile may have been too early to find the attempt at the service.
-        self._look_for_stop()
-        self._follow_attempt(job)
-        return None
-
-    def _follow_attempt(self, job: Job) -> None:
+        else:
+            limited = with_limit(spec, int(failed["StoppingCondition"]["MaxRuntimeInSeconds"]))
+            try:
+                submit(service, request.build(limited.model_copy(update={"name": job.name})))
+            except QuotaError as error:
+                self._await_attempt(time.monotonic() + QUOTA_PAUSE_SECONDS)
+                return self._end() if error.is_final else None
+            except InputError:
+                return self._end()
+            # A request that came meanwhile may have been too early to find the attempt at the service.
+            self._look_for_stop()
         if self._is_stopped:
             job.stop()
-        self.job = job
-        self._recorder.log_attempt(job.name, self._attempts.number)
+        self.job, self._attempt, self._next_attempt = job, self._attempt + 1, None
+        self._recorder.log_attempt(job.name, self._attempt)
         self._follower = self._new_follower()
+        return None
 
     def _new_follower(self) -> Follower:
         return Follower(self.job, exists=True, emits_events=self.planned.script is None)
@@ -260,7 +263,7 @@ class FollowedJob:
         stopped_before = self._script_log.stopped_expressions
         events = self._script_log.read(update.lines, update.times)
         for name in self._script_log.stopped_expressions[len(stopped_before) :]:
-            self._progress.show_warning(f"the expression of metric '{name}' is too slow and is no longer used")
+            self._progress.line(f"the expression of metric '{name}' is too slow and is no longer used")
         return events
 
     def _end(self) -> Outcome:
@@ -281,7 +284,7 @@ class FollowedJob:
         finals = recorder.finish(description, failure, missing)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning, missing_text(missing))
         if lost := description.get("ModelFailure"):
-            self._progress.show_warning(lost)
+            self._progress.line(lost)
         if failure and not failure.is_stop:
             self._progress.show_log(failure, self.job.name)
         return Outcome(
@@ -302,84 +305,128 @@ def _script_log(planned: PlannedJob) -> ScriptLogReader | None:
     return ScriptLogReader(planned.script.regexes, planned.script.batch) if planned.script else None
 
 
-class Attempts:
-    """The attempts of one job.
-
-    It keeps no state that another launcher would need: the first attempt has the job's name, each failed attempt is
-    followed by the next, and names follow from the job's name. A launcher that attaches later reads the failed attempts
-    and ends at the one that runs. An attempt without an instance costs nothing, so the part of a budget that is
-    reserved for the job suffices for the attempt that runs.
-    """
-
-    def __init__(self, spec: JobSpec, service: Service) -> None:
-        self._spec, self._service = spec, service
-        self.number = 0
-        """Number of the current attempt; the first is 0."""
-        self.is_waiting = False
-        """True while the next attempt is planned and not submitted."""
-
-    @property
-    def position(self) -> str:
-        """Number of the next attempt and of all, such as `attempt 2 of 4`."""
-        return f"attempt {self.number + 2} of {len(self._spec.capacity_retry_minutes) + 1}"
-
-    def plan(self, description: Description, now: float) -> float | None:
-        """Return the seconds until the next attempt of a job with this final description; None if it has none.
-
-        The pause counts from the end of the failed attempt, which another launcher may have followed. `now` is in
-        seconds since the epoch.
-        """
-        minutes = self._spec.capacity_retry_minutes
-        if not lacks_capacity(description) or self.number >= len(minutes):
-            return None
-        self.is_waiting = True
-        ended = description["LastModifiedTime"].timestamp()
-        return float(max(0.0, ended + 60 * minutes[self.number] - now))
-
-    def start(self, failed: Description) -> Job:
-        """Submit the next attempt, or attach to it. It has the time limit of the failed one.
-
-        Raises QuotaError or InputError if the service refuses it.
-        """
-        limited = with_limit(self._spec, int(failed["StoppingCondition"]["MaxRuntimeInSeconds"]))
-        spec = limited.model_copy(update={"name": self._next_name})
-        return self._started(submit(self._service, request.build(spec)))
-
-    def existing(self) -> Job | None:
-        """Return the next attempt if a launcher has submitted it, or None. Submits nothing."""
-        job = Job(self._service, self._next_name)
-        try:
-            job.describe()
-        except JobNotFound:
-            return None
-        return self._started(job)
-
-    @property
-    def _next_name(self) -> str:
-        return attempt_name(self._spec.name, self.number + 1)
-
-    def _started(self, job: Job) -> Job:
-        self.number += 1
-        self.is_waiting = False
-        return job
-
-
 MAX_NAME_CHARACTERS = 63
 """Longest name of a job: `training.contract.job_spec.JOB_NAME_PATTERN`."""
-_DIGEST_CHARACTERS = 8
 
 
 def attempt_name(job_name: str, attempt: int) -> str:
     """Return the service's name of a job's attempt; the first attempt, number 0, has the job's own name.
 
     The name follows from the job's name alone, and a service accepts each name once. So all launchers of a job start
-    the same attempt, and none runs twice.
+    the same attempt, and none runs twice. A launcher that attaches later reads the failed attempts, and ends at the one
+    that runs. An attempt without an instance costs nothing, so the part of a budget that is reserved for the job
+    suffices for the attempt that runs.
     """
     if attempt == 0:
         return job_name
     suffix = f"-c{attempt}"
     if len(job_name) + len(suffix) <= MAX_NAME_CHARACTERS:
         return job_name + suffix
-    digest = hashlib.sha256(job_name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    start = job_name[: MAX_NAME_CHARACTERS - len(suffix) - len(digest) - 1].rstrip("-")
-    return f"{start}-{digest}{suffix}"
+    suffix = f"-{digest(job_name, 8)}{suffix}"
+    return job_name[: MAX_NAME_CHARACTERS - len(suffix)].rstrip("-") + suffix
+
+
+_QUIET_SECONDS = 10.0
+"""Shortest time between two lines that report a step."""
+
+_TRACEBACK_LINES = 40
+"""Number of lines shown of a traceback: the last ones, which contain the error itself."""
+
+
+def _calibration_line(event: Event) -> str:
+    """Return a line with the measurements of one batch size. The event's step is the batch size."""
+    values = event.fields["values"]
+    if not values["calibration/fits"]:
+        return f"batch {event.fields['step']}: does not fit in memory"
+    figures = (
+        ("calibration/step_seconds", "{:.3g} s a step"),
+        ("calibration/samples_per_second", "{:,.1f} samples/s"),
+        ("calibration/peak_memory_gib", "{:.2f} GiB"),
+    )
+    measured = ", ".join(form.format(values[name]) for name, form in figures if name in values)
+    return f"batch {event.fields['step']}: {measured}"
+
+
+class JobProgress:
+    """Progress of one job, printed through `echo`."""
+
+    def __init__(self, name: str, echo: Callable[[str], None], usd_per_second: float | None = None) -> None:
+        """`usd_per_second` is the price of all instances of the job together, if it is known."""
+        self._name, self._echo, self._usd_per_second = name, echo, usd_per_second
+        self._printed_at = time.monotonic()
+        self._disk_warning = ""
+
+    def show_disk(self, warning: str) -> None:
+        if warning and not self._disk_warning:
+            self.line(warning)
+        self._disk_warning = warning
+
+    def show(self, events: Iterable[Event]) -> None:
+        """Print new events. Steps are printed at most every `_QUIET_SECONDS`."""
+        for event in events:
+            if event.kind == "start":
+                device = event.fields.get("device", {})
+                samples = event.fields.get("samples", {})
+                self.line(f"started on {device.get('name', '?')}, {samples.get('train', '?')} training samples")
+            elif event.kind == "phase" and event.fields.get("phase") == "compile":
+                self.line(f"compiled in {event.fields.get('seconds', 0):.1f} s")
+            elif event.kind == "note":
+                self.line(str(event.fields.get("message", "")))
+            elif event.kind == "metric" and "projected/seconds" in event.fields.get("values", {}):
+                self.line(self._projected(event))
+            elif event.kind == "metric" and "calibration/fits" in event.fields.get("values", {}):
+                self.line(_calibration_line(event))
+            elif event.kind == "metric" and time.monotonic() - self._printed_at >= _QUIET_SECONDS:
+                values = event.fields.get("values", {})
+                losses = ", ".join(f"{name} {values[name]:.4g}" for name in ("loss", "eval_loss") if name in values)
+                samples = f"{event.fields['samples']:.0f} samples, " if "samples" in event.fields else ""
+                self.line(f"step {event.fields.get('step')}, {samples}{losses}")
+
+    def show_outcome(
+        self,
+        metrics: Mapping[str, float],
+        failure: Failure | None,
+        compiler_warning: str | None = None,
+        missing: str = "",
+    ) -> None:
+        """Print the main figures, or the failure, of a job that has ended, and what is `missing`."""
+        if missing:
+            self.line(f"{missing} had not arrived when this command stopped waiting")
+        if failure and failure.is_stop:
+            seconds = metrics.get("cost/billable_seconds", 0.0)
+            without_seconds = "stopped" if missing else "stopped before it started"
+            self.line(f"stopped after {seconds:.1f} billable seconds" if seconds else without_seconds)
+            return
+        if failure:
+            # Only the last line of a traceback is printed; the run contains the whole traceback.
+            self.line(f"failed: {failure.text}")
+            return
+        figures = (
+            ("projected/billable_seconds", "{:,.0f} s billable projected"),
+            ("calibration/largest_batch_size", "batches up to {:.0f} fit"),
+            ("throughput/steady_samples_per_second", "{:.1f} samples/s steady"),
+            ("cost/billable_seconds", "{:.1f} s billable"),
+            # A script may log a score in another unit.
+            *((each.name, f"{each.label} {{:.4g}}") for each in METRICS if each != LOSS),
+        )
+        self.line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
+        if compiler_warning:
+            self.line(compiler_warning)
+
+    def show_log(self, failure: Failure, job_name: str) -> None:
+        """Print the traceback of a failed job and the location of its log."""
+        for line in failure.traceback.splitlines()[-_TRACEBACK_LINES:]:
+            self._echo(f"    {line}")
+        self.line(f"job {job_name}, log: {failure.log_location}")
+
+    def _projected(self, event: Event) -> str:
+        seconds, low, high = (event.fields["values"][f"projected/seconds{bound}"] for bound in ("", "_low", "_high"))
+        usd = f", {seconds * self._usd_per_second:.2f} USD" if self._usd_per_second else ""
+        return (
+            f"after {event.fields.get('samples', 0):.0f} samples: the whole training would take {seconds:,.0f} s "
+            f"({low:,.0f} to {high:,.0f}){usd} without its evaluations and checkpoints to come"
+        )
+
+    def line(self, text: str) -> None:
+        self._printed_at = time.monotonic()
+        self._echo(f"  {self._name}: {text}")

@@ -19,13 +19,12 @@ from experiments.planning.load import arms, load
 from experiments.planning.plan import design_of, group_key, plan
 from experiments.running.options import read_fail_on, read_flag
 from experiments.running.output import print_line
-from experiments.running.service_context import open_service_context, prepare, priced
 from experiments.schema.experiment import Experiment
 from judging.design import Design
 from state.home import home, home_id
 from tracking.groups.planned_job import PlannedJob, as_training, with_recorded_labels
-from training.contract.service import ServiceContext
-from training.services.registry import traits_of
+from training.contract.service import Echo, ServiceContext
+from training.services.registry import SERVICES, traits_of
 
 
 def launch(verb: str, overrides: Mapping[str, str]) -> int:
@@ -40,10 +39,10 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     from experiments.running.follow_group import follow, jobs_phrase
     from experiments.running.scheduler import start_jobs
     from reports.charts.class_charts import PngClassCharts
-    from tracking.budgets.budget_tag import set_budget
+    from tracking.budgets.ledger import set_budget
     from tracking.groups.group import child_runs, open_group
     from tracking.groups.plan_file import DESIGN, write_design, write_plan
-    from tracking.recording.costs import record_warm_pool_costs
+    from tracking.recording.metrics import record_warm_pool_costs
     from tracking.server.store import open_store
 
     store, design, experiment = open_store(echo=print_line), plan.design, plan.experiment
@@ -94,7 +93,7 @@ class Prepared:
     name: str
     """Name of the experiment."""
     experiment: Experiment
-    """Experiment whose fields about the service and the group are those of all jobs."""
+    """Experiment with the fields about the service and the group, which are equal for all jobs."""
     arms: tuple[Arm, ...]
     """Arms with all inputs of the jobs."""
     parallel: int
@@ -125,7 +124,7 @@ AnyPrepared = TypeVar("AnyPrepared", bound=Prepared)
 
 
 class Preparation:
-    """The steps before a start. Those of a plan change nothing, and collect errors: see `ScratchState`."""
+    """The steps before a start. A plan's steps change nothing, and collect errors: see `ScratchState`."""
 
     def attempt(self, step: Callable[[], Result]) -> Result | None:
         """Return the result of a step. A plan collects a user's error, and the result is None."""
@@ -232,3 +231,20 @@ def _select_arms(verb: str, experiment: Experiment, echo: Callable[[str], None])
         return probes(arms(experiment)), 1
     check_token(experiment)
     return whole_trainings((Arm(label=single_label(experiment), experiment=experiment, is_baseline=True),)), 1
+
+
+def open_service_context(experiment: Experiment, echo: Echo, *, is_read_only: bool = False) -> ServiceContext:
+    """Open the service of the experiment's jobs; see `Room.open_context`. Raises InputError, AccessError."""
+    return SERVICES[experiment.service].open_context(experiment.aws.given(), echo, is_read_only=is_read_only)
+
+
+def prepare(context: ServiceContext, job: PlannedJob) -> PlannedJob:
+    """Upload the inputs of a job, and add the prices of its instance types."""
+    return priced(context, replace(job, spec=context.upload(job.spec)))
+
+
+def priced(context: ServiceContext, job: PlannedJob) -> PlannedJob:
+    """Return a job with the prices of its instance types."""
+    spec = job.spec
+    fallback_prices = {each: price for each in spec.fallback_instance_types if (price := context.price(each))}
+    return replace(job, price=context.price(spec.instance_type), fallback_prices=fallback_prices)

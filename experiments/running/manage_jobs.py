@@ -11,10 +11,10 @@ from rich.table import Table
 
 from experiments.running.output import print_line, status_writer
 from reports.formats.terminal import PlainConsole
-from reports.model.numbers import counted, joined
+from reports.model.numbers import joined
 from training.contract.errors import InputError, TrackingError
 from training.contract.failures import lacks_capacity, service_failure
-from training.contract.plain_text import duration_text
+from training.contract.plain_text import counted, duration_text
 from training.contract.price import Price, instance_seconds
 from training.contract.service import TERMINAL_STATUSES, Description, PriceOf, Service, instance_count
 from training.services.budget import stop_grace_seconds

@@ -15,7 +15,7 @@ from tracking.server.store import open_store
 
 
 def ui(fields: Mapping[str, str]) -> int:
-    """Show the runs of `--experiment NAME`, or those of the latest command, in a browser.
+    """Show the runs of `--experiment NAME`, or of the latest command, in a browser.
 
     A tracking server has its own UI, which is opened. For a database file, MLflow's UI runs until Ctrl-C.
     """

@@ -17,7 +17,7 @@ from training.contract.plain_text import without_control_characters
 
 if TYPE_CHECKING:
     from reports.model.report import Report
-from state.system_errors import database_hint, system_reason
+from state.errors import database_hint, system_reason
 
 _CLEAR = "\r\x1b[K"
 """Returns to the start of a terminal's line and clears it."""

@@ -1,7 +1,8 @@
 """Delete local state that nothing needs any more: the verb `jobs prune`.
 
-Kept are whatever a running job or an open group may need, what is younger than the age limit and, unless everything is
-to go, the only copy of a model or a result. Staged data, environments and fetched models can always be made again.
+It keeps everything that a running job or an open group may need, and what is younger than the age limit. Unless
+everything is to go, it also keeps the only copy of a model or a result. Staged data, environments and fetched models
+can always be made again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from state import locks
 from state.folders import TRASH_PREFIX, delete, discard, measure
 from state.home import home
 from tracking.groups.plan_file import PLAN_FILE as PLAN
-from tracking.queries.job_tables import has_ended, quoted, runs_where
+from tracking.queries.job_tables import has_ended, runs_where, tagged
 from tracking.server.store import Store, open_store
 from training.contract.errors import ServiceError, TrackingError
 from training.contract.job_spec import JOB_NAME_PATTERN
@@ -197,9 +198,9 @@ def _running_jobs(root: Path) -> Iterator[_Need]:
 
 def _open_groups(store: Store) -> Iterator[_Need]:
     """Yield the open groups, with their plans and the data keys of their jobs: a sweep has no plan."""
-    for parent in store.call(runs_where, store.client, _is(kind="group", group_state="open")):
+    for parent in store.call(runs_where, store.client, tagged(kind="group", group_state="open")):
         group = parent.data.tags.get("platform.group", "")
-        runs = store.call(runs_where, store.client, _is(kind="job", group=group))
+        runs = store.call(runs_where, store.client, tagged(kind="job", group=group))
         text = "\n".join([_plan(store, parent), *(run.data.tags.get("platform.data_key", "") for run in runs)])
         yield _Need(f"group {group} is open, and its command or `trainfare attach` resumes it", text, f"{group}-")
 
@@ -228,10 +229,6 @@ def _artifacts(store: Store, run: Any) -> set[str]:
         raise TrackingError(f"The artifacts of run {run.info.run_id} cannot be read") from error
 
 
-def _is(**tags: str) -> str:
-    return " and ".join(f"tags.`platform.{name}` = {quoted(value)}" for name, value in tags.items())
-
-
 def _with_decision(
     store: Store,
     folder: Folder,
@@ -247,7 +244,7 @@ def _with_decision(
     if time.time() - folder.changed < options.older_than_seconds:
         return replace(folder, kept="younger than --older-than")
     if folder.kind in JOB_KINDS:
-        folder = replace(folder, runs=store.call(runs_where, store.client, _is(kind="job", job_name=folder.name)))
+        folder = replace(folder, runs=store.call(runs_where, store.client, tagged(kind="job", job_name=folder.name)))
         if not all(map(has_ended, folder.runs)):
             return replace(folder, kept="the end of the job is not recorded yet")
     only_copy = "" if options.everything else _reason_only_copy(store, folder, folders)

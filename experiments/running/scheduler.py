@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 from experiments.running.followed_job import FollowedJob, start_job
-from experiments.running.group_progress import GroupProgress
+from experiments.running.progress import GroupProgress
 from judging.deterministic_failures import Death, deterministic_failure
 from tracking.budgets.ledger import Ledger
 from tracking.groups.group import Group
@@ -58,7 +58,7 @@ def run_jobs(
     shows the group's progress; by default it is logged.
 
     The result is shorter than `planned` if the group's budget has no room for more jobs, which is recorded as the end
-    of the budget, if jobs were left out because all jobs of their arm fail (see `without_left_out`), or if the
+    of the budget, if jobs were left out because all repeats of their arm would fail (see `without_left_out`), or if the
     user stopped the jobs. An error that ends the loop has a note with the names of jobs that may still be running.
     """
     jobs = _Jobs(store, service, group, planned, echo, charts)
@@ -104,20 +104,15 @@ def _detaching(service: Service, group: Group, jobs: _Jobs) -> Iterator[None]:
     try:
         yield
     except TrainfareError as error:
-        if unended := jobs.unended:
-            error.add_note(_detached_note(service, group, unended))
+        if names := jobs.unended:
+            listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            error.add_note(
+                f"Jobs that may still be running: {listed}. The same command attaches to them; "
+                f"`{service.jobs_command} stop --group {group.id}` stops them."
+            )
         raise
     finally:
         jobs.close()
-
-
-def _detached_note(service: Service, group: Group, names: Sequence[str]) -> str:
-    """Return the note with the names of the jobs that are no longer followed."""
-    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return (
-        f"Jobs that may still be running: {listed}. The same command attaches to them; "
-        f"`{service.jobs_command} stop --group {group.id}` stops them."
-    )
 
 
 class _Jobs:
@@ -133,13 +128,13 @@ class _Jobs:
         charts: ClassCharts | None,
     ) -> None:
         """Attach to the running jobs of the group."""
-        self._store, self._service, self._group, self._echo, self._charts = store, service, group, echo, charts
+        self._store, self._echo, self._charts = store, echo, charts
         self._full_until = 0.0
         self._blocked: tuple[str, str, float] | None = None
         self._budget_wait = BudgetWait(echo)
         self.ledger = Ledger(store, service, group)
         self._runs = job_runs(store, group)
-        self.failing = FailingArms(store, self._runs.values(), echo)
+        self._failing = FailingArms(store, self._runs.values(), echo)
         self.active: dict[str, FollowedJob] = {}
         self.outcomes: dict[str, Outcome] = {}
         for job in planned:
@@ -160,10 +155,11 @@ class _Jobs:
     def start_next(self, parallel: int) -> bool:
         """Start the first waiting job. Return False if it has no room now; no job waits if none ever will.
 
-        A job of a failing arm is left out, unless its run was opened already: somebody has to end that run.
+        A job of an arm whose repeats would all fail is left out, unless its run was opened already: somebody has to end
+        that run.
         """
         job = self.waiting[0]
-        if job.spec.name not in self._runs and self.failing.leaves_out(job):
+        if job.spec.name not in self._runs and self._failing.leaves_out(job):
             self.waiting.popleft()
             return True
         if not self._budget_wait.is_over(len(self.active)):
@@ -228,7 +224,7 @@ class _Jobs:
 
     def _record(self, outcome: Outcome) -> None:
         self.outcomes[outcome.planned.spec.name] = outcome
-        self.failing.add(outcome)
+        self._failing.add(outcome)
 
     def _block(self, job: PlannedJob, reason: str) -> None:
         """Remember the wait of a job that is not submitted yet."""
@@ -288,7 +284,7 @@ class FailingArms:
 
 
 def without_left_out(jobs: Sequence[PlannedJob], outcomes: Iterable[Outcome]) -> list[PlannedJob]:
-    """Return the jobs without those that were left out because all jobs of their arm fail."""
+    """Return the jobs without those that were left out because all repeats of their arm would fail."""
     deaths: dict[str, list[Death]] = {}
     ended = set()
     for outcome in outcomes:
@@ -304,7 +300,6 @@ class BudgetWait:
     """Wait of a launcher whose next job does not fit into what is left of the budget."""
 
     echo: Callable[[str], None]
-    clock: Callable[[], float] = time.monotonic
     _until: float = 0.0
     _active: int = 0
     _holding: frozenset[str] | None = None
@@ -312,14 +307,14 @@ class BudgetWait:
 
     def is_over(self, active: int) -> bool:
         """Return whether to try again: a followed job has ended, or the pause is over."""
-        return active < self._active or self.clock() >= self._until
+        return active < self._active or time.monotonic() >= self._until
 
     def ends(self, full: BudgetFull, active: int) -> bool:
-        """Return whether waiting for room is in vain. Prints the wait when it begins."""
+        """Return True if no room is expected any more. Prints the wait when it begins."""
         if full.is_final:
             self.echo(f"  {full}")
             return True
-        now = self.clock()
+        now = time.monotonic()
         if active or full.holding != self._holding:
             if self._holding is None:
                 self.echo(f"  {full}")
@@ -334,7 +329,6 @@ class LiveCosts:
 
     ledger: Ledger
     echo: Callable[[str], None]
-    clock: Callable[[], float] = time.monotonic
     state: Spending | None = None
     """The latest state; None before the first one."""
     _due: float = 0.0
@@ -347,7 +341,7 @@ class LiveCosts:
         followed = {each.job.name: each for each in active}
         self._has_news |= not self._followed <= followed.keys()
         self._followed = frozenset(followed)
-        if self.clock() < (self._due - LOG_SECONDS + _PAUSE_SECONDS if self._has_news else self._due):
+        if time.monotonic() < (self._due - LOG_SECONDS + _PAUSE_SECONDS if self._has_news else self._due):
             return
         self.log(total(each.cost_so_far for each in followed.values()))
         if self._has_news and self.state and self.state.budget.is_limited:
@@ -357,4 +351,4 @@ class LiveCosts:
     def log(self, running: Amount = NOTHING) -> None:
         """Log the cost so far; `running` is the part of jobs that have not ended."""
         self.state = self.ledger.log(running)
-        self._due = self.clock() + LOG_SECONDS
+        self._due = time.monotonic() + LOG_SECONDS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 
 from rich.console import Console
@@ -18,6 +17,7 @@ from reports.formats.text import markdown, summary_text
 from reports.model.report import Report
 from reports.publish import log_separately, publish, separate_run, tolerate_rejection, write, write_files
 from reports.render import CompareOptions, render, render_chosen, render_overview
+from state.digests import digest
 from state.home import home
 from tracking.groups.group import Group, find_group
 from tracking.queries.job_tables import chosen_jobs
@@ -125,7 +125,7 @@ def _folder(name: str, options: CompareOptions = DEFAULT) -> Path:
 
 
 def _digest(*texts: str) -> str:
-    return sha256(" ".join(texts).encode()).hexdigest()[:12]
+    return digest(" ".join(texts), 12)
 
 
 def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: str, chosen: str) -> None:

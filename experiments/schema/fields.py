@@ -120,14 +120,14 @@ class ExperimentFields(SharedFields):
     """Training and validation data, from exactly one of `train`, `hub` and `builtin`."""
 
     doc_stride: Annotated[int, Field(ge=0, le=MAX_TOKENS)] = 128
-    """Question answering: tokens of the context that two neighbouring windows share. Must be below `max_length`."""
+    """Questions: tokens of the context that two neighbouring windows share. Must be below `max_length`."""
     n_best_answers: Annotated[int, Field(ge=1, le=1_000)] = 20
-    """Question answering: most likely starts and ends per window that are combined into answers."""
+    """Questions: most likely starts and ends per window that are combined into answers."""
     max_answer_length: Annotated[int, Field(ge=1, le=MAX_TOKENS)] = 30
-    """Question answering: longest answer, in tokens."""
+    """Questions: longest answer, in tokens."""
 
     packing: bool | None = None
-    """Causal language modelling: fill blocks of `max_length` with the tokens of all texts (true, None), or keep one row
+    """Language models: fill blocks of `max_length` with the tokens of all texts (true, None), or keep one row
     per text (false)."""
 
     base_learning_rate: Annotated[float, Field(gt=0.0)] = 3e-5

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +14,8 @@ from experiments.planning.budgets import budget_of, check_budget, why_no_price
 from experiments.planning.inputs import Inputs
 from experiments.planning.load import load
 from experiments.planning.plan import design_of, job, source_digest
-from experiments.running.launch import Preparation, Prepared
+from experiments.running.launch import Preparation, Prepared, priced
 from experiments.running.options import read_fail_on
-from experiments.running.service_context import priced
 from experiments.schema.compare_fields import (
     INDUCTOR_OPTIONS,
     Sweep,
@@ -32,6 +29,7 @@ from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields
 from experiments.schema.overrides import is_field
 from judging.design import Design
 from judging.round_order import round_order
+from state.digests import key_of
 from state.home import home
 from sweeps.early_stopping import Setting
 from sweeps.search_space import Point, Space, space, tested_batch_sizes
@@ -284,7 +282,7 @@ class SweepJobs:
         """Hash of the sweep's name or, without a name, of all fields that must not change when it is resumed."""
         fields = self.sweep.fields
         named = {"verb": "sweep", "experiment": self.name, "name": fields.name}
-        return _hash(named if fields.name else {**named, **self._fixed_fields, "trains": self.training_key})
+        return key_of(named if fields.name else {**named, **self._fixed_fields, "trains": self.training_key})
 
     @property
     def training_key(self) -> str:
@@ -292,7 +290,7 @@ class SweepJobs:
         experiment = self.sweep.experiment.model_dump(
             mode="json", exclude={"sweep", "compare", "log_model", *BUDGET_FIELDS}
         )
-        return _hash({"experiment": experiment, "data": self.staged.key, "source": source_digest()})
+        return key_of({"experiment": experiment, "data": self.staged.key, "source": source_digest()})
 
     @property
     def samples(self) -> int:
@@ -365,16 +363,12 @@ def _short(setting: str) -> str:
     """Return the part of a job's name that stands for a compiler setting."""
     compiler, *options = setting.split()
     name = _SHORT.get(compiler, compiler)
-    return f"{name}-{_hash(options)[:6]}" if options else name
+    return f"{name}-{key_of(options)[:6]}" if options else name
 
 
 def _setting_tag(setting: str) -> dict[str, str]:
     """Return the tag of a compiler setting with options; the run has a tag for the compiler itself."""
     return {"platform.compiler_setting": setting} if " " in setting else {}
-
-
-def _hash(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def timed_sizes(sizes: Sequence[int]) -> list[int]:

@@ -22,10 +22,9 @@ from experiments.planning.budgets import budget_of
 from experiments.planning.inputs import Echo
 from experiments.planning.load import with_absolute_paths
 from experiments.running.follow_group import log_trained, run_waves
-from experiments.running.launch import Preparation
+from experiments.running.launch import Preparation, prepare
 from experiments.running.output import exit_code, print_line
 from experiments.running.scheduler import run_jobs
-from experiments.running.service_context import prepare
 from experiments.running.write_report import report_group
 from experiments.schema.yaml_document import as_yaml
 from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, full_names, prepare_sweep
@@ -34,7 +33,6 @@ from judging.design import Design
 from judging.summaries import geometric_mean
 from reports.charts.class_charts import PngClassCharts
 from reports.comparison.arms import NOT_OF_THE_SETTING
-from reports.model.numbers import counted
 from reports.model.report import Report
 from reports.sweep.sweep import repeat_rows
 from state.home import home
@@ -45,8 +43,7 @@ from sweeps.search_space import Point
 from sweeps.storage import Storage, hold_lease, open_storage, sqlite_url
 from sweeps.trials import Objective, Search, best_trial, cost, cost_of, eligible_trials, excess, values_of
 from sweeps.worker import run_worker
-from tracking.budgets.budget_tag import end_sentence, set_budget
-from tracking.budgets.ledger import Ledger
+from tracking.budgets.ledger import Ledger, end_sentence, set_budget
 from tracking.groups.group import Group, close_group, open_group
 from tracking.groups.plan_file import DESIGN, read_design, write_design, write_sweep
 from tracking.groups.planned_job import PlannedJob
@@ -54,6 +51,7 @@ from tracking.queries import job_tables
 from tracking.recording.recorder import JobRun, Outcome, find_job_run
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError
+from training.contract.plain_text import counted
 from training.contract.service import ServiceContext
 
 STORAGE_VARIABLE = "TRAINFARE_SWEEP_STORAGE"

@@ -57,7 +57,7 @@ class TrialJobs:
             self._jobs[compiler, point] = self._planned(compiler, point)
         return self._jobs[compiler, point]
 
-    def start(self, compiler: str, point: Point, trial_number: int) -> Running:
+    def start(self, compiler: str, point: Point, trial_number: int) -> Running | TrialOutcome:
         """Start the job of this point of the search space, or attach to it if it exists.
 
         Raises `QuotaError` if the account has no room for the job, `BudgetFull` if the budget has none, and
@@ -70,7 +70,7 @@ class TrialJobs:
         run = run or ledger.open_run(planned, self._jobs_at_once)
         if run.has_ended:
             self._store.tag(run.id, {**tags, "platform.role": "trial"})
-            return _EndedJob(planned.spec.name, outcome_of(run, self._objective))
+            return outcome_of(run, self._objective)
         started = start_job(ledger, planned, run, self._echo, self._charts, self._jobs_at_once)
         if not isinstance(started, Outcome):
             return _RunningJob(started, self._read, self._objective)
@@ -119,26 +119,6 @@ class _RunningJob:
 
     def close(self) -> None:
         self._followed.close()
-
-
-class _EndedJob:
-    """Job of a trial that an earlier worker followed to its end."""
-
-    due = 0.0
-    curve: Sequence[CurvePoint] = ()
-
-    def __init__(self, job_name: str, outcome: TrialOutcome) -> None:
-        self.job_name, self._outcome = job_name, outcome
-        self.billable_instance_seconds = outcome.billable_instance_seconds
-
-    def look(self) -> TrialOutcome | None:
-        return self._outcome
-
-    def stop(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 def curve(events: Iterable[Event], metric: str, started: float, instances: int) -> list[CurvePoint]:

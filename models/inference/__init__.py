@@ -1,4 +1,4 @@
-"""A loaded model and its answers. Each task has one file.
+"""A loaded model and its answers. The task (`training/job/tasks`) reads inputs and makes answers.
 
 Open `predictor.py` first. HTTP belongs in `models.server`, prediction of files in `models/batch.py`.
 """

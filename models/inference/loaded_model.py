@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,39 +17,13 @@ from transformers.pytorch_utils import Conv1D
 
 from models.inference.evaluation import Evaluation, Precision, choose_precision
 from training.contract.errors import InputError
-from training.job.tasks import answer_spans
+from training.job.tasks import OPTIONS_FILE
+from training.job.tasks.inputs import TokenRow
 from training.staging.models.model_files import ModelSource, read_config, usable_positions
 from training.staging.tokens.tokenizing import NO_LIMIT_TOKENS, load_tokenizer, pad_token_id
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 TEXTS_AT_ONCE = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of a batch."""
-
-    ids: list[int]
-    """Token ids, special tokens included, without padding."""
-    types: list[int] | None
-    """Token types: 0 for the first text, 1 for the second. None for a single text, or a model without token types."""
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """One tokenized input."""
-
-    example: Any
-    """The example, as returned by the task's `read`."""
-    rows: tuple[Row, ...]
-    """One row, or one row per window for a question with a long context."""
-    detail: Any = None
-    """Data that the task needs to turn the model's output into an answer."""
-
-    @property
-    def length(self) -> int:
-        """Tokens of the longest row."""
-        return max(len(row.ids) for row in self.rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,20 +60,40 @@ class Loaded:
     """Rows of a batch in the evaluation, if answers must equal the evaluation's. None: batches may be of any size."""
     row_tokens: int | None
     """Tokens to which the evaluation pads every row. None: to the longest row of the batch."""
-    answer_options: Any
-    """Options for question answering that the training recorded: `answer_spans.AnswerOptions`."""
+    options: Mapping[str, Any]
+    """The task's `answering_options` that the training recorded."""
 
-    def rows(self, texts: Sequence[str | tuple[str, str]]) -> list[Row]:
+    @property
+    def adds_special_tokens(self) -> bool:
+        """True if the tokenizer adds special tokens, so that an empty text has tokens."""
+        return int(self.backend.num_special_tokens_to_add(False)) > 0
+
+    @property
+    def pads_left(self) -> bool:
+        """True if shorter rows are padded on the left."""
+        return self.padding.on_left
+
+    def rows(self, texts: Sequence[str | tuple[str, str]]) -> list[TokenRow]:
         """Return texts or pairs of texts as rows, truncated to `max_length`."""
         # In parts, because the tokens of a long text that are cut off take much memory.
         parts = (texts[start : start + TEXTS_AT_ONCE] for start in range(0, len(texts), TEXTS_AT_ONCE))
         encodings = (encoding for part in parts for encoding in self.backend.encode_batch_fast(part))
-        return [Row(each.ids, each.type_ids) for each in encodings]
+        return [TokenRow(each.ids, each.type_ids) for each in encodings]
 
-    def forward(self, rows: Sequence[Row]) -> Any:
+    def forward(self, rows: Sequence[TokenRow]) -> Any:
         """Run the rows as one padded batch and return the model's output."""
         with self.inference():
             return self.model(**pad_rows(rows, self.padding, self.device, self.row_tokens))
+
+    def generate(self, rows: Sequence[TokenRow], settings: Mapping[str, Any]) -> list[list[int]]:
+        """Return the tokens that the model generates after each row. `settings` are those of transformers."""
+        # Pad on the left, so that new tokens follow each text directly.
+        batch = pad_rows(rows, replace(self.padding, on_left=True), self.device)
+        batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
+        with self.inference():
+            output = self.model.generate(**batch, **settings, pad_token_id=self.padding.token)
+        made: list[list[int]] = output[:, batch["input_ids"].shape[1] :].tolist()
+        return made
 
     @contextmanager
     def inference(self) -> Iterator[None]:
@@ -109,7 +104,7 @@ class Loaded:
             yield
 
 
-def pad_rows(rows: Sequence[Row], padding: Padding, device: str, width: int | None = None) -> dict[str, Any]:
+def pad_rows(rows: Sequence[TokenRow], padding: Padding, device: str, width: int | None = None) -> dict[str, Any]:
     """Return the model's inputs, padded to the shape (rows, `width`), by default the tokens of the longest row.
 
     A batch without padding has no attention mask.
@@ -152,7 +147,7 @@ def load(
     pad = pad_token_id(tokenizer)
     if model.config.pad_token_id is None:  # GPT-like models use it to find a row's last token
         model.config.pad_token_id = pad
-    limit = _limit(read_config(folder), tokenizer, max_length)
+    limit, record = _limit(read_config(folder), tokenizer, max_length), folder / OPTIONS_FILE
     return Loaded(
         folder=folder,
         model=model,
@@ -168,7 +163,7 @@ def load(
         precision=chosen,
         batch_size=evaluation.batch_size if is_as_evaluated else None,
         row_tokens=limit if is_as_evaluated and evaluation.pads_to_max_length else None,
-        answer_options=answer_spans.read_options(folder),
+        options=json.loads(record.read_text("utf-8")) if record.exists() else {},
     )
 
 

@@ -10,29 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from models.inference import causal_lm, classification, question_answering
 from models.inference.evaluation import UNKNOWN, Evaluation
-from models.inference.loaded_model import Encoded, Loaded, load
+from models.inference.loaded_model import Loaded, load
 from models.inference.tasks import read_task
 from training.contract.errors import InputError, nearest
+from training.job.tasks import TASKS, Task
+from training.job.tasks.inputs import EncodedInput
 
-TASKS: dict[str, ModuleType] = {
-    "classification": classification,
-    "question-answering": question_answering,
-    "causal-lm": causal_lm,
-}
-"""Each task is a module with these names:
-
-HEAD               Transformers class that loads a model with the task's head
-encode_may_refuse  returns whether `encode` rejects some inputs, such as those that are too long
-read               checks inputs and returns examples
-encode             tokenizes examples
-outputs, answers   run rows as one batch; return the answers of examples, given the outputs of all their rows
-generate           instead of these two, if an answer needs more than one run: returns the answers of one batch
-"""
 MOST_TOKENS = {"cpu": 512, "cuda": 65_536}
 """Most tokens of a batch, including padding, by device. On a CPU, larger batches are not faster: at this size a core
 multiplies at full speed, and the activations still fit its cache (measured with MiniLM, 128 to 4,096 tokens)."""
@@ -44,8 +30,8 @@ RunEach = Callable[[Callable[[Any], list[Any]], Iterable[Any]], Iterable[list[An
 class Predictor:
     """A loaded model and its task. Any thread may call any step."""
 
-    def __init__(self, name: str, task: ModuleType, loaded: Loaded) -> None:
-        self.task = name
+    def __init__(self, task: Task, loaded: Loaded) -> None:
+        self.task = task.name
         """Name of the task."""
         self.loaded = loaded
         self.encode_may_refuse: bool = task.encode_may_refuse(loaded)
@@ -57,28 +43,28 @@ class Predictor:
 
         Raises `BadInputs` with one sentence that describes the error.
         """
-        return list(self._task.read(self.loaded, inputs, parameters))
+        return list(self._task.read_inputs(inputs, parameters))
 
-    def encode(self, examples: Sequence[Any]) -> list[Encoded]:
+    def encode(self, examples: Sequence[Any]) -> list[EncodedInput]:
         """Tokenize the examples, in order. Raises `BadInputs` for an example that does not fit the model."""
-        return list(self._task.encode(self.loaded, examples))
+        return self._task.encode_inputs(self.loaded, examples)
 
     def answer(self, inputs: object, parameters: Mapping[str, Any] | None = None) -> list[Any]:
         """Run all three steps and return the answers, as JSON values, in the order of the inputs."""
         answers = dict(self.answer_each(self.encode(self.read(inputs, parameters))))
         return [answers[at] for at in range(len(answers))]
 
-    def answer_each(self, encoded: Sequence[Encoded], run_each: RunEach = map) -> Iterator[tuple[int, Any]]:
+    def answer_each(self, encoded: Sequence[EncodedInput], run_each: RunEach = map) -> Iterator[tuple[int, Any]]:
         """Run any number of examples, and yield the position and the answer of each as soon as it is known.
 
         `run_each` is `map` or that of an executor. The rows are batched as in the model's evaluation, if that is known:
         in 16 bits, an answer depends a little on the padding and the number of rows of its batch.
         """
         most_tokens = MOST_TOKENS[self.loaded.device]
-        if generate := getattr(self._task, "generate", None):
+        if self._task.generates:
             planned = batches([each.length for each in encoded], most_tokens)
             parts = [[encoded[at] for at in batch] for batch in planned]
-            for batch, answers in zip(planned, run_each(partial(generate, self.loaded), parts), strict=True):
+            for batch, answers in zip(planned, run_each(partial(self._task.generate, self.loaded), parts), strict=True):
                 yield from zip(batch, answers, strict=True)
             return
         rows = [(at, row) for at, each in enumerate(encoded) for row in each.rows]
@@ -118,16 +104,15 @@ def load_predictor(
     name = task or read_task(folder)
     if name not in TASKS:
         raise InputError(f"task is {name!r}: it must be one of {', '.join(TASKS)}.{nearest(name, TASKS)}")
-    module = TASKS[name]
     loaded = load(
         folder,
-        module.HEAD,
+        TASKS[name].head,
         precision=precision,
         evaluation=evaluation,
         max_length=evaluation.max_length if max_length is None else max_length,
         device=device,
     )
-    return Predictor(name, module, loaded)
+    return Predictor(TASKS[name], loaded)
 
 
 def batches(lengths: Sequence[int], most_tokens: int) -> list[list[int]]:

@@ -10,7 +10,6 @@ The weights stay on disk, and neither torch nor transformers is imported. The fi
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import logging
 import re
@@ -27,6 +26,7 @@ from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 from mlflow.types.schema import AnyType
 
 from models.inference.evaluation import UNKNOWN, Evaluation
+from state.digests import digest
 from tracking.groups.planned_job import ModelPlan
 from training.job.tasks import TASKS, Task, find_task
 
@@ -37,6 +37,7 @@ PACKAGES = ("mlflow", "torch", "transformers", "accelerate", "tokenizers", "safe
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADER = Path("models/logged/pyfunc.py")
+TASK_FILES = sorted((ROOT / "training" / "job" / "tasks").glob("*.py"))
 OUR_IMPORT = re.compile(r"^( *from) (models|state|training)\.", re.MULTILINE)
 
 WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
@@ -134,7 +135,7 @@ def store_code(folder: Path) -> str:
     different versions can be loaded in one process.
     """
     texts = {path: (ROOT / path).read_text("utf-8") for path in _imported_files()}
-    package = f"trainfare_{hashlib.sha256(repr(texts).encode()).hexdigest()[:12]}"
+    package = f"trainfare_{digest(repr(texts), 12)}"
     for path, text in texts.items():
         target = folder / package / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +145,8 @@ def store_code(folder: Path) -> str:
 
 def _imported_files() -> list[Path]:
     """Return the files of ours that are executed when `pyfunc.py` is imported."""
-    files, left = set[Path](), [LOADER]
+    # Tasks import their helpers in functions.
+    files, left = set[Path](), [LOADER, *(path.relative_to(ROOT) for path in TASK_FILES)]
     while left:
         file = left.pop()
         if file in files or not (ROOT / file).is_file():

@@ -23,12 +23,12 @@ from models.logged.flavor import NotServable, is_needed, read_checkpoint
 from models.logged.model_folder import new_unfinished
 from models.trained_model import error_code
 from models.winner import best_job, winner
-from reports.comparison.arms import job_of
 from state import folders as state_folders
 from state.locks import exclusive_lock
 from tracking.groups.group import Group, child_runs
 from tracking.groups.planned_job import MODEL_ID, ModelPlan, PlannedJob
 from tracking.queries import job_tables
+from tracking.recorded.recorded_job import job_of
 from tracking.recording.recorder import Outcome
 from tracking.server.errors import is_refusal, is_unknown_call
 from tracking.server.store import Store

@@ -14,10 +14,10 @@ from mlflow.artifacts import download_artifacts
 from models.logged.flavor import is_needed
 from models.trained_model import TrainedModel, find_artifact_location, missing_reason
 from state import locks
-from state.system_errors import system_reason
+from state.errors import system_reason
 from tracking.server.store import Store
 from training.contract.errors import InputError
-from training.job.tasks import answer_spans
+from training.job.tasks import OPTIONS_FILE, TASKS
 from training.services.artifact import unpack
 from training.services.local.service import LocalService
 
@@ -97,12 +97,13 @@ def _fetch_logged(store: Store, trained: TrainedModel, scratch: Path, echo: Echo
     location = find_artifact_location(store, trained)
     echo(f"Fetching model {trained.model_uri} from {store.uri}")
     got = Path(store.call(download_artifacts, artifact_uri=location, dst_path=str(scratch), tracking_uri=server))
-    # Endpoints read the options for question answering from a file of the folder.
+    # Endpoints read the options of the training from a file of the folder.
     flavors = yaml.safe_load((got / "MLmodel").read_text("utf-8"))["flavors"] if (got / "MLmodel").is_file() else {}
     config = flavors.get("python_function", {}).get("config") or {}
-    record = {name: config[name] for name in answer_spans.AnswerOptions._fields if name in config}
+    names = {name for task in TASKS.values() for name in task.answering_options}
+    record = {name: value for name, value in config.items() if name in names}
     if record:
-        (got / "model" / answer_spans.OPTIONS_FILE).write_text(json.dumps(record), "utf-8")
+        (got / "model" / OPTIONS_FILE).write_text(json.dumps(record), "utf-8")
     return got / "model"
 
 

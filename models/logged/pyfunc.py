@@ -11,14 +11,13 @@ import pandas as pd
 
 from models.inference.evaluation import Evaluation
 from models.inference.predictor import Predictor, load_predictor
-from training.job.tasks import answer_spans
 
 
 def _load_pyfunc(path: str, model_config: dict[str, Any]) -> Answerer:
     """Load the model for MLflow, which calls this function. `path` is the MLflow model's folder."""
     evaluation = Evaluation(**model_config["evaluation"])
     predictor = load_predictor(Path(path) / "model", task=model_config["task"], evaluation=evaluation)
-    predictor.loaded = replace(predictor.loaded, answer_options=answer_spans.options_of(model_config))
+    predictor.loaded = replace(predictor.loaded, options=model_config)
     return Answerer(predictor)
 
 

@@ -27,7 +27,7 @@ from reports.sweep.report import peak_memory_gib
 from reports.sweep.sweep import Sweep, seconds_per_sample
 from reports.sweep.trials import Setting, Trial
 from sweeps.costs import Measurement
-from tracking.groups.plan_file import MIN_TRIALS
+from sweeps.trials import MIN_TRIALS
 
 _HEIGHT_INCHES = 3.5
 _PHASES = "Where the time of the repeats goes: seconds by phase"

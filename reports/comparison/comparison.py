@@ -34,14 +34,11 @@ from judging.summaries import geometric_mean
 from judging.waves import Progress, Results, progress
 from reports.comparison.arms import (
     BILLABLE,
-    COSTS,
     DOLLARS,
     NOT_OF_THE_SETTING,
     SECONDS,
-    STEADY,
     Arm,
     Currency,
-    Job,
     Kind,
     Target,
     arms_of,
@@ -55,6 +52,7 @@ from reports.comparison.arms import (
 from reports.model.numbers import counted, joined, score
 from tracking.groups.plan_file import SCALES_COLUMN, common_scales, read_scales
 from tracking.queries.measures import MEASURES
+from tracking.recorded.recorded_job import COSTS, STEADY, Job
 from training.contract.errors import InputError, nearest
 
 VISIBLE = 0.005

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from judging.intervals import Interval
 from judging.summaries import gain_percent
+from training.contract.plain_text import counted as counted
 
 TOO_FEW = "too few repeats"
 """Text of an interval that says nothing."""
@@ -144,11 +145,6 @@ def _alike(names: Mapping[str, str]) -> list[str]:
 def joined(parts: Sequence[str]) -> str:
     """Return `a`, `a and b` or `a, b and c`."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def counted(count: int, noun: str) -> str:
-    """Return `1 job`, `2 jobs`, `1,000 jobs`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def capitalized(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from judging.next_job import JobSpread, are_separated, job_spread, next_job_error
-from reports.comparison.arms import BILLABLE, STEADY, Arm, Job, arms_of, job_of, setting_of
+from reports.comparison.arms import BILLABLE, Arm, arms_of, setting_of
 from reports.comparison.messages import warning_sentences
 from reports.comparison.report import Source, chart_sections, ran_on_sections
 from reports.comparison.tables import job_sections
@@ -33,7 +33,9 @@ from reports.model.report import (
     measured_section,
     number_cell,
 )
-from reports.probe.spot import Discount, SpotEstimate, estimate_of_probe, spot_sentences, spot_table
+from reports.probe.spot import spot_sentences, spot_table
+from tracking.recorded.recorded_job import STEADY, Job, job_of
+from tracking.recorded.spot_cost import Discount, SpotEstimate, estimate_of_probe
 from training.contract.failures import recorded_failure
 
 SECONDS = "projected_billable_seconds"

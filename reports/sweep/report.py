@@ -10,7 +10,7 @@ from typing import Any
 
 from judging.intervals import Interval
 from judging.summaries import gain_percent
-from reports.comparison.arms import STEADY, Arm
+from reports.comparison.arms import Arm
 from reports.comparison.messages import cheaper
 from reports.comparison.report import (
     TYPICAL,
@@ -47,6 +47,7 @@ from reports.sweep import messages
 from reports.sweep.messages import OUTCOMES, headline
 from reports.sweep.sweep import CostShare, Sweep, factorial_cells, grid_of
 from reports.sweep.trials import Trial
+from tracking.recorded.recorded_job import STEADY
 
 MAX_TRIALS = 200
 """Number of trials on a page; `jobs.csv` has all of them."""

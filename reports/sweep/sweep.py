@@ -14,7 +14,7 @@ import pandas as pd
 from judging.design import Design
 from judging.intervals import LEAST_SPREAD, Interval, ratio_interval
 from judging.summaries import geometric_mean, typical
-from reports.comparison.arms import BILLABLE, DOLLARS, Arm, Job, job_of
+from reports.comparison.arms import BILLABLE, DOLLARS, Arm
 from reports.comparison.comparison import Comparison, Contrast, compare
 from reports.sweep.trials import (
     COST_COLUMNS,
@@ -36,6 +36,7 @@ from reports.sweep.trials import (
 from sweeps.costs import device_count
 from sweeps.early_stopping import choose
 from tracking.groups.planned_job import FINALIST
+from tracking.recorded.recorded_job import Job, job_of
 
 ROLES = ("calibration", "baseline", "trial", FINALIST, "confirmation")
 _ENDED = ("completed", "worse", "not reached")

@@ -73,9 +73,9 @@ STAGING = (
         f"{CORPUS}::test_rows_are_read_as_before[another share and seed]",
     ),
     Fault(
-        "training/staging/rows/questions.py",
-        "        self._contexts.append(hash_of(row.context))\n",
-        "        self._contexts.append(hash_of(row.id))\n",
+        "training/staging/rows/selection.py",
+        "            self._groups.append(hash_of(row.group))\n",
+        "            self._groups.append(hash_of(row.id))\n",
         "Questions about one context are on both sides of the split.",
         "tests/training/staging/rows/test_questions.py::test_the_split_keeps_the_questions_of_a_context_together",
     ),

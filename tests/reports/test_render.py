@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from reports.comparison.arms import job_of
 from reports.comparison.tables import job_url
 from reports.formats.html import html_page
 from reports.formats.text import markdown, summary
 from reports.render import render
 from tests.support.reports.page import HOSTILE, Page, compared, sound_page
 from tests.support.reports.reading import chart_names, markdown_text, terminal_text
+from tracking.recorded.recorded_job import job_of
 
 
 def test_a_comparison_in_every_form(tracked: Any) -> None:

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from state.system_errors import database_hint, system_reason
+from state.errors import database_hint, system_reason
 
 
 def test_a_missing_right_names_the_setting_of_another_place() -> None:

@@ -29,7 +29,7 @@ def test_wrong_passwords_missing_names_and_wrong_hosts_are_refused(
         (
             team.as_user("ada", "not the password"),
             f"error: The tracking server {team.uri} does not accept the password of user 'ada' (401): "
-            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD must be those of an account of this server. "
+            "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD to an account of this server. "
             "No report was made.\n",
         ),
         (

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Collection, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from mlflow.entities import Metric, Run, ViewType
+from pydantic import TypeAdapter, ValidationError
 
 from state.home import home, home_id
-from state.locks import exclusive_lock
-from tracking.budgets.budget_tag import BudgetEnd, GroupBudget, group_budget, read_budget_end, set_budget_end
+from state.locks import held_lock
 from tracking.budgets.reserving import (
     WITHDRAWN,
     JobRecord,
     NoRoom,
-    Records,
     Request,
     Reservation,
-    Step,
     Write,
     charge,
     read_reservation,
@@ -32,14 +27,74 @@ from tracking.budgets.reserving import (
 )
 from tracking.groups.group import Group, search_runs
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.job_tables import counted_run, has_ended
-from tracking.recording.costs import OPEN_POOL, WARM_POOL, record_warm_pool_costs
+from tracking.queries.job_tables import counted_run, has_ended, tagged
+from tracking.recording.metrics import OPEN_POOL, WARM_POOL, record_warm_pool_costs
 from tracking.recording.recorder import DESCRIBED, JobRun, open_run
 from tracking.server.store import Store
 from training.contract.errors import BudgetFull, JobNotFound
 from training.contract.price import InstanceSeconds
 from training.contract.service import Service
-from training.services.budget import NOTHING, Amount, Spending, budget_sentence, total
+from training.services.budget import NOTHING, Amount, Budget, Spending, amount_text, budget_sentence, budget_text, total
+
+BUDGET = "platform.budget"
+"""Tag of a group's run with its budget."""
+BUDGET_END = "platform.budget_end"
+"""Tag of the run of a group that its budget ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupBudget:
+    """Budget of a group, as its latest command set it."""
+
+    budget: Budget
+    least_seconds: float | None = None
+    """Shortest useful time limit of a job about which nothing is known, in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetEnd:
+    """State of a budget when it ended its group."""
+
+    budget: Budget
+    spent: Amount
+    """Cost of all jobs."""
+    not_started: int | None
+    """Jobs that were due and did not fit; None if their number is not known."""
+
+    @property
+    def left(self) -> Budget:
+        """Part of the budget that was not spent."""
+        return self.budget.left(self.spent)
+
+
+_BUDGET = TypeAdapter(GroupBudget)
+_END = TypeAdapter(BudgetEnd)
+
+
+def set_budget(store: Store, group: Group, budget: GroupBudget) -> None:
+    """Write the budget of a group, unless it has no limits: then an earlier command's budget remains."""
+    earlier = group_budget(store, group)
+    tags = {BUDGET: _BUDGET.dump_json(budget if budget.budget.is_limited else earlier).decode(), BUDGET_END: ""}
+    if budget.budget.is_limited or earlier.budget.is_limited:
+        store.tag(group.run_id, tags)
+
+
+def group_budget(store: Store, group: Group) -> GroupBudget:
+    """Return the budget of a group. A run that continues an earlier parent run may not have the tag yet."""
+    tags = store.call(store.client.get_run, group.run_id).data.tags
+    if BUDGET not in tags and group.continued:
+        runs = search_runs(store, group.experiment_id, tagged(kind="group", group=group.id))
+        tags = next((run.data.tags for run in runs if BUDGET in run.data.tags), {})
+    return _BUDGET.validate_json(tags[BUDGET]) if BUDGET in tags else GroupBudget(budget=Budget())
+
+
+def read_budget_end(tags: Mapping[str, str]) -> BudgetEnd | None:
+    """Return the state of the budget that ended a group; None if none did, or if the tag is damaged."""
+    try:
+        return _END.validate_json(tags[BUDGET_END]) if tags.get(BUDGET_END) else None
+    except ValidationError:
+        return None
+
 
 LIMIT = "platform.max_run_seconds"
 """Tag with the time limit of a job that a budget lowered."""
@@ -60,15 +115,7 @@ class Ledger:
     @property
     def is_limited(self) -> bool:
         """True if the group has a budget now. Another launcher may set one at any time."""
-        return self.current().budget.is_limited
-
-    def current(self) -> GroupBudget:
-        """Return the budget that the latest command set."""
-        return group_budget(self.store, self.group)
-
-    def records(self) -> Records:
-        """Return the records of all jobs of the group."""
-        return read_records(self.store, self.group)
+        return group_budget(self.store, self.group).budget.is_limited
 
     def open_run(self, planned: PlannedJob, jobs: int = 1) -> JobRun:
         """Open the run of a job that would fit now. `jobs` could start now and share what is left. Raises BudgetFull.
@@ -97,11 +144,10 @@ class Ledger:
         """Return why no further job like `planned` fits now, or None. One of `names` fits if it was started before."""
         if not self.is_limited:
             return None
-        records = self.records()
+        records = read_records(self.store, self.group)
         if any((each := records.get(name)) and (each.is_submitted or each.granted) for name in names):
             return None
-        any_job = replace(planned, arm="", spec=planned.spec.model_copy(update={"name": "any"}))
-        answer = self.room(any_job)
+        answer = self.room(replace(planned, arm="", spec=planned.spec.model_copy(update={"name": "any"})))
         return str(self._full(answer)).rstrip(".") if isinstance(answer, NoRoom) else None
 
     def _full(self, answer: NoRoom) -> BudgetFull:
@@ -111,91 +157,71 @@ class Ledger:
 
     def room(self, planned: PlannedJob, jobs: int = 1) -> Reservation | NoRoom:
         """Return whether a job would fit now. Reserves nothing. `jobs` could start now and share what is left."""
-        request, records = self._request(planned, jobs), self.records()
+        request, records = self._request(planned, jobs), read_records(self.store, self.group)
         answer = room(request, records)
-        if (
-            isinstance(answer, NoRoom)
-            and self.service.traits.has_warm_pools
-            and any(map(_may_hold_pool, records.values()))
-        ):
+        may_hold_pool = any(
+            each.has_ended and each.pool_cost is None and any(every.pool.seconds for every in each.reserved.values())
+            for each in records.values()
+        )
+        if isinstance(answer, NoRoom) and self.service.traits.has_warm_pools and may_hold_pool:
             record_warm_pool_costs(self.store, self.service)  # a pool that has closed costs less than it could
-            answer = room(request, self.records())
+            answer = room(request, read_records(self.store, self.group))
         return answer
 
     def reserve(self, planned: PlannedJob, run_id: str, jobs: int = 1) -> Reservation | NoRoom:
-        """Reserve the worst case of a job, whose run is `run_id`, before it is submitted."""
-        with self._lock():
-            self._release_unsubmitted(planned, run_id)
-            return self._perform(reserve(self._request(planned, jobs)), planned, run_id)
+        """Reserve the worst case of a job, whose run is `run_id`, before it is submitted.
 
-    def _release_unsubmitted(self, planned: PlannedJob, run_id: str) -> None:
-        """Take back the worst case of a job that a launcher without a budget opened and did not submit."""
-        record = self.records().get(planned.spec.name, JobRecord())
-        if record.unlimited is None or record.is_submitted:
-            return
-        try:
-            self.service.describe(planned.spec.name)
-        except JobNotFound:
-            self.store.tag(run_id, {UNLIMITED: WITHDRAWN})
+        Launchers with the same state folder take turns, because they share one reservation for each job.
+        """
+        with held_lock(home() / "budget.lock"):
+            record = read_records(self.store, self.group).get(planned.spec.name, JobRecord())
+            if record.unlimited is not None and not record.is_submitted:
+                # A launcher without a budget opened the run. It may not have submitted the job.
+                try:
+                    self.service.describe(planned.spec.name)
+                except JobNotFound:
+                    self.store.tag(run_id, {UNLIMITED: WITHDRAWN})
+            request = self._request(planned, jobs)
+            steps = reserve(request)
+            try:
+                step = next(steps)
+                while True:
+                    if not isinstance(step, Write):
+                        step = steps.send(read_records(self.store, self.group))
+                        continue
+                    reserved = step.reserved
+                    tags = {RESERVED + request.launcher: reserved.as_text() if reserved else WITHDRAWN}
+                    if reserved and reserved.limit_seconds < planned.spec.max_run_seconds:
+                        tags[LIMIT] = str(reserved.limit_seconds)
+                    self.store.tag(run_id, tags)
+                    step = next(steps)
+            except StopIteration as end:
+                answer: Reservation | NoRoom = end.value
+                return answer
 
     def _request(self, planned: PlannedJob, jobs: int) -> Request:
-        current = self.current()
+        current = group_budget(self.store, self.group)
         return Request(
             planned=planned,
-            launcher=self._launcher,
+            launcher=home_id(home()),
             budget=current.budget,
             least_seconds=current.least_seconds,
             jobs=jobs,
         )
 
-    def _perform(
-        self, steps: Generator[Step, Records | None, Reservation | NoRoom], planned: PlannedJob, run_id: str
-    ) -> Reservation | NoRoom:
-        try:
-            step = next(steps)
-            while True:
-                if isinstance(step, Write):
-                    self._write(planned, run_id, step.reserved)
-                    step = next(steps)
-                else:
-                    step = steps.send(self.records())
-        except StopIteration as end:
-            answer: Reservation | NoRoom = end.value
-            return answer
-
-    def _write(self, planned: PlannedJob, run_id: str, reserved: Reservation | None) -> None:
-        tags = {RESERVED + self._launcher: reserved.as_text() if reserved else WITHDRAWN}
-        if reserved and reserved.limit_seconds < planned.spec.max_run_seconds:
-            tags[LIMIT] = str(reserved.limit_seconds)
-        self.store.tag(run_id, tags)
-
-    @cached_property
-    def _launcher(self) -> str:
-        return home_id(home())
-
-    @contextmanager
-    def _lock(self) -> Iterator[None]:
-        """Let launchers with the same state folder take turns, because they share one reservation for each job."""
-        home().mkdir(parents=True, exist_ok=True)
-        descriptor = exclusive_lock(home() / "budget.lock", wait=True)
-        try:
-            yield
-        finally:
-            os.close(descriptor)
-
     def spending(self, running: Amount = NOTHING) -> Spending:
         """Return the state of the budget; `running` is the cost so far of the jobs that have not ended."""
-        records = self.records()
+        records = read_records(self.store, self.group)
         # A job that recorded no worst case was started by an earlier version: nothing is known about it here.
         known = [charge(record, NOTHING) for record in records.values()]
         spent = recorded_cost(records) + running
-        return Spending(budget=self.current().budget, spent=spent, committed=total(known))
+        return Spending(budget=group_budget(self.store, self.group).budget, spent=spent, committed=total(known))
 
     def end(self, not_started: int | None = None) -> None:
         """Record that the budget ended the group before these jobs could start. None: their number is not known."""
         state = self.spending()
         end = BudgetEnd(budget=state.budget, spent=state.spent, not_started=not_started)
-        set_budget_end(self.store, self.group, end)
+        self.store.tag(self.group.run_id, {BUDGET_END: _END.dump_json(end).decode()})
 
     @property
     def ended(self) -> BudgetEnd | None:
@@ -213,6 +239,15 @@ class Ledger:
         return spending
 
 
+def end_sentence(end: BudgetEnd) -> str:
+    """Return the statement that the budget ended the group, with the spent and the remaining part."""
+    due = "1 job that was due" if end.not_started == 1 else f"{end.not_started or 'further'} jobs that were due"
+    return (
+        f"The budget of {budget_text(end.budget)} ended this early: {due} did not start, because they did not "
+        f"certainly fit. {amount_text(end.spent, end.budget)} spent, {budget_text(end.left)} left."
+    )
+
+
 def spending_metrics(spending: Spending) -> dict[str, float]:
     """Return the metrics of a group's run; without those that are not known or not limited."""
     values = {
@@ -226,15 +261,10 @@ def spending_metrics(spending: Spending) -> dict[str, float]:
     return {name: float(value) for name, value in values.items() if value is not None}
 
 
-def _may_hold_pool(record: JobRecord) -> bool:
-    return record.has_ended and record.pool_cost is None and any(r.pool.seconds for r in record.reserved.values())
-
-
 def read_records(store: Store, group: Group) -> dict[str, JobRecord]:
     """Return the records of all jobs of a group by name. Deleted runs count, because their jobs were billed."""
     by_job: dict[str, list[Run]] = {}
-    query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.kind\" = 'job'"
-    for run in search_runs(store, group.experiment_id, query, ViewType.ALL):
+    for run in search_runs(store, group.experiment_id, tagged(kind="job", group=group.id), ViewType.ALL):
         by_job.setdefault(run.data.tags.get("platform.job_name", ""), []).append(run)
     return {name: _record(runs) for name, runs in by_job.items()}
 

@@ -200,7 +200,6 @@ class Request:
 
     @property
     def name(self) -> str:
-        """Name of the job."""
         return self.planned.spec.name
 
 

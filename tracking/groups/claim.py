@@ -11,18 +11,17 @@ Launchers with the same state folder take turns, by a lock, and never see each o
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from state.home import home, home_id
-from state.locks import exclusive_lock
+from state.locks import held_lock
 from tracking.queries.job_tables import counted_run, has_ended, quoted
 from tracking.server.store import Store
 
@@ -41,15 +40,9 @@ _CLAIM_ID = "platform.claim_id"
 _PAUSE_SECONDS = 0.2
 
 
-@contextmanager
-def launch_lock() -> Iterator[None]:
-    """Keep other launchers with the same state folder from opening a run meanwhile."""
-    home().mkdir(parents=True, exist_ok=True)
-    descriptor = exclusive_lock(home() / "launch.lock", wait=True)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
+def launch_lock() -> AbstractContextManager[None]:
+    """Keep other launchers with the same state folder from opening a run during a `with` block."""
+    return held_lock(home() / "launch.lock")
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,6 @@ class Subject:
 
     @property
     def kind(self) -> str:
-        """Kind of the opened run."""
         return self.tags[KIND]
 
 
@@ -105,7 +97,7 @@ class _Claim:
     """First time at which a claim of another launcher had a state, by run id and state."""
 
     def settle(self) -> Run:
-        """Return the subject's run: this claim or that of another launcher."""
+        """Return the subject's run: this claim, or another launcher's."""
         is_active = True
         while True:
             runs = {run.info.run_id: run for run in _search(self.store, self.subject)}

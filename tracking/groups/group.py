@@ -17,7 +17,7 @@ from mlflow.entities import RunStatus as Status
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from tracking.groups.claim import Subject, find_or_open, launch_lock, mark_duplicate
-from tracking.queries.job_tables import all_experiment_ids, counted_run, quoted, without_duplicates
+from tracking.queries.job_tables import all_experiment_ids, counted_run, has_ended, tagged, without_duplicates
 from tracking.server.store import Store
 from training.contract.errors import InputError
 
@@ -47,7 +47,7 @@ class Group:
     @property
     def name(self) -> str:
         """Name of the parent run until a report names its verdict."""
-        return _name(self.verb, self.experiment_name)
+        return f"{self.verb} {self.experiment_name}".strip()
 
 
 def open_group(
@@ -72,10 +72,15 @@ def open_group(
     """
     with launch_lock():
         experiment_id = _experiment_id(store, experiment_name)
-        _describe_experiment(store, experiment_id, description)
+        experiment: Experiment = store.call(store.client.get_experiment, experiment_id)
+        # The first tag makes MLflow's UI open on training runs instead of traces.
+        for name, value in {"mlflow.experimentKind": "custom_model_development", MLFLOW_RUN_NOTE: description}.items():
+            if value and name not in experiment.tags:
+                store.call(store.client.set_experiment_tag, experiment_id, name, value)
         if joins and (group := _join_group(store, experiment_id, key, experiment_name, verb)):
             return group
-        open_runs, new_id = _open_runs(store, experiment_id, key), _new_id(experiment_name, prefix)
+        open_runs = _open_runs(store, experiment_id, key)
+        new_id = f"{_stem(experiment_name, prefix)}-{datetime.now(UTC):%y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         group_id = open_runs[0].data.tags["platform.group"] if open_runs else new_id
         all_tags = {
             **(tags or {}),
@@ -85,7 +90,7 @@ def open_group(
             "platform.group_state": "open",
             "platform.experiment": experiment_name,
             "platform.verb": verb,
-            MLFLOW_RUN_NAME: _name(verb, experiment_name),
+            MLFLOW_RUN_NAME: f"{verb} {experiment_name}".strip(),
         }
         if open_runs:
             run_id = _resume(store, open_runs, all_tags)
@@ -126,10 +131,9 @@ def existing_experiment_id(store: Store, name: str) -> str | None:
 
 def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> Group:
     """Return the group with that id, or the latest one of an experiment. Raises `InputError` if no group matches."""
-    name_filter = f'tags."platform.group" = {quoted(group_id)}' if group_id else None
-    name_filter = name_filter or f'tags."platform.experiment" = {quoted(experiment_name)}'
+    name_filter = tagged(group=group_id) if group_id else tagged(experiment=experiment_name)
     experiments = store.call(lambda: list(all_experiment_ids(store.client)))
-    query = f"{name_filter} and tags.\"platform.kind\" = 'group' and tags.\"platform.group_state\" != 'continued'"
+    query = f"{name_filter} and {tagged(kind='group')} and tags.`platform.group_state` != 'continued'"
     order = ["attributes.start_time DESC"]
     runs = store.call(store.client.search_runs, experiments, query, order_by=order, max_results=1)
     if not runs:
@@ -162,8 +166,7 @@ def child_runs(store: Store, group: Group) -> dict[str, Run]:
 
     Further runs of the same job, which launchers of earlier versions opened, are marked as duplicates.
     """
-    query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.kind\" = 'job'"
-    every = search_runs(store, group.experiment_id, query)
+    every = search_runs(store, group.experiment_id, tagged(kind="job", group=group.id))
     runs = {run.data.tags["platform.job_name"]: run for run in without_duplicates(every)}
     for run in every:
         counted = runs[run.data.tags["platform.job_name"]].info.run_id
@@ -177,10 +180,7 @@ def child_runs(store: Store, group: Group) -> dict[str, Run]:
 
 def child_run(store: Store, group: Group, job_name: str) -> Run | None:
     """Return the run of one of the group's jobs."""
-    query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.job_name\" = '{job_name}'"
-    runs = [
-        run for run in search_runs(store, group.experiment_id, query) if run.data.tags.get("platform.kind") == "job"
-    ]
+    runs = search_runs(store, group.experiment_id, tagged(kind="job", group=group.id, job_name=job_name))
     return counted_run(runs) if runs else None
 
 
@@ -196,17 +196,8 @@ def _experiment_id(store: Store, name: str) -> str:
     return existing() or store.create(store.client.create_experiment, name, existing=existing)
 
 
-def _describe_experiment(store: Store, experiment_id: str, description: str) -> None:
-    """Set the description of the MLflow experiment, and make its UI open on training runs instead of traces."""
-    experiment: Experiment = store.call(store.client.get_experiment, experiment_id)
-    for name, value in {"mlflow.experimentKind": "custom_model_development", MLFLOW_RUN_NOTE: description}.items():
-        if value and name not in experiment.tags:
-            store.call(store.client.set_experiment_tag, experiment_id, name, value)
-
-
 def _join_group(store: Store, experiment_id: str, key: str, experiment_name: str, verb: str) -> Group | None:
-    query = f"tags.\"platform.group_key\" = '{key}' and tags.\"platform.kind\" = 'group'"
-    runs = search_runs(store, experiment_id, query)
+    runs = search_runs(store, experiment_id, tagged(kind="group", group_key=key))
     if not runs:
         return None
     run_id, group_id = str(runs[-1].info.run_id), runs[-1].data.tags["platform.group"]
@@ -219,8 +210,7 @@ def _join_group(store: Store, experiment_id: str, key: str, experiment_name: str
 
 
 def _open_runs(store: Store, experiment_id: str, key: str) -> list[Run]:
-    query = f"tags.\"platform.group_key\" = '{key}' and tags.\"platform.group_state\" = 'open'"
-    return [run for run in search_runs(store, experiment_id, query) if run.data.tags.get("platform.kind") == "group"]
+    return search_runs(store, experiment_id, tagged(kind="group", group_key=key, group_state="open"))
 
 
 def search_runs(store: Store, experiment_id: str, query: str, view: int = ViewType.ACTIVE_ONLY) -> list[Run]:
@@ -241,26 +231,14 @@ def _resume(store: Store, open_runs: Sequence[Run], tags: Mapping[str, str]) -> 
         store.tag(own_run_id, tags)
         for run in open_runs:
             if run.info.run_id != own_run_id:
-                _hand_over(store, run, own_run_id)
+                note = f"The launcher of this run died; run `{own_run_id}` continues its jobs."
+                store.tag(run.info.run_id, {"platform.group_state": "continued", MLFLOW_RUN_NOTE: note})
+                if not has_ended(run):
+                    store.call(store.client.set_terminated, run.info.run_id, "KILLED")
         return own_run_id
     first = counted_run(open_runs)
     store.call(store.client.update_run, first.info.run_id, status=Status.to_string(Status.RUNNING))
     return str(first.info.run_id)
-
-
-def _hand_over(store: Store, run: Run, new_run_id: str) -> None:
-    note = f"The launcher of this run died; run `{new_run_id}` continues its jobs."
-    store.tag(run.info.run_id, {"platform.group_state": "continued", MLFLOW_RUN_NOTE: note})
-    if not Status.is_terminated(Status.from_string(run.info.status)):
-        store.call(store.client.set_terminated, run.info.run_id, "KILLED")
-
-
-def _name(verb: str, experiment_name: str) -> str:
-    return f"{verb} {experiment_name}".strip()
-
-
-def _new_id(experiment_name: str, prefix: str = "") -> str:
-    return f"{_stem(experiment_name, prefix)}-{datetime.now(UTC):%y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def placeholder_id(experiment_name: str, prefix: str = "") -> str:

@@ -6,7 +6,6 @@ under.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import tempfile
@@ -19,6 +18,7 @@ from mlflow.exceptions import MlflowException
 from pydantic import TypeAdapter, ValidationError
 
 from judging.design import RULES, Design
+from state.digests import digest
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store
@@ -26,8 +26,6 @@ from training.contract.errors import InputError
 
 PLAN_FILE = "plan.json"
 SWEEP_FILE = "sweep.json"
-MIN_TRIALS = 4
-"""Fewest completed trials of a compiler for which the importance of each parameter is computed."""
 DESIGN = "platform.design"
 FIRST_WITH_LOOKS = 2
 """First version of the rules that has looks. Groups of version 1 have no tag."""
@@ -57,9 +55,9 @@ def write_plan(
 ) -> None:
     """Record the plan's digest in the state folder `home`. Write the plan to the parent run, unless it has one."""
     text = _PLAN.dump_json(Plan(parallel=parallel, jobs=tuple(jobs), design=design), indent=1)
-    digest = _digest_file(home, group, text)
-    digest.parent.mkdir(parents=True, exist_ok=True)
-    digest.touch()
+    planned_here = _digest_file(home, group, text)
+    planned_here.parent.mkdir(parents=True, exist_ok=True)
+    planned_here.touch()
     if group.continued and any(
         each.path == PLAN_FILE for each in store.call(store.client.list_artifacts, group.run_id)
     ):
@@ -90,7 +88,7 @@ def read_plan(store: Store, group: Group, home: Path) -> tuple[Plan, bool]:
 
 def _digest_file(home: Path, group: Group, text: bytes) -> Path:
     """Return the empty file that exists if a command that used this state folder planned this group in this way."""
-    return home / "plans" / hashlib.sha256(group.id.encode() + b"\0" + text).hexdigest()
+    return home / "plans" / digest(group.id.encode() + b"\0" + text)
 
 
 def write_sweep(store: Store, group: Group, results: Mapping[str, Any]) -> None:
@@ -111,7 +109,6 @@ _DESIGN = TypeAdapter(Design)
 
 
 def write_design(design: Design) -> str:
-    """Return a design as the tag's text."""
     return _DESIGN.dump_json(design).decode()
 
 
@@ -147,7 +144,6 @@ Scales = Mapping[str, Mapping[str, str]]
 
 
 def write_scales(scales: Scales) -> str:
-    """Return the tag's text."""
     return json.dumps(scales)
 
 

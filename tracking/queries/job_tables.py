@@ -98,8 +98,7 @@ def jobs(
 
     Searches all active experiments unless `experiment_ids` is passed. Raises `TrackingError` if the server fails.
     """
-    query = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'job'"
-    return table_of(runs_where(client, query, experiment_ids, page_runs=page_runs))
+    return table_of(runs_where(client, tagged(kind="job", group=group), experiment_ids, page_runs=page_runs))
 
 
 def chosen_jobs(client: MlflowClient, names: Sequence[str]) -> pd.DataFrame:
@@ -135,9 +134,8 @@ def ended_jobs(client: MlflowClient, experiment_id: str, instance_types: Iterabl
 
 
 def _successful(client: MlflowClient, experiment_id: str, instance_type: str, more: str = "") -> list[Run]:
-    query = "tags.`platform.kind` = 'job' and attributes.status = 'FINISHED'"
-    query += f" and tags.`platform.instance_type` = {quoted(instance_type)}{more}"
-    return runs_where(client, query, [experiment_id])
+    query = tagged(kind="job", instance_type=instance_type)
+    return runs_where(client, f"{query} and attributes.status = 'FINISHED'{more}", [experiment_id])
 
 
 def table_of(runs: Iterable[Run]) -> pd.DataFrame:
@@ -221,7 +219,8 @@ def has_ended(run: Run) -> bool:
 def _runs_of(client: MlflowClient, name: str) -> list[Run]:
     if _RUN_ID.fullmatch(name):
         return _job_runs(client, _run(client, name))
-    runs = _jobs_with(client, "group", name) or _jobs_with(client, "job_name", name)
+    in_group = runs_where(client, tagged(kind="job", group=name))
+    runs = in_group or runs_where(client, tagged(kind="job", job_name=name))
     if not runs:
         raise InputError(f"runs: '{name}' is not a run, job or group on the tracking server.")
     return runs
@@ -244,14 +243,10 @@ def _job_runs(client: MlflowClient, run: Run) -> list[Run]:
     kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
     if kind == "job":
         return [run]
-    if group and (runs := _jobs_with(client, "group", group)):
+    if group and (runs := runs_where(client, tagged(kind="job", group=group))):
         return runs
     subject = f"the run of group '{group}', which has no jobs" if group else "not the run of a job or of a group"
     raise InputError(f"runs: run '{run.info.run_id}' is {subject}.")
-
-
-def _jobs_with(client: MlflowClient, tag: str, value: str) -> list[Run]:
-    return runs_where(client, f"tags.`platform.{tag}` = {quoted(value)} and tags.`platform.kind` = 'job'")
 
 
 def runs_where(
@@ -293,8 +288,7 @@ def _runs(client: MlflowClient, experiment_ids: list[str], query: str, page_runs
 
 def parent_run(client: MlflowClient, group: str) -> Run | None:
     """Return the parent run of a group, or None if it does not exist. Raises `TrackingError` as `jobs` does."""
-    query = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'group'"
-    runs = runs_where(client, query, page_runs=100)
+    runs = runs_where(client, tagged(kind="group", group=group), page_runs=100)
     # If a launcher died and another one resumed the group, the parent run of the second launcher counts.
     kept = [run for run in runs if run.data.tags.get("platform.group_state") != "continued"]
     return next(iter(reversed(kept or runs)), None)
@@ -302,9 +296,8 @@ def parent_run(client: MlflowClient, group: str) -> Run | None:
 
 def deleted_jobs(client: MlflowClient, group: str, experiment_id: str) -> list[str]:
     """Return the names of a group's deleted runs. Raises `TrackingError` as `jobs` does."""
-    query = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'job'"
     try:
-        runs = client.search_runs([experiment_id], query, ViewType.DELETED_ONLY)
+        runs = client.search_runs([experiment_id], tagged(kind="job", group=group), ViewType.DELETED_ONLY)
     except MlflowException as error:
         raise translated(error, client.tracking_uri, task=f"list the deleted runs of group {group!r}") from error
     return [str(run.info.run_name) for run in runs]
@@ -354,7 +347,6 @@ def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any
 
 
 def all_experiment_ids(client: MlflowClient) -> Iterator[str]:
-    """Yield the ids of all active experiments."""
     token = None
     while True:
         page = client.search_experiments(max_results=1000, page_token=token)
@@ -362,6 +354,11 @@ def all_experiment_ids(client: MlflowClient) -> Iterator[str]:
         token = page.token
         if not token:
             return
+
+
+def tagged(**tags: str) -> str:
+    """Return the filter for runs with these tags, whose names are without the prefix `platform.`."""
+    return " and ".join(f"tags.`platform.{name}` = {quoted(value)}" for name, value in tags.items())
 
 
 def quoted(value: str) -> str:

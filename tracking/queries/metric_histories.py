@@ -80,7 +80,6 @@ def curve_table(points_by_key: Mapping[str, Sequence[Point]], keys: Sequence[str
 
 
 def points_of(metrics: Iterable[Metric]) -> list[Point]:
-    """Return MLflow's metrics as points."""
     return [(each.step, each.timestamp, each.value) for each in metrics]
 
 

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 from mlflow import get_tracking_uri
 from mlflow.entities import Experiment, Run
 
-from tracking.queries.job_tables import quoted
+from tracking.queries.job_tables import tagged
 from tracking.server.database import database_file
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError, nearest
@@ -70,13 +70,13 @@ def experiment_to_show(store: Store, name: str | None) -> str:
     """
     experiments: list[Experiment] = store.call(store.client.search_experiments)
     ids, stem = [each.experiment_id for each in experiments], Path(name).stem if name else None
-    if newest := _newest_groups(store, ids, f" and tags.`platform.experiment` = {quoted(stem)}" if stem else "", 1):
+    if newest := _newest_groups(store, ids, 1, **({"experiment": stem} if stem else {})):
         return str(newest[0].info.experiment_id)
     if match := next((each for each in experiments if each.name in {name, stem}), None):
         return str(match.experiment_id)
     if name is None:
         raise InputError(f"the tracking store {store.uri} has no jobs yet. Run some with `make compare`.")
-    groups = _newest_groups(store, ids, "", 1000)
+    groups = _newest_groups(store, ids, 1000)
     known = {each.name for each in experiments} | {run.data.tags.get("platform.experiment", "") for run in groups}
     raise InputError(f"the tracking store {store.uri} has no experiment '{name}'.{nearest(str(stem), known)}")
 
@@ -118,8 +118,8 @@ def serve(store: Store, log: Path, ready: Callable[[str], None]) -> None:
     raise TrackingError(f"`mlflow ui` ended with exit status {code}: {last} (log: {log})")
 
 
-def _newest_groups(store: Store, experiment_ids: list[str], extra_filter: str, max_results: int) -> list[Run]:
-    query, order = f"tags.`platform.kind` = 'group'{extra_filter}", ["attributes.start_time DESC"]
+def _newest_groups(store: Store, experiment_ids: list[str], max_results: int, **tags: str) -> list[Run]:
+    query, order = tagged(kind="group", **tags), ["attributes.start_time DESC"]
     return list(store.call(store.client.search_runs, experiment_ids, query, order_by=order, max_results=max_results))
 
 

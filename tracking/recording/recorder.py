@@ -1,16 +1,21 @@
 """Write everything that a job reports to its MLflow run, while the job runs and afterwards.
 
 The recorder never calls the job, and the job never waits for the recorder. After a launcher died or a server was
-unavailable, the job's log can be read again: only missing points are added.
-"""
+unavailable, the job's log can be read again: only missing points are added."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+import tempfile
+import weakref
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from mlflow.entities import Metric, Param, Run
@@ -21,11 +26,16 @@ from judging.disturbance import disturbances
 from tracking.groups.claim import Subject, find_or_open, launch_lock
 from tracking.groups.group import Group, child_run, child_runs
 from tracking.groups.planned_job import IMPORTED, PlannedJob
-from tracking.queries.job_tables import has_ended, quoted, runs_where
-from tracking.recording import costs, metric_points
-from tracking.recording.costs import SERVICE_NAME, pool_tags
-from tracking.recording.job_copies import EventCopy, LogCopy
-from tracking.recording.metric_points import Deduplicator
+from tracking.queries.job_tables import has_ended, runs_where, tagged
+from tracking.recording.metrics import (
+    MACHINE_FIELDS,
+    SERVICE_NAME,
+    Deduplicator,
+    final_metrics,
+    final_points,
+    hyperparameters,
+    pool_tags,
+)
 from tracking.recording.run_artifacts import (
     DATA_FILE,
     ClassCharts,
@@ -42,9 +52,9 @@ from tracking.recording.run_artifacts import (
 from tracking.server.store import Store
 from training.contract.errors import InputError, QuotaError
 from training.contract.events import Event
-from training.contract.failures import Failure, last_exception, recorded_failure
+from training.contract.failures import Failure, last_exception, recorded_failure, repair_last_traceback
 from training.contract.plain_text import without_markup
-from training.contract.price import InstanceSeconds, Price
+from training.contract.price import InstanceSeconds
 from training.contract.service import Description, end_of
 from training.services.budget import NOTHING, Amount
 from training.services.registry import service_name, traits_of
@@ -118,6 +128,11 @@ def cost_of(metrics: Mapping[str, float]) -> Amount:
 def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
     """Return the job's run under its group, or open it. A job has one run, however many launchers follow the group."""
     spec = planned.spec
+    if planned.script:
+        own = {"platform.measured": "outside", "platform.cache_state": cache_state(planned)}
+    else:  # the job reports the precision that it uses as `hp.precision`
+        requested = spec.hyperparameters.get("precision")
+        own = {} if requested is None else {"platform.requested_precision": str(requested)}
     tags = {
         MLFLOW_PARENT_RUN_ID: group.run_id,
         MLFLOW_RUN_NAME: planned.run_name,
@@ -133,7 +148,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
         "platform.image": spec.image,
         "platform.data_key": planned.data_key,
         **({"platform.evaluation_key": key} if (key := planned.data.evaluation_key) else {}),
-        **(_measured_outside(planned) if planned.script else _requests(planned)),
+        **own,
         **planned.tags,
     }
     identity = {name: tags[name] for name in ("platform.group", "platform.job_name")}
@@ -157,16 +172,6 @@ def job_run(run: Run) -> JobRun:
     )
 
 
-def _measured_outside(planned: PlannedJob) -> dict[str, str]:
-    return {"platform.measured": "outside", "platform.cache_state": cache_state(planned)}
-
-
-def _requests(planned: PlannedJob) -> dict[str, str]:
-    """Return the precision that the experiment requests. The job reports the one that it uses as `hp.precision`."""
-    precision = planned.spec.hyperparameters.get("precision")
-    return {} if precision is None else {"platform.requested_precision": str(precision)}
-
-
 def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
     """Return the run of one of a group's jobs, or None if the job was never started."""
     run = child_run(store, group, job_name)
@@ -186,9 +191,8 @@ def request_stop(store: Store, *, group: str | None = None, job_name: str | None
     follows the group starts them. So are imported jobs, which trainfare does not start. `job_name` may also be the name
     of a further attempt.
     """
-    selections = [("group", group)] if group else [("job_name", job_name), ("service_name", job_name)]
-    is_open = "tags.`platform.kind` = 'job' and attributes.status = 'RUNNING'"
-    queries = [f"tags.`platform.{tag}` = {quoted(str(value))} and {is_open}" for tag, value in selections]
+    selections = [{"group": group}] if group else [{"job_name": str(job_name)}, {"service_name": str(job_name)}]
+    queries = [f"{tagged(kind='job', **tags)} and attributes.status = 'RUNNING'" for tags in selections]
     open_runs = [run for query in queries for run in store.call(runs_where, store.client, query)]
     runs = [run for run in open_runs if DESCRIBED in run.data.tags and run.data.tags.get("platform.role") != IMPORTED]
     for run in runs:
@@ -200,6 +204,85 @@ def is_stop_requested(store: Store, run_id: str) -> bool:
     """Return whether somebody asked to stop the job of a run, or another launcher has recorded its outcome."""
     run = store.call(store.client.get_run, run_id)
     return STOP_REQUESTED in run.data.tags or has_ended(run)
+
+
+class UnnamedFile:
+    """Lines on disk, so that memory does not grow with them."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
+        weakref.finalize(self, self._file.close)
+
+    def append(self, lines: Iterable[bytes]) -> None:
+        """Add lines, without their line ends."""
+        self._file.seek(0, 2)
+        self._file.writelines(line + b"\n" for line in lines)
+
+    def __iter__(self) -> Iterator[bytes]:
+        position = 0
+        while True:
+            self._file.seek(position)  # another iteration, or an addition, may have moved it
+            line = self._file.readline()
+            if not line:
+                return
+            position = self._file.tell()
+            yield line
+
+    @contextmanager
+    def as_file(self, name: str) -> Iterator[Path]:
+        """Yield the path of a file called `name` with all lines. It is deleted afterwards."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / name
+            self._file.seek(0)
+            with path.open("wb") as file:
+                shutil.copyfileobj(self._file, file)
+            yield path
+
+
+class EventCopy:
+    """The events so far, in their order."""
+
+    def __init__(self) -> None:
+        self._lines = UnnamedFile()
+        self._last: dict[str, Event] = {}
+        self.as_file = self._lines.as_file
+
+    def append(self, events: Iterable[Event]) -> None:
+        added = list(events)
+        fields = ({"event": each.kind, "seq": each.seq, "time": each.time, **each.fields} for each in added)
+        self._lines.append(json.dumps(each, ensure_ascii=False).encode("utf-8", "replace") for each in fields)
+        self._last |= {event.kind: event for event in added}
+
+    def last(self, kind: str) -> Event | None:
+        return self._last.get(kind)
+
+    def __iter__(self) -> Iterator[Event]:
+        for line in self._lines:
+            fields = json.loads(line)
+            yield Event(kind=fields.pop("event"), seq=fields.pop("seq"), time=fields.pop("time"), fields=fields)
+
+
+TAIL_LINES = 1_000
+"""Lines that are kept in memory, which hold the traceback of a job that fails."""
+TAIL_CHARACTERS = 2_000
+"""Beginning of each of these lines that is kept."""
+
+
+class LogCopy:
+    """The lines of a log so far."""
+
+    def __init__(self) -> None:
+        self._lines = UnnamedFile()
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self.as_file = self._lines.as_file
+
+    def append(self, lines: Sequence[str]) -> None:
+        self._lines.append(line.encode("utf-8", "replace") for line in lines)
+        self._tail.extend(line[:TAIL_CHARACTERS] for line in lines[-TAIL_LINES:])
+
+    def tail(self, count: int = TAIL_LINES) -> list[str]:
+        """Return the last `count` lines. Long ones are cut, and a traceback that came in pieces is whole."""
+        return repair_last_traceback(list(self._tail))[-count:]
 
 
 class Recorder:
@@ -222,7 +305,7 @@ class Recorder:
     def open(self, request: dict[str, Any]) -> None:
         """Write everything that is known before the job starts: parameters, request, experiment and data."""
         spec = self._planned.spec
-        params = {name: getattr(spec, name) for name in metric_points.MACHINE_FIELDS}
+        params = {name: getattr(spec, name) for name in MACHINE_FIELDS}
         self._log_batch(params=[Param(f"machine.{name}", str(value)) for name, value in params.items()])
         self._log_text(self._planned.experiment_yaml, "experiment.yaml")
         self._log_json(request, "request.json")
@@ -271,26 +354,41 @@ class Recorder:
         """
         result = self.events.last("result")
         ended = end_of(description)
-        finals = {**metric_points.phase_totals(self.events), **description.get("MachineLoadMetrics", {})}
-        finals |= metric_points.seconds_per_checkpoint(self.events)
-        finals |= result.fields.get("metrics", {}) if result else {}
-        cost = costs.cost_metrics(description)
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
-        cost |= costs.cost_in_usd(cost.get("cost/billable_instance_seconds"), price)
-        cost |= costs.warm_pool_metrics(description, price)
-        samples = metric_points.last_samples(self.events)
-        finals |= {**cost, **costs.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
-        finals |= costs.projected_cost(finals, self._planned.spec.instance_count, price)
+        finals = final_metrics(self.events, result, description, price, self._planned.spec.instance_count)
         step = int(result.fields.get("steps", 0)) if result else 0
-        self._log_batch(metrics=metric_points.final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
-        tags = _final_tags(description, result, failure)
+        self._log_batch(metrics=final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
         reasons = disturbances(lambda name: finals.get(name, math.nan))
         may_miss_records = traits_of(service_name(self._planned.spec.instance_type)).has_late_records
-        tags |= {MISSING: ", ".join(missing) or "no"} if may_miss_records else {}
-        tags |= {} if reasons is None else {DISTURBED: ", ".join(reasons) or "no"}
         self.death = death_of(failure, self.events) if failure else None
-        self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag(), **death_tags(self.death)})
-        self._log_artifacts(description, result)
+        started, reported = description.get("TrainingStartTime"), result.fields if result else {}
+        tags = {
+            "platform.instance_type": description.get("ResourceConfig", {}).get("SelectedInstanceType"),
+            "platform.training_start_time": repr(started.timestamp()) if started else None,
+            "platform.cache_state": reported.get("cache_state"),
+            RATE_UNKNOWN: reported.get("rate_unknown"),
+            "platform.model_uri": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
+            "platform.model_failure": description.get("ModelFailure"),
+            "platform.failure_class": failure.failure_class if failure else None,
+            "platform.failure_message": failure.message if failure else None,
+            "platform.price_usd_per_hour": f"{price.usd_per_hour:g}" if price else None,
+            "platform.price_source": price.source if price else None,
+            "platform.price_date": price.date if price else None,
+            "platform.compiler_active": None if self._compiler_active is None else str(self._compiler_active).lower(),
+            MISSING: (", ".join(missing) or "no") if may_miss_records else None,
+            DISTURBED: None if reasons is None else ", ".join(reasons) or "no",
+            EXCEPTION: self.death.exception if self.death else None,
+            MOMENT: self.death.moment if self.death else None,
+        }
+        known = {name: str(value) for name, value in tags.items() if value is not None}
+        self._store.tag(self.run_id, {**pool_tags(description), **known})
+        self._log_json(description, "description.json")
+        for copy, name in ((self.events, "events.jsonl"), (self.log, "log.txt")):
+            with copy.as_file(name) as path:
+                self._store.call(self._store.client.log_artifact, self.run_id, str(path))
+        tables = reported.get("tables", {})
+        log_tables(self._store, self.run_id, tables)
+        log_confusion_matrix(self._store, self.run_id, tables, self._charts)
         note = job_note(self._planned, finals, failure, self.log.tail(20))
         if self.compiler_warning:
             note += f"\n\n**{without_markup(self._planned.arm)}**: {without_markup(self.compiler_warning)}."
@@ -304,7 +402,8 @@ class Recorder:
     def finish_refused(self, failure: Failure) -> None:
         """End the run of a job that the service refused to start."""
         note = job_note(self._planned, {}, failure, [])
-        self._store.tag(self.run_id, {**_failure_tags(failure), MLFLOW_RUN_NOTE: note})
+        tags = {"platform.failure_class": failure.failure_class, "platform.failure_message": failure.message}
+        self._store.tag(self.run_id, {**tags, MLFLOW_RUN_NOTE: note})
         self._store.call(self._store.client.set_terminated, self.run_id, "FAILED")
 
     @property
@@ -312,28 +411,18 @@ class Recorder:
         """Reason why the job's figures do not match its compiler setting according to its log, or None."""
         return compiler_warning(self._planned.spec.compiler, self._compiler_active)
 
-    def _compiler_tag(self) -> dict[str, str]:
-        active = self._compiler_active
-        return {} if active is None else {"platform.compiler_active": "true" if active else "false"}
-
     def _on_start(self, event: Event) -> None:
-        self._log_batch(params=metric_points.hyperparameters(event, self._planned.settings))
-        device = event.fields.get("device", {})
+        self._log_batch(params=hyperparameters(event, self._planned.settings))
+        device, versions = event.fields.get("device", {}), event.fields.get("versions", {})
         tags = {"platform.device": f"{device.get('count', 1)} x {device.get('name', 'unknown')}"}
-        self._store.tag(self.run_id, {**tags, **_version_tag(event)})
+        # Figures of two jobs are comparable only with equal versions.
+        if names := [f"{name} {versions[name]}" for name in ("torch", "transformers") if versions.get(name)]:
+            tags["platform.versions"] = ", ".join(names)
+        self._store.tag(self.run_id, tags)
         self._log_json(
             {**environment(), "job": {k: event.fields.get(k) for k in ("versions", "device", "threads")}},
             "environment.json",
         )
-
-    def _log_artifacts(self, description: Description, result: Event | None) -> None:
-        self._log_json(description, "description.json")
-        for copy, name in ((self.events, "events.jsonl"), (self.log, "log.txt")):
-            with copy.as_file(name) as path:
-                self._store.call(self._store.client.log_artifact, self.run_id, str(path))
-        tables = result.fields.get("tables", {}) if result else {}
-        log_tables(self._store, self.run_id, tables)
-        log_confusion_matrix(self._store, self.run_id, tables, self._charts)
 
     def _log_batch(self, metrics: Sequence[Metric] = (), params: Sequence[Param] = ()) -> None:
         client = self._store.client
@@ -347,38 +436,6 @@ class Recorder:
 
     def _log_json(self, value: Any, path: str) -> None:
         self._log_text(json.dumps(value, indent=1, ensure_ascii=False, default=str), path)
-
-
-def _version_tag(event: Event) -> dict[str, str]:
-    """Return the tag with the library versions. Figures of two jobs are comparable only with equal versions."""
-    versions = event.fields.get("versions", {})
-    names = [f"{name} {versions[name]}" for name in ("torch", "transformers") if versions.get(name)]
-    return {"platform.versions": ", ".join(names)} if names else {}
-
-
-def _price_tags(price: Price | None) -> dict[str, str]:
-    if price is None:
-        return {}
-    values = {"usd_per_hour": f"{price.usd_per_hour:g}", "source": price.source, "date": price.date}
-    return {f"platform.price_{name}": value for name, value in values.items()}
-
-
-def _final_tags(description: Description, result: Event | None, failure: Failure | None) -> dict[str, str]:
-    started, fields = description.get("TrainingStartTime"), result.fields if result else {}
-    values = {
-        "platform.instance_type": description.get("ResourceConfig", {}).get("SelectedInstanceType"),
-        "platform.training_start_time": repr(started.timestamp()) if started else None,
-        "platform.cache_state": fields.get("cache_state"),
-        RATE_UNKNOWN: fields.get("rate_unknown"),
-        "platform.model_uri": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
-        "platform.model_failure": description.get("ModelFailure"),
-    }
-    tags = {name: str(value) for name, value in values.items() if value is not None}
-    return {**pool_tags(description), **tags, **(_failure_tags(failure) if failure else {})}
-
-
-def _failure_tags(failure: Failure) -> dict[str, str]:
-    return {"platform.failure_class": failure.failure_class, "platform.failure_message": failure.message}
 
 
 def missing_text(missing: Iterable[str]) -> str:
@@ -398,11 +455,6 @@ def death_of(failure: Failure, events: Iterable[Event]) -> Death | None:
     has_stepped = any(each.kind == "metric" and each.fields.get("step", 0) > 0 for each in events)
     moment: Moment = "import" if exception.is_at_import else "later" if has_stepped else "start"
     return Death(exception=str(exception), moment=moment)
-
-
-def death_tags(death: Death | None) -> dict[str, str]:
-    """Return the tags of a run whose job died of this exception."""
-    return {EXCEPTION: death.exception, MOMENT: death.moment} if death else {}
 
 
 def recorded_death(tags: Mapping[str, str | None]) -> Death | None:

@@ -111,7 +111,6 @@ def git_state(folder: Path) -> dict[str, Any]:
 
 
 def cpu_name() -> str:
-    """Return the name of this machine's CPU."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -139,8 +138,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 def dataset_input(data: DataSource, key: str) -> DatasetInput:
     """Return the data as MLflow's data set. Its page shows each entry of the profile on a line of 80 characters.
 
-    MLflow stores the profile once per name and digest, so the digest is the key of what was staged of the data, not
-    that of the data.
+    MLflow stores the profile once per name and digest, so the digest is the key of the staged data.
     """
     columns = [{"name": name, "type": kind, "required": True} for name, kind in data.columns.items()]
     dataset = Dataset(

@@ -1,8 +1,8 @@
 """Create the SQLite database of a tracking store, so that a kill never leaves a half-made one.
 
 MLflow creates its tables in place, by dozens of migrations that SQLite does not undo. If the process is killed
-meanwhile, or two processes create them at once, no MLflow can open the database again. So the database is made beside
-its place, under a lock, and renamed.
+meanwhile, or two processes create them at once, no MLflow can open the database again. So the database is made
+under a temporary name, with a lock, and renamed.
 
 `python -m tracking.server.database` prepares the database of MLFLOW_TRACKING_URI. `src/trainfare.py` calls it for
 MLflow's own commands, which open the database before our code runs.
@@ -18,9 +18,9 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import unquote
 
+from state.errors import system_reason
 from state.folders import create_database, database_exists, lock_database
 from state.permissions import set_umask
-from state.system_errors import system_reason
 from training.contract.errors import InputError, TrackingError, TrainfareError
 
 _PREFIX = "sqlite:///"
@@ -42,7 +42,11 @@ def prepare(uri: str) -> None:
     path = database_file(uri)
     if path is None:
         return
-    _check_path(path)
+    if "?" in str(path) or unquote(str(path)) != str(path):
+        raise InputError(
+            f"The tracking database {path} has ? or an escape such as %20 in its path, which MLflow misreads: rename "
+            "the folder, or set MLFLOW_TRACKING_URI to another database."
+        )
     try:
         if not database_exists(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,15 +67,6 @@ def prepare(uri: str) -> None:
             f"The tracking database {path} was made by another MLflow version or another program, or is incomplete "
             f"(revision {revision} instead of {newest}). Back it up and run `mlflow db upgrade {_PREFIX}{path}`, or "
             "move it away; the next command then creates a new one."
-        )
-
-
-def _check_path(path: Path) -> None:
-    """Raise `InputError` for a path that is different once it is decoded: MLflow would write to that other path."""
-    if "?" in str(path) or unquote(str(path)) != str(path):
-        raise InputError(
-            f"The tracking database {path} has ? or an escape such as %20 in its path, which MLflow misreads: rename "
-            "the folder, or set MLFLOW_TRACKING_URI to another database."
         )
 
 

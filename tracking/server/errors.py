@@ -2,7 +2,7 @@
 
 A failed call raises an exception of MLflow (`mlflow.utils.rest_utils.verify_rest_response`), of `requests` for
 artifacts, or of botocore for artifacts that are read from S3 directly. When MLflow wraps an error, only its text
-remains, so this module parses the text. Permissions and their names are those of `mlflow.server.auth`.
+remains, so this module parses the text. The names of permissions come from `mlflow.server.auth`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from mlflow.exceptions import MlflowException, RestException
 from mlflow.utils.credentials import read_mlflow_creds
 
-from state.system_errors import database_hint
+from state.errors import database_hint
 from training.contract.errors import NotAllowed, TrackingError
 from training.contract.plain_text import without_secrets
 
@@ -115,8 +115,8 @@ def _status(error: Exception) -> int | None:
 def _unknown(uri: str) -> str:
     if (user := user_of(uri)) and (urlsplit(uri).password or read_mlflow_creds().password):
         return (
-            f"does not accept the password of user '{user}' (401): MLFLOW_TRACKING_USERNAME and "
-            "MLFLOW_TRACKING_PASSWORD must be those of an account of this server"
+            f"does not accept the password of user '{user}' (401): set MLFLOW_TRACKING_USERNAME and "
+            "MLFLOW_TRACKING_PASSWORD to an account of this server"
         )
     if os.environ.get("MLFLOW_TRACKING_TOKEN"):
         return "does not accept the token in MLFLOW_TRACKING_TOKEN (401)"

@@ -140,7 +140,7 @@ class Store:
 
 
 def storable(value: Any) -> Any:
-    """Return an argument of a call with text that every server can store, whatever a job reported.
+    """Return an argument of a call with text that every server can store, also if a job reported it.
 
     PostgreSQL refuses NUL, and JSON halves of surrogate pairs. Values of tags and parameters are cut at MLflow's limit.
     """

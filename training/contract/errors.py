@@ -25,14 +25,16 @@ system and of databases. Any other exception is a bug in trainfare, and its trac
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from state.errors import InputError as InputError
 from state.errors import InputErrors as InputErrors
 from state.errors import TrainfareError as TrainfareError
+from training.job.tasks.checks import nearest as nearest
+from training.job.tasks.checks import nearest_name as nearest_name
+from training.job.tasks.checks import short_text as short_text
 
 Result = TypeVar("Result")
 
@@ -137,17 +139,6 @@ class StorageError(TrainfareError):
     """The database of the sweep studies does not answer, or rejects a call."""
 
 
-def nearest(value: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?` for the known name closest to `value`, or an empty string."""
-    name = nearest_name(value, known)
-    return f" Did you mean {name!r}?" if name else ""
-
-
-def nearest_name(value: str, known: Iterable[str]) -> str | None:
-    """Return the known name closest to `value`, or None if none is close."""
-    return next(iter(difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)), None)
-
-
 def nearest_sibling(path: Path) -> str:
     """Return ` Did you mean 'x'?` for the entry of the same folder whose name is closest, or an empty string."""
     try:
@@ -159,16 +150,3 @@ def nearest_sibling(path: Path) -> str:
 def first_line(error: Exception, longest: int = 300) -> str:
     """Return the first line of an error's message, or the error's class if it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:longest]
-
-
-def short_text(value: Any) -> str:
-    """Return a value as short text for an error message."""
-    if value is None:
-        return "null"
-    # Python refuses to convert an integer of thousands of digits to text.
-    if isinstance(value, int) and abs(value) >= 10**30:
-        return "a number of more than 30 digits"
-    if isinstance(value, (list, tuple, dict, set)):
-        return f"a {type(value).__name__}"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

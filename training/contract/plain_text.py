@@ -158,6 +158,11 @@ def _without_values(rest: str) -> str:
     return shown
 
 
+def counted(count: int, noun: str) -> str:
+    """Return `1 job`, `2 jobs`, `1,000 jobs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 _PATTERNS = (
     r"hf_[A-Za-z0-9]{20,}",
     r"(AKIA|ASIA)[A-Z0-9]{16}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
+from state.digests import digest
 from state.regular_files import user_path
 from training.contract.errors import InputError, nearest, nearest_sibling
 from training.contract.frozen import Frozen, Name
@@ -62,13 +62,10 @@ def find_channels(channels: Mapping[str, ScriptChannel], home: Path, account: Ac
     are listed and not read, or a directory of a file system, whose files are not listed.
     """
     resolved = {name: _channel(name, source, home, account) for name, source in sorted(channels.items())}
-    digest = hashlib.sha256()
-    for name, each in resolved.items():
-        digest.update(f"{name}\0{each.content}\0".encode())
     return Channels(
         uris={name: each.uri for name, each in resolved.items()},
         options={name: each.options for name, each in channels.items() if each.options != ChannelOptions()},
-        digest=digest.hexdigest(),
+        digest=digest("".join(f"{name}\0{each.content}\0" for name, each in resolved.items())),
         description=", ".join(f"{name}: {resolved[name].description}" for name in channels)
         or "loaded by the script itself",
         notes=tuple(note for each in resolved.values() for note in each.notes),

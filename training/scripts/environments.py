@@ -6,7 +6,6 @@ file with its versions.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -24,8 +23,9 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from state.digests import key_of
 from state.folders import remove
-from state.locks import exclusive_lock
+from state.locks import held_lock
 from training.contract.errors import InputError
 from training.contract.plain_text import without_secrets
 from training.scripts.source import ScriptSource, is_package
@@ -67,14 +67,11 @@ def script_environment(
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Jobs share the lock of an environment that they use, so only a missing one is locked exclusively.
     while (versions := _recorded_versions(folder)) is None:
-        lock = exclusive_lock(folder.with_name(f".{folder.name}.lock"), wait=True)
-        try:
+        with held_lock(folder.with_name(f".{folder.name}.lock")):
             if _recorded_versions(folder) is None:
                 packages = ", ".join(requirement_lines(source.folder)) or "setup.py"
                 echo(f"Installing the requirements of the script: {packages}")
                 _make(source, folder)
-        finally:
-            os.close(lock)
     return ScriptEnvironment(folder=folder, versions=versions)
 
 
@@ -95,7 +92,7 @@ def _key(source: ScriptSource) -> str:
     refers_to_files = any(line.startswith(("-", ".", "/")) or "file:" in line for line in lines)
     if refers_to_files or is_package(source.folder):
         parts["source"] = [source.identity]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    return key_of(parts)
 
 
 def _make(source: ScriptSource, folder: Path) -> None:

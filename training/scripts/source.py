@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -13,6 +12,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
+from state.digests import digest, file_digest
 from state.folders import is_usable, new_folder
 from state.permissions import private_mode
 from state.regular_files import user_path
@@ -99,7 +99,7 @@ def find_script(
 def with_entry(source: ScriptSource, folder: Path, echo: Callable[[str], None] = lambda _: None) -> ScriptSource:
     """Return the source together with our entry point, as a further copy under `folder`."""
     own = ENTRY.read_bytes()
-    identity = hashlib.sha256(source.identity.encode() + b"\0" + own).hexdigest()
+    identity = digest(source.identity.encode() + b"\0" + own)
     if (source.folder / ENTRY_FILE).exists():
         raise InputError(
             f"{source.description} contains {ENTRY_FILE}, a name that the job needs for its own file: rename it"
@@ -199,15 +199,13 @@ def check_folder(field: str, folder: Path, root: Path, *, all_files: bool) -> No
 
 def digest_folder(folder: Path, *, all_files: bool) -> str:
     """Return the SHA-256 of the names and contents of a folder's files. Raises InputError if one cannot be read."""
-    digest = hashlib.sha256()
+    listing = b""
     for path in files_of(folder, all_files=all_files):
         try:
-            with path.open("rb") as stream:
-                content = hashlib.file_digest(stream, "sha256").digest()
+            listing += os.fsencode(path.relative_to(folder)) + b"\0" + bytes.fromhex(file_digest(path))
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-        digest.update(os.fsencode(path.relative_to(folder)) + b"\0" + content)
-    return digest.hexdigest()
+    return digest(listing)
 
 
 def is_git_url(source: str) -> bool:

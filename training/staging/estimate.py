@@ -31,7 +31,7 @@ from training.staging.sources.sources import (
     tables_of,
 )
 from training.staging.stage import find_inputs, stage
-from training.staging.tasks import ROW_LENGTHS
+from training.staging.tokens.encoding import row_lengths
 from training.staging.tokens.staged import Staged, read_manifest
 from training.staging.tokens.tokenizing import load_tokenizer
 
@@ -165,7 +165,7 @@ def _text_bytes(path: Path) -> int:
 
 def _sampled(table: Table, request: StagingRequest, tokenizer: Any) -> _Sample:
     rows = list(islice(table.rows, SAMPLE_ROWS))
-    lengths = ROW_LENGTHS[request.task](replace(table, rows=iter(rows)), request, tokenizer)
+    lengths = row_lengths(replace(table, rows=iter(rows)), request, tokenizer)
     if not lengths:
         raise InputError(f"the first {len(rows)} rows of {table.name} make no row to train on")
     return len(rows), lengths

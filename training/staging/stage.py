@@ -6,9 +6,7 @@ scratch, and `staged.json`. A large channel has `data-00000.parquet` and more sh
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
-import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -17,14 +15,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from state.digests import key_of
 from state.folders import UNFINISHED_PREFIX, is_usable, new_folder
 from training.job.tasks import TASKS
 from training.staging.models.starting_model import StartingModel, find_starting_model
-from training.staging.rows.labels import check_rows
+from training.staging.rows.labels import check_classes, check_rows
+from training.staging.rows.selection import select
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Source, find_source
-from training.staging.tasks import CONTENT
 from training.staging.tokens.channels import ChannelSummary, ChannelWriter
 from training.staging.tokens.staged import (
     CHANNELS,
@@ -138,7 +137,7 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
         "max_length": request.max_length,
         "options": {name: getattr(request, name) for name in TASKS[request.task].options},
     }
-    return hashlib.sha256(json.dumps(material, sort_keys=True).encode()).hexdigest()[:32]
+    return key_of(material)
 
 
 def evaluation_key(request: StagingRequest, source: Source, model: StartingModel) -> str:
@@ -163,7 +162,7 @@ def evaluation_key(request: StagingRequest, source: Source, model: StartingModel
             [model.tokenizer.tokenizer_identity(), request.max_length, request.packing] if predicts_tokens else None
         ),
     }
-    return hashlib.sha256(json.dumps(material, sort_keys=True).encode()).hexdigest()[:32]
+    return key_of(material)
 
 
 def _split(request: StagingRequest) -> list[Any] | None:
@@ -184,16 +183,16 @@ def validation_is_split_off(request: StagingRequest) -> bool:
 
 def _write(inputs: Inputs, progress: Progress) -> Manifest:
     """Create both channels and write them atomically."""
+    from training.staging.tokens.encoding import write_channel
     from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer
 
     request, scratch = inputs.request, inputs.model.scratch
     config = scratch.configuration(request.max_length) if scratch else None
-    content = CONTENT[request.task](inputs.source.open, request, progress)
+    selection = select(inputs.source.open, request, progress)
+    names = selection.classes.names
     progress.begin("loading the tokenizer")
     tokenizer = load_tokenizer(inputs.model.tokenizer, None if scratch else request.max_length)
-    metadata = channel_metadata(
-        tokenizer, task=request.task, label_names=content.label_names, max_length=request.max_length
-    )
+    metadata = channel_metadata(tokenizer, task=request.task, label_names=names, max_length=request.max_length)
     for abandoned in inputs.folder.parent.glob(f"{UNFINISHED_PREFIX}*"):
         with suppress(FileNotFoundError):  # another process has just completed it
             if time.time() - abandoned.stat().st_mtime > UNFINISHED_SECONDS:
@@ -202,11 +201,15 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
         summaries = []
         for channel in CHANNELS:
             writer = ChannelWriter(unfinished / channel)
-            summary = ChannelSummary(max_length=request.max_length, classes=len(content.label_names))
-            writer.close({**metadata, **content.write(channel, tokenizer, writer, summary)})
+            summary = ChannelSummary(max_length=request.max_length, classes=len(names))
+            more = write_channel(selection, channel, request, tokenizer, writer, summary, progress)
+            writer.close({**metadata, **more})
+            if names and channel == "train":  # A limit may leave out all rows of a class that was read.
+                present = {number for number, count in enumerate(summary.class_counts) if count}
+                check_classes(selection.source, present, selection.classes)
             summaries.append(summary)
         train, validation = summaries
-        check_rows(train.rows, request, content.source)
+        check_rows(train.rows, request, selection.source)
         progress.begin("completing")
         if scratch:
             scratch.write(config, tokenizer, TASKS[request.task].head, unfinished / MODEL)
@@ -215,7 +218,7 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
             max_length=request.max_length,
             train_rows=train.rows,
             validation_rows=validation.rows,
-            label_names=content.label_names,
+            label_names=names,
             train_class_counts=train.class_counts,
             validation_class_counts=validation.class_counts,
             length_counts=tuple(train.length_counts.items()),
@@ -224,7 +227,7 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
             description=DataDescription(
                 task=request.task,
                 max_length=request.max_length,
-                label_names=content.label_names,
+                label_names=names,
                 train=train.description(),
                 validation=validation.description(),
                 repeated_rows=validation.rows_in(train),

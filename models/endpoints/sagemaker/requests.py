@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import tarfile
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from models.endpoints.protocol import Echo
+from state.digests import KEY_CHARACTERS, digest, listing_of
 from training.contract.errors import InputError
 from training.job.tasks import TASKS, answer_spans
 from training.services.sagemaker.storage import Storage
@@ -61,7 +61,7 @@ class Deployment:
         model = [self.image, self.model_data, dict(self.environment), self.machine, self.machines, self.role_arn]
         settings = [self.identity, dict(self.network), self.is_isolated, self.volume_key]
         text = json.dumps([*model, *settings, *([self.ami] if self.ami else [])], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:10]
+        return digest(text, 10)
 
     @property
     def part(self) -> str:
@@ -120,7 +120,7 @@ def identity_tag(identity: str) -> str:
     """Return a model's identity as a tag's value: a run id, or the digest of a path."""
     if TAG_VALUE.fullmatch(identity):
         return identity
-    return "folder:" + hashlib.sha256(identity.encode()).hexdigest()[:32]
+    return f"folder:{digest(identity, KEY_CHARACTERS)}"
 
 
 def environment(task: str, region: str) -> dict[str, str]:
@@ -191,8 +191,7 @@ def archive_files(model: Path, *, with_code: bool) -> dict[str, Path]:
 
 def archive_key(files: Mapping[str, Path]) -> str:
     """Return the archive's key in S3, a digest of its files' names and contents. Equal files have the same key."""
-    listing = "\n".join(f"{name} {_digest(path)}" for name, path in sorted(files.items()))
-    return f"models/{hashlib.sha256(listing.encode()).hexdigest()[:32]}/model.tar.gz"
+    return f"models/{digest(listing_of(dict(sorted(files.items()))), KEY_CHARACTERS)}/model.tar.gz"
 
 
 def upload(storage: Storage, files: Mapping[str, Path], key: str, folder: Path, echo: Echo) -> None:
@@ -213,8 +212,3 @@ def pack(files: Mapping[str, Path], archive: Path) -> Path:
         for name, path in sorted(files.items()):
             tar.add(path.resolve(), arcname=name, recursive=False)
     return archive
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -15,10 +15,10 @@ from experiments.planning.arms import Arm
 from experiments.planning.expected_cost import JobSize
 from experiments.planning.load import Experiment, load
 from experiments.planning.plan import group_key, job
-from reports.comparison.arms import Job
 from tests.support.reports.earlier_jobs import ended_job
 from tests.support.requests.building import staged
 from tracking.groups.planned_job import PlannedJob
+from tracking.recorded.recorded_job import Job
 from training.contract.price import Price
 from training.staging.tokens.staged import Staged
 

@@ -12,10 +12,10 @@ from experiments.planning.arms import Arm, probes
 from experiments.planning.expected_cost import JobSize, expected_cost, size_of
 from experiments.planning.load import load
 from experiments.planning.plan import job
-from reports.comparison.arms import Job
 from tests.support.reports.earlier_jobs import ended_job
 from tests.support.requests.building import staged
 from tracking.groups.planned_job import PlannedJob, ScriptPlan
+from tracking.recorded.recorded_job import Job
 from training.contract.price import Price
 
 SIZE = JobSize(steps=32, samples=1000, tokens=50_000)

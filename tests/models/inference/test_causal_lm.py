@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from transformers import pipeline
 
-from models.inference.causal_lm import generate
-from models.inference.inputs import BadInputs
 from models.inference.predictor import Predictor
+from training.job.tasks import TASKS
+from training.job.tasks.inputs import BadInputs
 
 TEXTS = ["The Denver", "Who won? What's the name of", "S"]
 
@@ -28,10 +28,11 @@ def test_generated_texts_equal_the_pipelines(writer: Predictor, writer_folder: P
 
 def test_texts_with_different_parameters_run_in_one_batch(writer: Predictor) -> None:
     few, many = ({"max_new_tokens": count} for count in (2, 9))
+    task = TASKS["causal-lm"]
     encoded = [*writer.encode(writer.read(TEXTS[:2], few)), *writer.encode(writer.read(TEXTS, many))]
     mixed = [encoded[at] for at in (0, 2, 1, 3, 4)]
-    expected = [generate(writer.loaded, [each])[0] for each in mixed]
-    assert generate(writer.loaded, mixed) == expected
+    expected = [task.generate(writer.loaded, [each])[0] for each in mixed]
+    assert task.generate(writer.loaded, mixed) == expected
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from transformers import pipeline
 
-from models.inference.inputs import BadInputs
 from models.inference.predictor import Predictor, load_predictor
 from tests.support.models.task_models import TEXTS
 from training.contract.errors import InputError
+from training.job.tasks.inputs import BadInputs
 
 # The pipeline takes a pair whose second text is empty for a single text, which the tokenizer in training does not.
 PAIRS = [{"text": a, "text_pair": b} for a, b in zip(TEXTS, reversed(TEXTS), strict=True) if b]

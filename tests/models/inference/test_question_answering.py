@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from models.inference import question_answering
-from models.inference.inputs import BadInputs
 from models.inference.predictor import Predictor, load_predictor
 from tests.support.staging.fast_tokenizers import CORPUS
-from training.job.tasks import answer_spans
+from training.job.tasks import answer_spans, question_answering
+from training.job.tasks.inputs import BadInputs
 
 LONG = " ".join(CORPUS * 6)
 EXAMPLES = [{"question": "Who won?", "context": context} for context in (*CORPUS, LONG, f"  {CORPUS[0]} ")]

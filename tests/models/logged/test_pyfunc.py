@@ -73,8 +73,9 @@ def test_questions_are_answered_with_the_options_of_the_training(
 ) -> None:
     """Windows have 48 of the model's 64 tokens, and answers at most 8."""
     model = load(str(written(tmp_path / "m", "question-answering", model_of)))
-    options = model._model_impl._predictor.loaded.answer_options
-    assert options._asdict() == dict(PLANS["question-answering"].answering)
+    options = model._model_impl._predictor.loaded.options
+    answering = PLANS["question-answering"].answering
+    assert {name: options[name] for name in answering} == dict(answering)
     [answer] = model.predict(INPUTS["question-answering"][0]).to_dict(orient="records")
     assert CONTEXT[answer["start"] : answer["end"]].strip() == answer["answer"] != ""
 

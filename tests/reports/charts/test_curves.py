@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from reports.charts.report_charts import mean_curve
-from reports.comparison.arms import Arm, Job
+from reports.comparison.arms import Arm
+from tracking.recorded.recorded_job import Job
 
 
 def job(run_id: str) -> Job:

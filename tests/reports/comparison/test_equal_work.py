@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from judging.design import Design
-from reports.comparison.arms import Arm, Job, not_reached, target_of, work_differences
+from reports.comparison.arms import Arm, not_reached, target_of, work_differences
 from reports.comparison.comparison import Comparison, Contrast, Verdict, judge, one_look, progress_of
 from reports.comparison.report import results_by_arm
 from tests.support.reports.verdicts import ACCURACY, AT_045, arm, descriptions, job, to_target, with_text
+from tracking.recorded.recorded_job import Job
 
 DESIGN = Design(looks=(5,))
 COSTS = (100.0, 101.0, 99.0, 100.5, 99.5)

@@ -10,7 +10,7 @@ import pytest
 
 from judging.design import Design
 from judging.result import Result
-from reports.comparison.arms import Arm, Job
+from reports.comparison.arms import Arm
 from reports.comparison.comparison import (
     Comparison,
     Contrast,
@@ -37,6 +37,7 @@ from tests.support.reports.verdicts import ACCURACY, job
 from tests.support.reports.worked_cases import spread
 from tracking.groups.plan_file import DESIGN as DESIGN_TAG
 from tracking.groups.plan_file import write_design
+from tracking.recorded.recorded_job import Job
 from training.contract.errors import InputError
 
 DESIGN = Design()

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from judging.design import Design
-from reports.comparison.arms import Arm, Job
+from reports.comparison.arms import Arm
 from reports.comparison.comparison import Verdict, judge, measure_of, progress_of
 from tests.support.reports.verdicts import job
+from tracking.recorded.recorded_job import Job
 
 NAN = float("nan")
 FRACTION = {"unit": "fraction", "better": "higher"}

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
 
-from reports.comparison.arms import STEADY
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.report import Source, comparison_report
 from reports.formats.text import MAX_CHARACTERS, MAX_LABELS, is_ours, metric_labels, name_with_answer, run_metrics
@@ -22,6 +21,7 @@ from reports.sweep.sweep import Sweep
 from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, rate_repeats, rate_trial, repeats, trial
 from tests.support.reports.verdicts import job_row
 from tests.support.reports.worked_cases import HIGH, LOW, spread
+from tracking.recorded.recorded_job import STEADY
 
 LONG = "inductor, batch 64, precision bf16, attention sdpa, dropout torch"
 

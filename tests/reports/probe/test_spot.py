@@ -9,11 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from reports.comparison.arms import Job, job_of
 from reports.comparison.report import Source
 from reports.formats.html import html_page
 from reports.probe.report import probe_report, probes_of, sentences
-from reports.probe.spot import (
+from reports.probe.spot import spot_lines, spot_sentences, spot_table
+from tests.support.reports.reading import texts_by_title
+from tracking.recorded.recorded_job import Job, job_of
+from tracking.recorded.spot_cost import (
     Discount,
     Terms,
     Times,
@@ -21,11 +23,7 @@ from reports.probe.spot import (
     estimate_of_probe,
     running_seconds,
     spot_estimate,
-    spot_lines,
-    spot_sentences,
-    spot_table,
 )
-from tests.support.reports.reading import texts_by_title
 from training.contract.price import Price
 
 PER_HOUR = 36 * math.log(2)

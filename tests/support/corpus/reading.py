@@ -11,10 +11,8 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from tests.support.staging.tables import MODEL
-from training.job.tasks import TASKS
-from training.staging.rows.labels import prepare
-from training.staging.rows.questions import Question, select_questions
-from training.staging.rows.texts import select_texts
+from training.job.tasks import TASKS, Row
+from training.staging.rows.selection import select
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import find_source
@@ -64,21 +62,13 @@ def read(case: Case, folder: Path) -> dict[str, Any]:
     asked = request(case, folder)
     data, task = asked.data, TASKS[asked.task]
     source = find_source(data, list(task.columns(data.columns)), folder / "cache")
-    if asked.task == "classification":
-        classes, parts = prepare(source.open, asked, Progress())
-        both = [
-            [(row.number, [row.text, row.pair, classes.names[classes.numbers[row.label]]]) for row in part.read()]
-            for part in (parts.train, parts.validation)
-        ]
-        labels = list(classes.names)
-    elif asked.task == "question-answering":
-        found = select_questions(source.open, data, Progress())
-        both = [[(row.number, _question(row)) for row in part.read()] for part in (found.train, found.validation)]
-        labels = []
-    else:
-        texts = select_texts(source.open, data, Progress())
-        both = [[(row.number, [row.text]) for row in part.read()] for part in (texts.train, texts.validation)]
-        labels = []
+    found = select(source.open, asked, Progress())
+    names, numbers = found.classes.names, found.classes.numbers
+    both = [
+        [(row.number, _values(row, [names[numbers[label]] for label in row.labels])) for row in part.read()]
+        for part in (found.train, found.validation)
+    ]
+    labels = list(names)
     result: dict[str, Any] = {"labels": labels} if labels else {}
     if data.validation or (data.hub and data.hub.splits.validation):
         train, validation = ([row for _, row in rows] for rows in both)
@@ -93,8 +83,11 @@ def read(case: Case, folder: Path) -> dict[str, Any]:
     }
 
 
-def _question(row: Question) -> list[Any]:
-    return [row.id, row.context, row.question, [[each.text, each.start] for each in row.answers]]
+def _values(row: Row, labels: list[str]) -> list[Any]:
+    """Return the values of a row in the form in which they were recorded."""
+    if row.id:
+        return [row.id, *row.texts, [list(answer) for answer in row.detail]]
+    return [*row.texts, *([None] if labels and len(row.texts) == 1 else []), *labels]
 
 
 def staged(case: Case, folder: Path) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reports.comparison.arms import Job
 from tracking.groups.planned_job import PlannedJob
+from tracking.recorded.recorded_job import Job
 
 
 def ended_job(planned: PlannedJob, text: Mapping[str, str], numbers: Mapping[str, float]) -> Job:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from reports.comparison.arms import Arm, Difference, Job
+from reports.comparison.arms import Arm, Difference
 from tracking.queries.measures import EVALUATIONS
+from tracking.recorded.recorded_job import Job
 
 ACCURACY = EVALUATIONS["eval_accuracy"]
 AT_045 = {"hp_target_stop": "True", "hp_target_metric": "eval_loss", "hp_target_value": "0.45"}

@@ -8,7 +8,7 @@ from experiments.planning.arms import Arm
 from experiments.planning.inputs import Inputs, script_inputs
 from experiments.planning.load import load
 from experiments.planning.plan import plan
-from experiments.running.service_context import open_service_context
+from experiments.running.launch import open_service_context
 from tests.support.aws.account import Account
 from training.contract.request import build
 from training.contract.service import Request, ServiceContext

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.tracking.planned_jobs import planned
-from tracking.recording.costs import cost_in_usd, cost_metrics, warm_pool_metrics
+from tracking.recording.metrics import cost_metrics, warm_pool_metrics
 from training.contract.price import Price
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -54,7 +54,7 @@ def test_a_spot_job_of_four_instances() -> None:
         "time/script_seconds": 200 + 95.5,
         "time/upload_seconds": 7,
     }
-    assert cost_in_usd(400, PRICE) == {"cost/usd": pytest.approx(0.2)}
+    assert cost_metrics(SPOT, PRICE)["cost/usd"] == pytest.approx(0.2)
 
 
 def test_a_job_at_the_full_price_and_one_that_never_ran() -> None:
@@ -66,8 +66,7 @@ def test_a_job_at_the_full_price_and_one_that_never_ran() -> None:
     assert "cost/training_seconds" not in same
     assert same["cost/billable_seconds"] == 500.25
     never = {"SecondaryStatusTransitions": transitions(("Starting", 12), ("Failed", 0)), "ResourceConfig": {}}
-    assert cost_metrics(never) == {"time/queue_seconds": 12}
-    assert cost_in_usd(None, PRICE) == {}
+    assert cost_metrics(never, PRICE) == {"time/queue_seconds": 12}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from tracking.recording.job_copies import TAIL_CHARACTERS, TAIL_LINES, EventCopy, LogCopy
+from tracking.recording.recorder import TAIL_CHARACTERS, TAIL_LINES, EventCopy, LogCopy
 from training.contract.events import Event
 
 

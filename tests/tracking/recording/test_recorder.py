@@ -17,7 +17,6 @@ from tracking.recording.recorder import (
     compiler_warning,
     compiler_was_active,
     death_of,
-    death_tags,
     open_run,
     recorded_death,
 )
@@ -95,14 +94,15 @@ def test_a_job_dies_of_the_exception_in_its_traceback() -> None:
     assert early
     assert late
     assert (early.exception, early.moment, late.moment) == ("RuntimeError: no such device", "start", "later")
-    assert recorded_death(death_tags(early)) == early
+    tags = {"platform.exception": "RuntimeError: no such device", "platform.exception_moment": "start"}
+    assert recorded_death(tags) == early
 
 
 @pytest.mark.parametrize("failure_class", ["Stopped", "Killed", "TimeLimit"])
 def test_a_job_that_others_ended_died_of_no_exception(failure_class: str) -> None:
     assert death_of(Failure(failure_class, traceback=TRACEBACK), []) is None
     assert recorded_death({"platform.exception": "X", "platform.exception_moment": "unknown"}) is None
-    assert recorded_death(death_tags(None)) is None
+    assert recorded_death({}) is None
 
 
 SHOWN = ["2022-10-05 INFO Configuring SM Training Compiler...", "loss 0.5"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tracking.groups.planned_job import BatchSizes
 from tracking.recording.log_formats import seconds, trainer_values
-from tracking.recording.metric_points import metric_points, phase_totals
+from tracking.recording.metrics import metric_points, phase_totals
 from tracking.recording.script_log import ScriptLogReader, SteadyRate, Training, samples_at
 from training.contract.events import Event
 

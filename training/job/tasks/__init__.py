@@ -8,9 +8,23 @@ from typing import Dict, Optional, Tuple
 from training.job.tasks.causal_lm import CausalLM
 from training.job.tasks.classification import Classification
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
-from training.job.tasks.task import LOSS, Metric, Task
+from training.job.tasks.task import LOSS, OPTIONS_FILE, SOURCE_ROWS, Encoded, Label, Metric, Row, Task
 
-__all__ = ["DEFAULT_TASK", "LOSS", "METRICS", "SQUAD_COLUMNS", "TASKS", "Metric", "Task", "find_task"]
+__all__ = [
+    "DEFAULT_TASK",
+    "LOSS",
+    "METRICS",
+    "OPTIONS_FILE",
+    "SOURCE_ROWS",
+    "SQUAD_COLUMNS",
+    "TASKS",
+    "Encoded",
+    "Label",
+    "Metric",
+    "Row",
+    "Task",
+    "find_task",
+]
 
 TASKS: Dict[str, Task] = {task.name: task for task in (Classification(), QuestionAnswering(), CausalLM())}
 """Every task, by name."""

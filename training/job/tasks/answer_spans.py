@@ -11,7 +11,7 @@ probability of its start times the probability of its end, each over the context
 
 import json
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -67,6 +67,8 @@ class Tokens(NamedTuple):
     """Position of the first context token."""
     offsets: Offsets
     """Characters of the context tokens."""
+    cls: int = 0
+    """Position of the CLS token, which marks an answer outside of a window; 0 if the tokenizer adds none."""
 
     def room(self, window_tokens: int) -> int:
         """Return the number of context tokens that fit in a window."""
@@ -91,19 +93,23 @@ def stride_of(options: AnswerOptions, window_tokens: int) -> int:
     return min(128 if options.doc_stride is None else options.doc_stride, window_tokens // 3)
 
 
-def tokenize(tokenizer: Any, question: str, context: str) -> Tokens:
-    """Tokenize a question and its context with a fast tokenizer, in the same way as staging does for training.
+def tokenize(tokenizer: Any, questions: Sequence[Tuple[str, str]]) -> Iterator[Tokens]:
+    """Yield the tokens of each (question, context), with a fast tokenizer.
 
     Leading blanks of the question are dropped: SQuAD has questions with hundreds of them. If the tokenizer pads on the
     left (XLNet), the context comes first.
     """
     context_part = 1 if tokenizer.padding_side == "right" else 0
-    texts = [question.lstrip(), context] if context_part else [context, question.lstrip()]
-    encoding = tokenizer(*texts, padding=False, truncation=False, verbose=False).encodings[0]
-    positions = [at for at, part in enumerate(encoding.sequence_ids) if part == context_part]
-    first = positions[0] if positions else 0
-    offsets = [tuple(each) for each in encoding.offsets[first : first + len(positions)]]
-    return Tokens(encoding.ids, encoding.type_ids, first, offsets)
+    parts = ([question.lstrip() for question, _ in questions], [context for _, context in questions])
+    batch = tokenizer(*(parts if context_part else parts[::-1]), padding=False, truncation=False, verbose=False)
+    for encoding in batch.encodings:
+        ids, sequences = encoding.ids, encoding.sequence_ids
+        positions = [at for at, part in enumerate(sequences) if part == context_part]
+        first = positions[0] if positions else 0
+        offsets = [tuple(each) for each in encoding.offsets[first : first + len(positions)]]
+        # The id alone does not identify the CLS token, because a text may contain "[CLS]".
+        special = (at for at, part in enumerate(sequences) if part is None and ids[at] == tokenizer.cls_token_id)
+        yield Tokens(ids, encoding.type_ids, first, offsets, next(special, 0))
 
 
 def cut(tokens: Tokens, window_tokens: int, stride: int) -> Tuple[List[Row], Windows]:
@@ -151,7 +157,7 @@ def answer_questions(
     As in evaluation, the windows of all questions are sorted by length and cut into batches, padded to the longest row
     or to `row_tokens`. Raises ValueError if a question is so long that a window has no room for the context.
     """
-    tokens = [tokenize(tokenizer, *each) for each in questions]
+    tokens = list(tokenize(tokenizer, questions))
     cuts = [_windows_of(each, options) for each in tokens]
     rows = [row for rows, _ in cuts for row in rows]
     logits = iter(_logits(tokenizer, forward, rows, batch_size, row_tokens))

@@ -1,10 +1,38 @@
 """Causal language modelling: predict each token from those before it."""
 
 import math
-from typing import TYPE_CHECKING, Any, Dict, List
+from array import array
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from training.job.processes.reporting import BadData
-from training.job.tasks.task import IGNORED_LABEL, LOSS, ColumnNames, Metric, Scorer, Task
+from training.job.tasks.checks import checked_text
+from training.job.tasks.encodings import cut_rows, encodings
+from training.job.tasks.inputs import (
+    BadInputs,
+    EncodedInput,
+    Example,
+    Rule,
+    TokenRow,
+    as_list,
+    boolean,
+    input_name,
+    number,
+    parameters,
+    text,
+    whole_number,
+)
+from training.job.tasks.task import (
+    IGNORED_LABEL,
+    LOSS,
+    ColumnNames,
+    Encoded,
+    Encoder,
+    LoadedModel,
+    Metric,
+    Row,
+    Scorer,
+    Task,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +43,8 @@ if TYPE_CHECKING:
 
 LARGEST_EXPONENT = 709.0
 """Largest loss whose exponential is finite in double precision."""
+SHORTEST_ROW_TOKENS = 2
+"""Length of the shortest row that has a token to predict."""
 
 
 class CausalLM(Task):
@@ -22,6 +52,8 @@ class CausalLM(Task):
 
     name = "causal-lm"
     row = "text"
+    without_rows = "only blank texts"
+    group = "text"
     options = ("packing",)
     predicts_tokens = True
     head = "AutoModelForCausalLM"
@@ -30,14 +62,61 @@ class CausalLM(Task):
     answer_fields = (("generated_text", "string"),)
     answer_parameters = (("max_new_tokens", "long", 50), ("do_sample", "boolean", False))
     pipeline = "text-generation"
+    generates = True
 
     def columns(self, names: ColumnNames) -> Dict[str, str]:
         """Return the text column. Labels are not read."""
         return {names.text: "string"}
 
+    def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Optional[Row]:
+        """Check the text. Blank texts are left out: they contain nothing to learn."""
+        value = checked_text(place, names.text, values[0], may_be_blank=True)
+        return Row(number, (value,)) if value.strip() else None
+
+    def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
+        """Join the tokens of all texts without separators and cut them into blocks, like Hugging Face's run_clm.py.
+
+        Tokens at the end that do not fill a block are dropped. Without packing, each text is a row.
+        """
+        import numpy as np
+        import pyarrow as pa
+
+        packs, length = options["packing"], options["max_length"]
+        rest = np.zeros(0, np.int32)
+
+        def encode(rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> Encoded:
+            nonlocal rest
+            encoded = encodings(tokenizer, [row.texts[0] for row in rows], None, None if packs else length)
+            joined = array("i")
+            lengths = np.zeros(len(encoded), np.int64)
+            for at, each in enumerate(encoded):
+                ids = each.ids
+                joined.extend(ids)
+                lengths[at] = len(ids)
+            tokens = np.array(joined, np.int32)
+            if packs:
+                tokens = np.concatenate([rest, tokens])
+                lengths = np.full(len(tokens) // length, length)
+                tokens, rest = tokens[: len(lengths) * length], tokens[len(lengths) * length :]
+            else:
+                long_enough = lengths >= SHORTEST_ROW_TOKENS
+                tokens, lengths = tokens[np.repeat(long_enough, lengths)], lengths[long_enough]
+            offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+            columns = {"input_ids": pa.ListArray.from_arrays(offsets, pa.array(tokens, pa.int32()))}
+            return Encoded(columns, 0 if packs else cut_rows(encoded))
+
+        return encode
+
+    def no_rows(self, options: Mapping[str, Any]) -> str:
+        """Return the end of the sentence about texts that make no row."""
+        if not options["packing"]:
+            return "have only one token each, so none can be predicted"
+        length = options["max_length"]
+        return f"do not fill one block of max_length {length} tokens; reduce max_length, or set packing to false"
+
     def check_channel(self, channel: "Channel") -> None:
         """Raise `BadData` if a row has no token to predict: alone in a batch, its loss would be NaN."""
-        [short] = (channel.rows.lengths < 2).nonzero()
+        [short] = (channel.rows.lengths < SHORTEST_ROW_TOKENS).nonzero()
         if len(short):
             raise BadData(
                 f"{channel.data_file}: row {short[0]} has one token, but learning to predict the next token needs two"
@@ -81,6 +160,69 @@ class CausalLM(Task):
     def scorer(self, channel: "Channel") -> Scorer:
         """Return the scorer of reduced predictions."""
         return TokenLoss()
+
+    def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
+        """Return the texts to continue."""
+        options, values = parameters(arguments, PARAMETERS), as_list(inputs)
+        for name in SAMPLING:
+            if name in options and not options.get("do_sample"):
+                raise BadInputs(f"parameter {name} requires do_sample true: without sampling, it has no effect")
+        names = [input_name(at, len(values)) for at in range(len(values))]
+        return [
+            Example(name, text(name, value, may_be_blank=False), options=options) for name, value in zip(names, values)
+        ]
+
+    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
+        """Tokenize the texts. Raises `BadInputs` for a text that leaves no room for new tokens."""
+        rows = loaded.rows([each.text for each in examples])
+        for example, row in zip(examples, rows):
+            _check_room(loaded, example, len(row.ids))
+        return [EncodedInput(each, (TokenRow(row.ids, None),)) for each, row in zip(examples, rows)]
+
+    def generate(self, loaded: LoadedModel, encoded: Sequence[EncodedInput]) -> List[Any]:
+        """Return `{"generated_text"}` for each text. Texts with the same parameters run together.
+
+        By default each new token is the likeliest one, so the same text always has the same continuation. Transformers'
+        pipeline samples by default (`do_sample`).
+        """
+        made: List[Any] = [None] * len(encoded)
+        left = list(range(len(encoded)))
+        while left:
+            options = encoded[left[0]].example.options
+            same = [at for at in left if encoded[at].example.options == options]
+            left = [at for at in left if at not in set(same)]
+            settings = {"do_sample": False, "max_new_tokens": NEW_TOKENS, **options}
+            is_whole = settings.pop("return_full_text", True)
+            new = loaded.generate([encoded[at].rows[0] for at in same], settings)
+            for at, tokens in zip(same, new):
+                continuation = loaded.tokenizer.decode(tokens, skip_special_tokens=True)
+                made[at] = {"generated_text": encoded[at].example.text + continuation if is_whole else continuation}
+        return made
+
+
+NEW_TOKENS = 50
+PARAMETERS: Mapping[str, Rule] = {
+    "max_new_tokens": whole_number(1, 2_048),
+    "do_sample": boolean,
+    "temperature": number(0.0, 100.0),
+    "top_k": whole_number(1, 1_000_000),
+    "top_p": number(0.0, 1.0),
+    "repetition_penalty": number(0.0, 100.0),
+    "return_full_text": boolean,
+}
+SAMPLING = ("temperature", "top_k", "top_p")
+
+
+def _check_room(loaded: LoadedModel, example: Example, tokens: int) -> None:
+    if tokens == 0:
+        raise BadInputs(f"{example.location} has no tokens: there is nothing to continue")
+    follows = int(example.options.get("max_new_tokens", NEW_TOKENS))
+    if loaded.max_length is not None and tokens + follows > loaded.max_length:
+        at_least = " or more" if tokens == loaded.max_length else ""
+        raise BadInputs(
+            f"{example.location} has {tokens} tokens{at_least} and max_new_tokens is {follows}: the model accepts at "
+            f"most {loaded.max_length} in total, so shorten the text or lower max_new_tokens"
+        )
 
 
 class TokenLoss:

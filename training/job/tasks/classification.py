@@ -1,10 +1,38 @@
 """Classification: one label for each text or pair of texts."""
 
 import json
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from training.job.processes.reporting import BadData
-from training.job.tasks.task import IGNORED_LABEL, LOSS, ColumnNames, Metric, Scorer, Task
+from training.job.tasks.checks import checked_label, checked_text
+from training.job.tasks.encodings import cut_rows, encodings, integers, takes_types, token_columns
+from training.job.tasks.inputs import (
+    BadInputs,
+    EncodedInput,
+    Example,
+    Rule,
+    TokenRow,
+    as_list,
+    fields,
+    input_name,
+    one_of,
+    parameters,
+    text,
+    whole_number,
+)
+from training.job.tasks.task import (
+    IGNORED_LABEL,
+    LOSS,
+    SOURCE_ROWS,
+    ColumnNames,
+    Encoded,
+    Encoder,
+    LoadedModel,
+    Metric,
+    Row,
+    Scorer,
+    Task,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,16 +41,13 @@ if TYPE_CHECKING:
     from training.job.data.padding import Batch
     from training.job.weights.pretrained import Pretrained
 
-SOURCE_ROWS = "source_rows.json"
-"""File in the channel: a list with the row numbers, in the user's data, of the channel's first rows. The predictions
-for these rows are reported."""
-
 
 class Classification(Task):
     """One of several classes for each row, scored from a confusion matrix."""
 
     name = "classification"
-    has_classes = True
+    classes = "one"
+    reports_first_rows = True
     integer_columns = ("label",)
     head = "AutoModelForSequenceClassification"
     architectures = ("ForSequenceClassification",)
@@ -40,6 +65,26 @@ class Classification(Task):
         """Return the columns with the text, the label and, for pairs, the second text."""
         pair = {names.text_pair: "string"} if names.text_pair else {}
         return {names.text: "string", names.label: "string or long", **pair}
+
+    def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Row:
+        """Check the text, the label and the second text."""
+        first = checked_text(place, names.text, values[0])
+        label = checked_label(place, names.label, values[1])
+        pair = (checked_text(place, names.text_pair, values[2]),) if names.text_pair else ()
+        return Row(number, (first, *pair), (label,))
+
+    def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
+        """Encode a text or a pair of texts, and the number of its class."""
+
+        def encode(rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> Encoded:
+            pairs = [row.texts[1] for row in rows] if len(rows[0].texts) > 1 else None
+            encoded = encodings(tokenizer, [row.texts[0] for row in rows], pairs, options["max_length"])
+            has_types = pairs is not None and takes_types(tokenizer)
+            types = [each.type_ids for each in encoded] if has_types else None
+            columns = token_columns([each.ids for each in encoded], types)
+            return Encoded({**columns, "label": integers([number for [number] in classes])}, cut_rows(encoded))
+
+        return encode
 
     def check_channel(self, channel: "Channel") -> None:
         """Raise `BadData` if a row has a class without a name."""
@@ -71,6 +116,88 @@ class Classification(Task):
     def scorer(self, channel: "Channel") -> Scorer:
         """Return the scorer of logits."""
         return ClassScorer(channel)
+
+    def encode_may_refuse(self, loaded: LoadedModel) -> bool:
+        """Return whether an empty text has no tokens at all."""
+        return not loaded.adds_special_tokens
+
+    def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
+        """Return the texts. An input is a string, or an object with `text` and, for a pair, `text_pair`."""
+        options, values = parameters(arguments, PARAMETERS), as_list(inputs)
+        return [self._example(input_name(at, len(values)), each, options) for at, each in enumerate(values)]
+
+    def _example(self, location: str, value: object, options: Mapping[str, Any]) -> Example:
+        if isinstance(value, str):
+            return Example(location, text(location, value), options=options)
+        values = fields(location, value, self.inputs, self.optional_inputs)
+        pair = values.get("text_pair")
+        second = None if pair is None else text(f"{location}.text_pair", pair)
+        return Example(location, text(f"{location}.text", values["text"]), second, options)
+
+    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
+        """Tokenize the texts. Inputs that are too long are truncated; in a pair, the longer text first."""
+        rows = loaded.rows([each.text if each.pair is None else (each.text, each.pair) for each in examples])
+        encoded = []
+        for example, row in zip(examples, rows):
+            if not row.ids:
+                problem = "has no tokens, because this model's tokenizer adds none to an empty text: give a text"
+                raise BadInputs(f"{example.location} {problem}")
+            is_typed = loaded.takes_types and example.pair is not None
+            encoded.append(EncodedInput(example, (row if is_typed else TokenRow(row.ids, None),)))
+        return encoded
+
+    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> List[Any]:
+        """Return the logits of each row."""
+        return list(loaded.forward(rows).logits.float())
+
+    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> List[Any]:
+        """Return `{"label", "score"}` for each input, or a list of them with `top_k`: see `transformers.pipeline`."""
+        import torch
+
+        # In 64 bits, like the evaluation (`confusion.prediction_rows`): in 32, the seventh digit would differ.
+        logits, config = torch.stack(list(outputs)).double(), loaded.model.config
+        functions = {
+            "softmax": lambda: torch.softmax(logits, dim=-1),
+            "sigmoid": lambda: torch.sigmoid(logits),
+            "none": lambda: logits,
+        }
+        chosen = [each.example.options.get("function_to_apply") or _function(config) for each in encoded]
+        scores = {name: functions[name]().tolist() for name in set(chosen)}
+        return [
+            _answer(scores[function][at], config.id2label, each.example.options)
+            for at, (each, function) in enumerate(zip(encoded, chosen))
+        ]
+
+
+MAX_LABELS = 100_000
+
+
+def _top_k(name: str, value: Any) -> Optional[int]:
+    return None if value is None else int(whole_number(1, MAX_LABELS)(name, value))
+
+
+PARAMETERS: Mapping[str, Rule] = {
+    "top_k": _top_k,
+    "function_to_apply": one_of("softmax", "sigmoid", "none"),
+}
+"""With `top_k`, the answer is a list of that many labels, the likeliest first. If null, the list has all labels."""
+
+
+def _function(config: Any) -> str:
+    """Return the function that turns logits into scores. Transformers' pipeline uses the same rule."""
+    if config.problem_type == "regression":
+        return "none"
+    if config.problem_type == "multi_label_classification" or config.num_labels == 1:
+        return "sigmoid"
+    return "softmax"
+
+
+def _answer(scores: List[float], names: Mapping[int, str], options: Mapping[str, Any]) -> Any:
+    if "top_k" not in options:
+        best = max(range(len(scores)), key=scores.__getitem__)
+        return {"label": names[best], "score": scores[best]}
+    order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
+    return [{"label": names[at], "score": scores[at]} for at in order[: options["top_k"]]]
 
 
 class ClassScorer:

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from training.job.data.channels import METADATA, Channel, read_columns, read_texts
 from training.job.processes.reporting import BadData
-from training.job.tasks.answer_spans import AnswerOptions, Windows, best_of_windows, options_of, stripped
+from training.job.tasks.answer_spans import AnswerOptions, Offsets, Windows, best_of_windows, options_of, stripped
+from training.job.tasks.task import Row
 
 START_POSITION = "start_position"
 """Column of the channel with the number of the answer's first token in its row."""
@@ -28,6 +29,28 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 MAX_TABLE_ROWS = 1_000
 """Most rows of the table of predictions. The scores include all questions."""
+
+
+def scoring_tables(
+    rows: Sequence[Row], offsets: Sequence[Offsets], windows: Sequence[Windows], first_question: int
+) -> Dict[str, Dict[str, pa.Array]]:
+    """Return the files that scoring reads: one row for each question, and one for each window.
+
+    `offsets` are the characters of each context's tokens. Questions are numbered from `first_question`.
+    """
+    characters = pa.list_(pa.int32())
+    spans = [np.array(each, dtype=np.int32).reshape(-1, 2) for each in offsets]
+    questions = {
+        "id": pa.array([row.id for row in rows], pa.string()),
+        "context": pa.array([row.texts[0] for row in rows], pa.string()),
+        "answers": pa.array([[answer.text for answer in row.detail] for row in rows], pa.list_(pa.string())),
+        "token_starts": pa.array([each[:, 0] for each in spans], characters),
+        "token_ends": pa.array([each[:, 1] for each in spans], characters),
+    }
+    numbered = [each._replace(question=each.question + first_question + at) for at, each in enumerate(windows)]
+    joined = Windows(*(np.concatenate(values) for values in zip(*numbered)))
+    columns = {name: pa.array(values, pa.int64()) for name, values in joined._asdict().items()}
+    return {QUESTIONS: questions, WINDOWS: columns}
 
 
 class AnswerScorer:

@@ -4,10 +4,26 @@ The container imports these files, and so does the launcher, whose `--help` must
 transformers, NumPy and pyarrow only in functions.
 """
 
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Protocol, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+    Union,
+)
+
+from training.job.tasks.inputs import EncodedInput, Example, TokenRow
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     from training.job.data.channels import Channel, ChannelMetadata
     from training.job.data.padding import Batch
@@ -15,6 +31,11 @@ if TYPE_CHECKING:
 
 IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""
+
+OPTIONS_FILE = "answer_options.json"
+"""File in a model's folder with the `answering_options` of its training."""
+SOURCE_ROWS = "source_rows.json"
+"""File in the channel of a task that `reports_first_rows`: a list with their numbers in the user's data."""
 
 
 class Metric(NamedTuple):
@@ -59,6 +80,87 @@ class ColumnNames(Protocol):
         """Column with the label."""
 
 
+Label = Union[str, int]
+"""Label of a row, as spelled in the data."""
+
+
+class Row(NamedTuple):
+    """A checked row of the data."""
+
+    number: int
+    """Number of the row in the source, from 1."""
+    texts: Tuple[str, ...]
+    """Its texts. They identify repeated rows, and people see them as samples."""
+    labels: Tuple[Label, ...] = ()
+    """Labels that are numbered as classes."""
+    id: str = ""
+    """Name of the row, which must be unique; empty if rows have none."""
+    group: str = ""
+    """Rows of the same group are all training rows or all validation rows; empty if rows have none."""
+    detail: Any = None
+    """Anything else that `encoder` needs."""
+
+
+class Encoded(NamedTuple):
+    """Rows of the channel that a batch of rows makes."""
+
+    columns: "Dict[str, pa.Array]"
+    """Columns of the channel: `input_ids`, `token_type_ids` if the model reads them, and the task's own."""
+    cut_rows: int = 0
+    """Rows of the data that are longer than `max_length`."""
+    tables: "Optional[Dict[str, Dict[str, pa.Array]]]" = None
+    """More Parquet files that an evaluation needs: columns by file name."""
+
+
+Encoder = Callable[[Sequence[Row], Sequence[Sequence[int]]], Encoded]
+"""Encodes the next batch of rows, given the class numbers of their labels. Raises `BadData`."""
+
+
+class LoadedModel(Protocol):
+    """A trained model in use, on a device and in a precision."""
+
+    @property
+    def model(self) -> Any:
+        """The model of transformers, in evaluation mode."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """The fast tokenizer of transformers."""
+
+    @property
+    def adds_special_tokens(self) -> bool:
+        """True if the tokenizer adds special tokens, so that an empty text has tokens."""
+
+    @property
+    def max_length(self) -> Optional[int]:
+        """Most tokens of a row, including special tokens; None if the model has no limit."""
+
+    @property
+    def is_cut(self) -> bool:
+        """True if the caller requested `max_length`; False if it is the model's own limit."""
+
+    @property
+    def takes_types(self) -> bool:
+        """True if the model takes token types."""
+
+    @property
+    def pads_left(self) -> bool:
+        """True if shorter rows are padded on the left."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The task's `answering_options` that the training recorded."""
+
+    def rows(self, texts: Sequence[Any]) -> List[TokenRow]:
+        """Return texts or pairs of texts as rows, truncated to `max_length`."""
+
+    def forward(self, rows: Sequence[TokenRow]) -> Any:
+        """Run the rows as one padded batch and return the model's output."""
+
+    def generate(self, rows: Sequence[TokenRow], settings: Mapping[str, Any]) -> List[List[int]]:
+        """Return the tokens that the model generates after each row. `settings` are those of transformers."""
+
+
 class Scorer(Protocol):
     """Scores the evaluations of one job."""
 
@@ -93,11 +195,20 @@ class Task:
     """Fields of the experiment that a logged model needs to answer as in its evaluation."""
 
     # The data and the channel
-    has_classes: bool = False
-    """True if labels are numbered as classes. The fields `data.labels`, `label_map` and `skip_labels` require it."""
+    classes: str = "none"
+    """Classes of a row: none; one; many: any number of them. The fields `data.labels`, `label_map` and `skip_labels`
+    require a task with classes."""
     predicts_tokens: bool = False
     """True for a language model: every token is a prediction. So texts are cut into blocks, and models with different
     tokenizers are not evaluated on the same predictions."""
+    without_rows: str = "no rows"
+    """What data has from which `read` returns no row."""
+    group: str = "row"
+    """Name of what is divided into training and validation rows."""
+    rows_per_batch: int = 1_000
+    """Rows that are encoded at once."""
+    reports_first_rows: bool = False
+    """True if evaluations report the predictions of the first rows, so that a channel has their numbers."""
     integer_columns: Tuple[str, ...] = ()
     """Columns of the channel with one integer a row, besides the tokens."""
 
@@ -126,6 +237,8 @@ class Task:
     """Example of all texts of an input."""
     pipeline: str
     """Name of the task on the Hub, and of its pipeline in Hugging Face's inference toolkit."""
+    generates: bool = False
+    """True if an answer needs more than one run of the model."""
     has_own_endpoint_code: bool = False
     """True if the toolkit's pipeline does not answer as the evaluation does, so that an endpoint takes our code."""
 
@@ -133,8 +246,35 @@ class Task:
         """Return the data's columns that the task reads, in order, with their types as MLflow names them."""
         raise NotImplementedError
 
+    @property
+    def has_classes(self) -> bool:
+        """True if labels are numbered as classes."""
+        return self.classes != "none"
+
     def check_options(self, options: Any) -> None:
         """Raise ValueError if the experiment's options contradict each other."""
+
+    def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Optional[Row]:
+        """Check the values of a row, in the order of `columns`, and return the row; None to leave it out.
+
+        `place` is the location of the row for messages. Raises `BadData`.
+        """
+        raise NotImplementedError
+
+    def batch_characters(self, row: Row) -> int:
+        """Return the size of a row, which limits the rows of a batch."""
+        return sum(map(len, row.texts))
+
+    def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
+        """Return a new encoder for the rows of a channel, with a fast tokenizer.
+
+        `options` are `max_length` and the task's own. `for_scoring` is True for the rows of evaluations.
+        """
+        raise NotImplementedError
+
+    def no_rows(self, options: Mapping[str, Any]) -> str:
+        """Return the end of the sentence about rows of the data that make no row of a channel."""
+        return "make no row"
 
     def check_channel(self, channel: "Channel") -> None:
         """Raise `BadData` for an invalid channel."""
@@ -161,6 +301,30 @@ class Task:
 
     def scorer(self, channel: "Channel") -> Scorer:
         """Return a new scorer for the rows of a channel, in their order."""
+        raise NotImplementedError
+
+    def encode_may_refuse(self, loaded: LoadedModel) -> bool:
+        """Return whether `encode_inputs` refuses some inputs that `read_inputs` accepts, such as too long ones."""
+        return True
+
+    def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
+        """Return the examples of a request: one input or a list of inputs, and its parameters. Raises `BadInputs`."""
+        raise NotImplementedError
+
+    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
+        """Tokenize the examples. Raises `BadInputs` for an example that does not fit the model."""
+        raise NotImplementedError
+
+    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> List[Any]:
+        """Run rows as one batch and return the output of each row."""
+        raise NotImplementedError
+
+    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> List[Any]:
+        """Return the answer to each input as a JSON value, given the outputs of all their rows in order."""
+        raise NotImplementedError
+
+    def generate(self, loaded: LoadedModel, encoded: Sequence[EncodedInput]) -> List[Any]:
+        """Return the answers of one batch, in place of `outputs` and `answers`, if `generates`."""
         raise NotImplementedError
 
     def input_fields(self, is_of_pairs: bool) -> Tuple[str, ...]:

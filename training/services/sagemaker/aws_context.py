@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from state.digests import digest
 from training.contract.errors import InputError
 from training.contract.job_spec import NOT_CHOSEN, JobSpec
 from training.contract.request import build
@@ -160,7 +160,7 @@ class AwsContext:
         return variables
 
     def _compiled_uri(self, image: str) -> str:
-        return self.storage.uri("compiled", hashlib.sha256(image.encode()).hexdigest()[:16])
+        return self.storage.uri("compiled", digest(image, 16))
 
     def _put(self, uri: str, put: Callable[[Path], str]) -> str:
         path = local_folder(uri)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import os
 import tarfile
@@ -17,6 +16,7 @@ from urllib.parse import unquote, urlparse
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
+from state.digests import KEY_CHARACTERS, digest, listing_of
 from training.contract.errors import AccessError, InputError
 from training.contract.plain_text import size_text
 from training.services.sagemaker.aws_errors import translated
@@ -78,8 +78,8 @@ class Storage:
         uploads whose name begins alike, such as `<hash>.complete`, which earlier versions wrote.
         """
         files = channel_files(path)
-        listing = "\n".join(f"{name} {_digest(file)}" for name, file in files.items())
-        name = hashlib.sha256(listing.encode()).hexdigest()[:32]
+        listing = listing_of(files)
+        name = digest(listing, KEY_CHARACTERS)
         uri, marker = f"{self.uri(kind, name)}/", f"{COMPLETE}/{kind}/{name}"
         if self._size(marker) is not None:
             return uri
@@ -92,7 +92,7 @@ class Storage:
     def put_source(self, folder: Path) -> str:
         """Upload a source folder as the `sourcedir.tar.gz` that the toolkit unpacks. Equal sources share a URI."""
         archive = pack_source(folder)
-        key = f"source/{hashlib.sha256(archive).hexdigest()[:32]}/sourcedir.tar.gz"
+        key = f"source/{digest(archive, KEY_CHARACTERS)}/sourcedir.tar.gz"
         if self._size(key) != len(archive):
             if self.is_read_only:
                 return self._left_out(self.uri(key), len(archive))
@@ -183,11 +183,6 @@ def _sources(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             yield path
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def session_bucket(clients: Clients, account: str, name: str | None = None) -> str:

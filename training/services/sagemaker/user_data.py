@@ -5,7 +5,6 @@ Nothing here writes to S3; uploads belong to `storage.py`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from state.digests import digest
 from training.contract.errors import InputError
 from training.contract.s3_location import Location, location_of
 from training.services.sagemaker.aws_errors import translated
@@ -116,11 +116,9 @@ def check_region(clients: Clients, field: str, location: Location) -> None:
 
 def version_of(objects: list[dict[str, Any]], *, notes: tuple[str, ...] = ()) -> StoredData:
     """Return the version of objects by their Key, Size and ETag."""
-    digest = hashlib.sha256()
-    for each in objects:
-        digest.update(f"{each['Key']}\0{each['Size']}\0{each['ETag']}\0".encode())
+    versions = "".join(f"{each['Key']}\0{each['Size']}\0{each['ETag']}\0" for each in objects)
     size = sum(each["Size"] for each in objects)
-    return StoredData(digest=digest.hexdigest(), objects=len(objects), size_bytes=size, notes=notes)
+    return StoredData(digest=digest(versions), objects=len(objects), size_bytes=size, notes=notes)
 
 
 def _notes(field: str, location: Location, objects: list[dict[str, Any]]) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
-import hashlib
 import io
 import re
 import zlib
@@ -19,6 +18,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO, TextIO
 
+from state.digests import file_digest
 from training.contract.errors import InputError, nearest, nearest_sibling
 from training.contract.plain_text import size_text
 
@@ -182,8 +182,7 @@ def digest_file(path: Path) -> str:
     """Return the SHA-256 of the file's bytes as stored: a compressed file is not decompressed."""
     check_file(path)
     try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return file_digest(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {_reason(error)}") from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from state.digests import digest
 from state.regular_files import open_regular, user_path
 from training.contract.errors import InputError, nearest, nearest_sibling
 
@@ -88,11 +88,11 @@ class ModelSource:
         """Return the identity of the tokenizer: a digest of its files, or the Hub name and revision."""
         if self.folder is None:
             return f"hub:{self.name}@{self.revision or 'main'}"
-        digest = hashlib.sha256()
+        files = b""
         for name in ("config.json", *TOKENIZER_FILES):
             content = (self.folder / name).read_bytes() if (self.folder / name).is_file() else b""
-            digest.update(f"{name} {len(content)}\n".encode() + content)
-        return f"files:{digest.hexdigest()}"
+            files += f"{name} {len(content)}\n".encode() + content
+        return f"files:{digest(files)}"
 
 
 def locate(model: str, revision: str | None = None) -> ModelSource:

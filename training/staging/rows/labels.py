@@ -1,24 +1,16 @@
-"""Labelled rows: every row has a text that is not blank and a valid label, and every label has the number of its class.
-
-All errors in labelled rows are raised here.
-"""
+"""Classes of labels: every label has the number of its class."""
 
 from __future__ import annotations
 
-import random
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from training.contract.errors import InputError, nearest, short_text
-from training.staging.rows.selection import Reading, Selection, Split, drawn_mask, select, validation_count
-from training.staging.rows.texts import checked_text
-from training.staging.sources.progress import Progress
-from training.staging.sources.request import Columns, Data, StagingRequest
-from training.staging.sources.sources import Location, Table, Tables
-
-Label = str | int
+from training.job.tasks import Label
+from training.staging.sources.request import Data, StagingRequest
+from training.staging.sources.sources import Table
 
 MAX_LABEL_CHARACTERS = 20_000_000
 LABEL_CHARACTERS = 100
@@ -28,44 +20,6 @@ _WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
 _SIGNED_NUMBER = re.compile(r"-?[0-9]{1,18}")
 _OTHER_NUMBER = re.compile(r"[-+]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][-+]?[0-9]+)?|[-+]?(nan|inf)", re.IGNORECASE)
 _DECIMAL_WHOLE_NUMBER = re.compile(r"(-?[0-9]{1,18})[.,]0+")
-
-
-class Example(NamedTuple):
-    """A labelled text, or pair of texts."""
-
-    number: int
-    """Number of the row in the source, from 1."""
-    text: str
-    """First or only text."""
-    pair: str | None
-    """Second text; None if rows have one text."""
-    label: Label
-    """Label as spelled in the data."""
-
-
-def read_examples(table: Table, columns: Columns, skip: Collection[str] = ()) -> Iterator[Example]:
-    """Check and yield the rows of a table, except those with a label in `skip`."""
-    for number, values in table.rows:
-        if skip and label_text(values[1]) in skip:
-            continue
-        location = Location(table, number)
-        text = checked_text(location, columns.text, values[0])
-        label = _label(location, columns.label, values[1])
-        pair = checked_text(location, str(columns.text_pair), values[2]) if columns.text_pair else None
-        yield Example(number, text, pair, label)
-
-
-def _label(location: Location | str, column: str, value: Any) -> Label:
-    """Return a label without surrounding blanks. Raises InputError unless it is a word or a whole number."""
-    if isinstance(value, str):
-        return checked_text(location, column, value).strip()
-    if isinstance(value, float) and value.is_integer():
-        return int(value)  # Most tools store whole numbers as floats if the column has missing values.
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(
-            f"{location}: label {short_text(value)} must be a word or a whole number of at least 0, such as 1 or 1.0"
-        )
-    return value
 
 
 def label_text(value: Any) -> str:
@@ -93,8 +47,12 @@ class Classes:
     """Labels as defined there."""
 
 
+NO_CLASSES = Classes(names=(), numbers={}, label_source="", known_labels=())
+"""Classes of a task that has none."""
+
+
 class LabelSurvey:
-    """Labels of the rows of one table: their numbers of rows, and where each occurs first."""
+    """Labels of one table: how often each occurs, and where first."""
 
     def __init__(self, table: Table, data: Data) -> None:
         self._table, self._data = table, data
@@ -103,44 +61,22 @@ class LabelSurvey:
         """Rows of each label, in the order of first occurrence."""
         self._first_numbers: dict[Label, int] = {}
 
-    def add(self, row: Example) -> None:
-        """Count a row. Raises InputError if its label has another type than the first, or is a negative number."""
-        label = row.label
+    def add(self, label: Label, number: int) -> None:
+        """Count a label of a row. Raises InputError if its type is not that of the first, or for a negative number."""
         if label in self.counts:
             self.counts[label] += 1
             return
-        self._check_size(row)
+        self._check_size(label, number)
         self.counts[label] = 1
-        self._first_numbers[label] = row.number
+        self._first_numbers[label] = number
         if self._data.label_map is None:  # A label map may mix words and numbers.
             self._check_type(label)
 
-    def finish(self, read_again: object = None) -> None:
-        """Raise InputError for a table without rows, or if all labels are numbers and one is not a whole number."""
-        if not self.counts:
-            skipped = " except those with a label in data.skip_labels" if self._data.skip_labels else ""
-            raise InputError(f"{self._table.name} has no rows{skipped}")
+    def finish(self) -> None:
+        """Raise InputError if all labels are numbers and one is not a whole number."""
         numbers = self._data.label_map is None and all(_is_other_number(label) for label in self.counts)
         if numbers and (label := next((each for each in self.counts if not _is_whole(each)), None)) is not None:
             raise self._invalid_label(label)
-
-    def split(self, share: float, seed: int) -> Split[Example] | None:
-        """Set a random share of the rows of every label aside."""
-        generator = random.Random(seed)
-        masks = {
-            label: drawn_mask(generator, rows, validation_count(rows, share)) for label, rows in self.counts.items()
-        }
-        aside = sum(mask.count(1) for mask in masks.values())
-
-        def start() -> Callable[[Example], bool]:
-            unread = {label: iter(mask) for label, mask in masks.items()}
-            return lambda row: bool(next(unread.get(row.label, iter(b"")), 0))
-
-        return Split(validation_rows=aside, start=start) if aside else None
-
-    def too_few(self) -> InputError:
-        """Return the error for one row per label."""
-        return InputError(f"{self._table.name} has only one row per class, too few to set validation rows aside")
 
     def check_known(self, classes: Classes) -> None:
         """Raise InputError for the first row whose label belongs to no class."""
@@ -161,11 +97,11 @@ class LabelSurvey:
                 f"{self._location(label)}: label {short_text(label)} has a different type than {described}"
             )
 
-    def _check_size(self, row: Example) -> None:
-        self._characters += LABEL_CHARACTERS + (len(row.label) if isinstance(row.label, str) else 0)
+    def _check_size(self, label: Label, number: int) -> None:
+        self._characters += LABEL_CHARACTERS + (len(label) if isinstance(label, str) else 0)
         if self._characters > MAX_LABEL_CHARACTERS:
             raise InputError(
-                f"{self._table.location(row.number)}: column {self._data.columns.label!r} has so many different "
+                f"{self._table.location(number)}: column {self._data.columns.label!r} has so many different "
                 f"labels ({len(self.counts):,} up to here) that they cannot be classes; correct data.columns.label"
             )
 
@@ -266,30 +202,6 @@ def unknown_label(location: str, label: Label, classes: Classes) -> InputError:
     listed = ", ".join(short_text(name) for name in known[:20]) + (" ..." if len(known) > 20 else "")
     hint = nearest(str(label), known)
     return InputError(f"{location}: label {short_text(label)} is not in {classes.label_source} ({listed}).{hint}")
-
-
-def prepare(
-    open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress
-) -> tuple[Classes, Selection[Example, LabelSurvey]]:
-    """Read, check, split and number the rows. Return the classes, and the rows of both channels."""
-    data = request.data
-    skip = frozenset(map(label_text, data.skip_labels or ()))
-    reading = Reading(
-        open=open_tables,
-        rows=lambda table: read_examples(table, data.columns, skip),
-        survey=lambda table: LabelSurvey(table, data),
-        data=data,
-        progress=progress,
-    )
-    rows = select(reading)
-    first, *others = rows.surveys
-    classes = classes_of(data, rows.tables.label_names, rows.source, first.counts)
-    first.check_known(classes)
-    check_classes(rows.source, {classes.numbers[label] for label in first.counts}, classes)
-    check_rows(rows.train.rows, request, rows.source)
-    for survey in others:
-        survey.check_known(classes)
-    return classes, rows
 
 
 def check_rows(train_rows: int, request: StagingRequest, source: str) -> None:

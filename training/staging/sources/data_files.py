@@ -6,7 +6,6 @@ Objects in S3 are identified by their ETags, and copied here only while they are
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 import shutil
 import tempfile
@@ -19,6 +18,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from state.digests import digest
 from state.folders import UNFINISHED_PREFIX
 from state.regular_files import user_path
 from training.contract.errors import InputError
@@ -133,7 +133,7 @@ def digest_files(files: DataFiles, text: TextFormat) -> str:
     parts = [f"{reader_name(path)} {path.suffix} {digest_file(path)}{identity}" for path in files.paths]
     if len(parts) == 1:
         return parts[0]
-    return f"{len(parts)} files {hashlib.sha256(chr(10).join(parts).encode()).hexdigest()}"
+    return f"{len(parts)} files {digest(chr(10).join(parts))}"
 
 
 def describe_files(files: DataFiles, columns: Sequence[str], text: TextFormat) -> str:

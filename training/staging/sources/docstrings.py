@@ -7,7 +7,6 @@ give the same rows.
 from __future__ import annotations
 
 import ast
-import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -17,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from state.digests import digest
 from state.folders import is_usable, record
 from training.contract.errors import InputError
 
@@ -53,7 +53,7 @@ def docstring_file(folder: Path) -> Path:
         raise InputError(f"data.builtin docstrings requires at least two of these packages: {', '.join(PACKAGES)}")
     versions = {name: importlib.metadata.version(name) for name in installed}
     settings = [VERSION, TEXTS_PER_PACKAGE, TEXTS_PER_FILE, SHORTEST_CHARACTERS, LONGEST_CHARACTERS, versions]
-    key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]
+    key = digest(json.dumps(settings), 16)
     path = folder / f"docstrings-{key}.jsonl"
     if not is_usable(path):
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def _sources(module: str) -> list[Path]:
     assert spec.submodule_search_locations, "a package, not a module of one file"
     root = Path(spec.submodule_search_locations[0])
     paths = [path for path in root.rglob("*.py") if NO_DATA.isdisjoint(path.relative_to(root).parts)]
-    return sorted(paths, key=lambda path: hashlib.sha256(path.relative_to(root).as_posix().encode()).digest())
+    return sorted(paths, key=lambda path: digest(path.relative_to(root).as_posix()))
 
 
 def _file_texts(path: Path) -> Iterator[str]:

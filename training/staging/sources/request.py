@@ -179,13 +179,13 @@ class StagingRequest(Frozen):
     max_length: Annotated[int, Field(ge=8, le=MAX_TOKENS)]
     """Longest sequence in tokens, special tokens included. Longer sequences are truncated."""
     doc_stride: int = 128
-    """Question answering: overlap of neighbouring windows of a context, in tokens."""
+    """Questions: overlap of neighbouring windows of a context, in tokens."""
     n_best_answers: int = 20
-    """Question answering: number of most likely starts and ends per window that are combined."""
+    """Questions: number of most likely starts and ends per window that are combined."""
     max_answer_length: int = 30
-    """Question answering: longest possible answer, in tokens."""
+    """Questions: longest possible answer, in tokens."""
     packing: bool = True
-    """Causal language modelling: join all texts and cut them into blocks of `max_length`; else one text per row."""
+    """Language models: join all texts and cut them into blocks of `max_length`; else one text per row."""
     bucket_lengths: tuple[int, ...] | None = None
     """Bucket lengths in tokens, ascending; None chooses them from the data. Not part of the key."""
     min_train_rows: int = 1

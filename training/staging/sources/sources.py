@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from state.digests import digest
 from training.contract.errors import InputError, first_line
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.staging.formats.files import Row, missing_column
@@ -141,8 +141,8 @@ def _file_source(
 
     return Source(
         description=description,
-        digest=_sha256("\n".join(parts)),
-        validation_digest=_sha256(parts[-1]),
+        digest=digest("\n".join(parts)),
+        validation_digest=digest(parts[-1]),
         open=lambda: tables_of([file_table(each, columns, data) for each in files]),
         close=close,
         files=tuple(files),
@@ -181,8 +181,8 @@ def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
     validation = [*identity[:3], hub.splits.validation or hub.splits.train]
     return Source(
         description=description,
-        digest=_sha256(repr(identity)),
-        validation_digest=_sha256(repr(validation)),
+        digest=digest(repr(identity)),
+        validation_digest=digest(repr(validation)),
         open=open_hub,
     )
 
@@ -267,7 +267,3 @@ def _hub_rows(dataset: Any, source: str, columns: Sequence[str]) -> Iterator[Row
             raise missing_column(source, column, dataset.column_names)
     for number, row in enumerate(dataset.select_columns(list(columns)), start=1):
         yield number, [row[column] for column in columns]
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -5,13 +5,11 @@ from __future__ import annotations
 import heapq
 import json
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from training.staging.rows.selection import Channel
-from training.staging.rows.texts import hash_of
+from training.staging.rows.selection import hash_of
 from training.staging.tokens.staged import (
     DATA,
     METADATA,
@@ -30,19 +28,6 @@ GROUP_VALUES = 2_000_000
 """Tokens of a row group: 8 MB. Reader and writer keep one row group in memory."""
 SHARD_VALUES = 100_000_000
 """Tokens of a shard: at most 400 MB."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Content:
-    """Checked rows of both channels of one staging."""
-
-    source: str
-    """File or Hub split of the training rows, for messages."""
-    write: Callable[[Channel, Any, ChannelWriter, ChannelSummary], Mapping[str, Any]]
-    """Tokenise the rows of a channel with a tokenizer, write and summarise them. It returns the channel's metadata for
-    the job, in addition to the metadata of every task. Raises InputError."""
-    label_names: tuple[str, ...] = ()
-    """Names in the order of the class numbers; empty if the task has no classes."""
 
 
 class ChannelWriter:
@@ -117,16 +102,6 @@ class RowGroupFile:
             self._writer = pq.ParquetWriter(self._path, table.schema, store_schema=False)
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
         self._parts, self._waiting = [], 0
-
-
-def token_columns(input_ids: Sequence[Sequence[int]], token_type_ids: Sequence[Sequence[int]] | None) -> dict[str, Any]:
-    """Return the columns with token ids and, if the model uses them, token types."""
-    import pyarrow as pa
-
-    columns = {"input_ids": pa.array(input_ids, pa.list_(pa.int32()))}
-    if token_type_ids is not None:
-        columns["token_type_ids"] = pa.array(token_type_ids, pa.list_(pa.int8()))
-    return columns
 
 
 def token_counts(columns: Mapping[str, Any]) -> np.ndarray:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.aws.account import Account
 from tests.training.services.sagemaker.conftest import Terminal
-from tracking.recording.costs import record_warm_pool_costs
+from tracking.recording.metrics import record_warm_pool_costs
 from tracking.server.store import open_store
 from training.services.sagemaker.service import SageMakerService
 

@@ -14,7 +14,7 @@ from experiments.planning.arms import Arm
 from experiments.planning.inputs import stage_inputs
 from experiments.planning.load import load
 from experiments.planning.plan import plan
-from experiments.running.service_context import open_service_context
+from experiments.running.launch import open_service_context
 from tests.support.aws.account import ACCOUNT, BUCKET, REGION, ROLE, Account
 from tests.support.aws.objects import Objects
 from training.contract.errors import AccessError, InputError, ServiceError

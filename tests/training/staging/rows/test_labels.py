@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from tests.support.staging.prepared import prepared
 from tests.support.staging.tables import MODEL, write
 from training.contract.errors import InputError
-from training.staging.rows.labels import Example, LabelSurvey
+from training.job.tasks import TASKS, Row
+from training.staging.rows.selection import Survey
 from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.sources.sources import Table
 from training.staging.stage import stage
@@ -72,13 +73,13 @@ def test_a_pair_must_have_both_texts(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 1: column 'hypothesis' is empty"):
         prepared(data)
     path = write(path, rows[1:])
-    assert [row.pair for row in prepared(data).train] == ["h"] * 3
+    assert [row.texts[1] for row in prepared(data).train] == ["h"] * 3
 
 
 def split_labels(labels: Sequence[str], *, share: float, seed: int) -> tuple[list[int], list[int]]:
     """Return the indexes of the (training, validation) rows of a split of rows with these labels."""
-    rows = [Example(at, "t", None, label) for at, label in enumerate(labels)]
-    survey = LabelSurvey(Table(name="s", unit="line", rows=iter([])), Data(train="s"))
+    rows = [Row(at, ("t",), (label,)) for at, label in enumerate(labels)]
+    survey = Survey(TASKS["classification"], Table(name="s", unit="line", rows=iter([])), Data(train="s"))
     for row in rows:
         survey.add(row)
     split = survey.split(share, seed)

@@ -16,13 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.contract.errors import InputError
-from training.job.tasks import SQUAD_COLUMNS
+from training.job.tasks import SQUAD_COLUMNS, TASKS, Row
 from training.staging.formats.readers import read_rows
-from training.staging.rows.questions import (
-    Question,
-    QuestionSurvey,
-    read_questions,
-)
+from training.staging.rows.selection import Survey, task_rows
+from training.staging.sources.request import Data
 from training.staging.sources.sources import Table
 
 CONTEXT = "  Denver beat Carolina \U0001f600 24–10."
@@ -57,13 +54,17 @@ def squad_file(folder: Path, document: Any, name: str = "squad.json") -> Path:
     return path
 
 
-def read(path: Path, limit: int | None = None) -> list[Question]:
+QUESTIONS = TASKS["question-answering"]
+
+
+def read(path: Path, limit: int | None = None) -> list[Row]:
     return surveyed(Table(name=str(path), unit="question", rows=islice(read_rows(path, SQUAD_COLUMNS), limit)))
 
 
-def surveyed(table: Table) -> list[Question]:
+def surveyed(table: Table) -> list[Row]:
     """Return the questions of a table after the checks that a survey makes."""
-    questions, survey = list(read_questions(table)), QuestionSurvey(table)
+    data = Data(train=table.name)
+    questions, survey = list(task_rows(QUESTIONS, table, data)), Survey(QUESTIONS, table, data)
     for question in questions:
         survey.add(question)
     survey.finish(lambda: iter(questions))
@@ -122,8 +123,8 @@ def test_malformed_answers_are_an_error(answers: Any, message: str) -> None:
     assert str(caught.value) == f"FILE line 4 ('a'): {message}"
 
 
-def split(questions: Sequence[Question], *, share: float, seed: int) -> tuple[list[Question], list[Question]]:
-    survey = QuestionSurvey(Table(name="x", unit="line", rows=iter([])))
+def split(questions: Sequence[Row], *, share: float, seed: int) -> tuple[list[Row], list[Row]]:
+    survey = Survey(QUESTIONS, Table(name="x", unit="line", rows=iter([])), Data(train="x"))
     for question in questions:
         survey.add(question)
     made = survey.split(share, seed)
@@ -138,13 +139,13 @@ def split(questions: Sequence[Question], *, share: float, seed: int) -> tuple[li
 
 def test_the_split_keeps_the_questions_of_a_context_together() -> None:
     questions = [
-        Question(id=f"{context}-{at}", context=f"context {context}", question="?", answers=())
+        Row(1, (f"context {context}", "?"), id=f"{context}-{at}", group=f"context {context}")
         for context in range(10)
         for at in range(3)
     ]
     training, validation = split(questions, share=0.2, seed=0)
     assert (len(training), len(validation)) == (24, 6)
-    assert {each.context for each in training}.isdisjoint({each.context for each in validation})
+    assert {each.group for each in training}.isdisjoint({each.group for each in validation})
     assert sorted(each.id for each in training + validation) == sorted(each.id for each in questions)
     assert split(questions, share=0.2, seed=0) == (training, validation)
     with pytest.raises(InputError, match="x has only one context, too few to set validation questions aside"):
@@ -157,6 +158,6 @@ def test_contexts_are_set_aside_as_by_earlier_versions(numbers: list[int], seed:
     contexts = list(dict.fromkeys(numbers))
     count = min(max(round(len(contexts) * 0.3), 1), len(contexts) - 1)
     aside = set(random.Random(seed).sample(contexts, count))
-    questions = [Question(id=str(at), context=f"c{each}", question="?", answers=()) for at, each in enumerate(numbers)]
+    questions = [Row(1, (f"c{each}", "?"), id=str(at), group=f"c{each}") for at, each in enumerate(numbers)]
     _, validation = split(questions, share=0.3, seed=seed)
-    assert [question.context for question in validation] == [f"c{each}" for each in numbers if each in aside]
+    assert [question.group for question in validation] == [f"c{each}" for each in numbers if each in aside]

@@ -8,16 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.staging.prepared import prepared
+from tests.support.staging.prepared import prepared, selected
 from tests.support.staging.tables import write
 from training.contract.errors import InputError
-from training.job.tasks import SQUAD_COLUMNS
-from training.staging.rows.questions import select_questions
 from training.staging.rows.selection import validation_count
-from training.staging.rows.texts import select_texts
-from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data
-from training.staging.sources.sources import find_source
 
 
 def numbered(folder: Path, labels: Sequence[str]) -> str:
@@ -31,7 +26,7 @@ def test_with_a_limit_only_the_first_rows_are_read(tmp_path: Path) -> None:
         stream.write('"a broken row\n')
     result = prepared(Data(train=path, train_rows=8))
     assert sorted(row.number for row in [*result.train, *result.validation]) == list(range(2, 12))
-    assert Counter(row.label for row in result.validation) == {"a": 1, "b": 1}
+    assert Counter(row.labels[0] for row in result.validation) == {"a": 1, "b": 1}
     with pytest.raises(InputError, match="is malformed"):
         prepared(Data(train=path, train_rows=8, validation_rows=3))
 
@@ -56,19 +51,17 @@ def test_a_limit_reads_only_the_first_questions(tmp_path: Path) -> None:
     path = str(write(tmp_path / "a.jsonl", rows))
     with Path(path).open("a") as stream:
         stream.write("broken\n")
-    source = find_source(data := Data(train=path, train_rows=50), SQUAD_COLUMNS, tmp_path)
-    selection = select_questions(source.open, data, Progress())
+    selection = selected(Data(train=path, train_rows=50), task="question-answering")
     train, validation = list(selection.train.read()), list(selection.validation.read())
     assert len(train) == 50
     assert 8 <= len(validation) <= 20
-    assert {each.context for each in train}.isdisjoint({each.context for each in validation})
+    assert {each.group for each in train}.isdisjoint({each.group for each in validation})
 
 
 def test_data_that_shrinks_between_two_passes_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one\ntwo\nthree\nfour\n")
-    source = find_source(data := Data(train=str(path)), ["text"], tmp_path)
-    selection = select_texts(source.open, data, Progress())
+    selection = selected(Data(train=str(path)), task="causal-lm")
     path.write_text("one\n")
     with pytest.raises(InputError, match="the data changed while it was staged"):
         list(selection.train.read())

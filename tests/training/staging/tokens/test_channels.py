@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from training.job.data.channels import read_channel
 from training.job.tasks import TASKS
-from training.staging.rows.texts import hash_of
-from training.staging.tokens.channels import ChannelSummary, ChannelWriter, token_columns, token_counts
+from training.job.tasks.encodings import token_columns
+from training.staging.rows.selection import hash_of
+from training.staging.tokens.channels import ChannelSummary, ChannelWriter, token_counts
 
 METADATA = {
     "task": "classification",

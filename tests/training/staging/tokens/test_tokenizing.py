@@ -8,8 +8,8 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from tests.support.staging.fast_tokenizers import CORPUS, KINDS
-from training.staging.rows.labels import Example
-from training.staging.tokens.tokenizing import MAX_CHARACTERS, batches, cut_rows, encode, encodings
+from training.job.tasks.encodings import cut_rows, encodings
+from training.staging.tokens.tokenizing import MAX_CHARACTERS, batches
 
 TEXTS = [*CORPUS, "?", "won " * 40, "  two\tblanks and [SEP] or </s> in a text  "]
 PAIRS = list(reversed(TEXTS))
@@ -42,10 +42,9 @@ def test_a_tokenizer_that_changes_texts_in_python_is_called() -> None:
 
     plain = KINDS["byte_level"]()
     lower = Lower(tokenizer_object=plain.backend_tokenizer, eos_token="</s>", pad_token="<pad>")
-    examples = [Example(1, "WHO WON?", None, 0), Example(2, "who won?", None, 1)]
-    first, second = encode(lower, examples, 50).input_ids
+    first, second = (each.ids for each in encodings(lower, ["WHO WON?", "who won?"], None, 50))
     assert first == second
-    first, second = encode(plain, examples, 50).input_ids
+    first, second = (each.ids for each in encodings(plain, ["WHO WON?", "who won?"], None, 50))
     assert first != second
 
 

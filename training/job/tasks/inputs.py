@@ -1,26 +1,46 @@
-"""Examples of the tasks, and checks of inputs and parameters. Each error is one sentence."""
+"""Inputs of a trained model: examples, their tokens, and checks. Each error is one sentence."""
 
-from __future__ import annotations
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-from training.contract.errors import nearest, short_text
+from training.job.tasks.checks import nearest, short_text
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(NamedTuple):
     """One input of a model."""
 
     location: str
     """Location of this input for messages, such as `inputs[1]`."""
     text: str
     """The text, or the question."""
-    pair: str | None = None
+    pair: Optional[str] = None
     """The second text, or the question's context."""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = {}
     """The request's parameters."""
+
+
+class TokenRow(NamedTuple):
+    """One row of a batch."""
+
+    ids: List[int]
+    """Token ids, special tokens included, without padding."""
+    types: Optional[List[int]]
+    """Token types: 0 for the first text, 1 for the second. None for a single text, or a model without token types."""
+
+
+class EncodedInput(NamedTuple):
+    """One tokenized input."""
+
+    example: Any
+    """The example, as returned by the task's `read_inputs`."""
+    rows: Tuple[TokenRow, ...]
+    """One row, or one row per window for a question with a long context."""
+    detail: Any = None
+    """Data that the task needs to turn the model's output into an answer."""
+
+    @property
+    def length(self) -> int:
+        """Tokens of the longest row."""
+        return max(len(row.ids) for row in self.rows)
 
 
 class BadInputs(ValueError):
@@ -31,7 +51,7 @@ Rule = Callable[[str, Any], Any]
 """Function that checks a parameter, given its name and value: returns the value or raises `BadInputs`."""
 
 
-def as_list(inputs: object) -> list[Any]:
+def as_list(inputs: object) -> List[Any]:
     """Return the inputs as a list. A single input becomes a list of one."""
     if not isinstance(inputs, list):
         return [inputs]
@@ -45,7 +65,7 @@ def input_name(at: int, count: int) -> str:
     return "inputs" if count == 1 else f"inputs[{at}]"
 
 
-def text(location: str, value: object, *, may_be_blank: bool = True) -> str:
+def text(location: str, value: object, may_be_blank: bool = True) -> str:
     """Check that a value is text, and return it. Half a surrogate pair is valid in JSON but is not text."""
     if not isinstance(value, str):
         raise BadInputs(f"{location} must be text, not {short_text(value)}")
@@ -58,7 +78,7 @@ def text(location: str, value: object, *, may_be_blank: bool = True) -> str:
     return value
 
 
-def fields(location: str, value: object, *, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+def fields(location: str, value: object, needed: Tuple[str, ...], optional: Tuple[str, ...] = ()) -> Dict[str, Any]:
     """Check that an object has all fields of `needed` and no others except `optional`, and return it."""
     names = " and ".join(repr(name) for name in needed)
     if not isinstance(value, dict):
@@ -76,7 +96,7 @@ def fields(location: str, value: object, *, needed: tuple[str, ...], optional: t
     return value
 
 
-def parameters(arguments: Mapping[str, Any] | None, rules: Mapping[str, Rule]) -> dict[str, Any]:
+def parameters(arguments: Optional[Mapping[str, Any]], rules: Mapping[str, Rule]) -> Dict[str, Any]:
     """Check each parameter by its rule, and return the parameters."""
     if arguments is None:
         return {}
@@ -104,7 +124,7 @@ def number(low: float, high: float) -> Rule:
     """Return a rule for numbers above `low` and up to `high`."""
 
     def checked(name: str, value: Any) -> float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not low < value <= high:
             raise BadInputs(f"{name} is {short_text(value)}: it must be a number above {low:g} and up to {high:g}")
         return float(value)

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.contract.errors import InputError
-from training.staging.rows.texts import Text, TextSurvey
+from training.job.tasks import TASKS, Row
+from training.staging.rows.selection import Survey
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Table
 from training.staging.stage import stage
@@ -97,8 +98,8 @@ def test_texts_of_one_token_each_are_an_error(tmp_path: Path) -> None:
 @given(st.integers(2, 50), st.floats(0.01, 0.99), st.integers(0, 5))
 def test_texts_are_set_aside_as_by_earlier_versions(count: int, share: float, seed: int) -> None:
     """Data that an earlier version staged keeps its key, so it must be split the same way."""
-    survey = TextSurvey(Table(name="x", unit="line", rows=iter([])))
-    texts = [Text(at, str(at)) for at in range(count)]
+    survey = Survey(TASKS["causal-lm"], Table(name="x", unit="line", rows=iter([])), Data(train="x"))
+    texts = [Row(at, (str(at),)) for at in range(count)]
     for text in texts:
         survey.add(text)
     split = survey.split(share, seed)

@@ -1,0 +1,157 @@
+"""What holds for every task: its rows are staged, trained, evaluated, resumed, logged and answered, or refused.
+
+A new task adds example rows here.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pytest
+
+from models.inference.evaluation import Evaluation
+from models.inference.predictor import load_predictor
+from models.logged import flavor
+from tests.support.job.job_process import Ended, Job
+from tests.support.staging.fast_tokenizers import wordpiece
+from tracking.groups.planned_job import ModelPlan
+from training.contract.errors import InputError
+from training.job.tasks import TASKS, Task, find_task
+from training.job.tasks.inputs import BadInputs
+from training.staging.sources.request import Data, StagingRequest
+from training.staging.stage import stage
+
+CONTEXT = "The Denver Broncos defeated the Carolina Panthers to earn their third title in Santa Clara"
+TEXTS = [f"{CONTEXT[at:]} {'won ' * (at % 4)}in 1999" for at in range(0, 48, 2)]
+EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
+    "classification": [{"text": text, "label": ("lost", "won")[at % 2]} for at, text in enumerate(TEXTS)],
+    "causal-lm": [{"text": text} for text in TEXTS],
+    "question-answering": [
+        {
+            "id": str(at),
+            "context": f"{text} Panthers",
+            "question": "Who won?",
+            "answers": {"text": ["Panthers"], "answer_start": [len(text) + 1]},
+        }
+        for at, text in enumerate(TEXTS)
+    ],
+}
+OPTIONS: Mapping[str, dict[str, Any]] = {"causal-lm": {"packing": False}, "question-answering": {"doc_stride": 4}}
+LENGTH, BATCH = 24, 5
+SETTINGS = {"max_length": LENGTH, "eval_batch_size": BATCH, "learning_rate": 0.01, "attention": "eager"}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A task whose example rows were staged and trained for 20 steps, with a checkpoint after 10."""
+
+    task: Task
+    rows: list[dict[str, Any]]
+    job: Job
+    ended: Ended
+    channels: dict[str, Path]
+
+
+@pytest.fixture(scope="module")
+def base_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random BERT without a head, with a tokenizer."""
+    from transformers import BertConfig, BertModel, set_seed
+
+    set_seed(1)
+    folder, tokenizer = tmp_path_factory.mktemp("base"), wordpiece()
+    size = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, "max_position_embeddings": 64}
+    layers = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    BertModel(BertConfig(**size, **layers)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def request_for(task: Task, rows: list[dict[str, Any]], model: Path, folder: Path) -> StagingRequest:
+    file = folder / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = Data(train=str(file), validation=str(file))
+    return StagingRequest(task=task.name, data=data, model=str(model), max_length=LENGTH, **OPTIONS.get(task.name, {}))
+
+
+def run(job: Job, task: Task) -> Ended:
+    return job.run(task=task.name, **SETTINGS, max_steps=20, save_strategy="steps", save_steps=10)
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def trained(request: pytest.FixtureRequest, base_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    task, folder = TASKS[request.param], tmp_path_factory.mktemp("task")
+    rows = EXAMPLES[task.name]
+    staged = stage(request_for(task, rows, base_model, folder), folder / "home")
+    channels = {name: Path(unquote(urlparse(uri).path)) for name, uri in staged.channels.items()}
+    job = Job(folder / "job", base_model).with_checkpoints()
+    job.environment |= {f"SM_CHANNEL_{name.upper()}": str(path) for name, path in channels.items()}
+    return Trained(task, rows, job, run(job, task), channels)
+
+
+def test_it_learns_and_reports_its_metrics(trained: Trained) -> None:
+    metrics = trained.ended.result["metrics"]
+    assert {metric.name for metric in trained.task.metrics} <= metrics.keys()
+    for metric in trained.task.metrics:
+        assert metrics[metric.name] >= 0
+        assert metrics[metric.name] <= metric.best or not metric.higher_is_better
+    assert trained.ended.losses[-1] < trained.ended.losses[0]
+
+
+def test_a_saved_model_shows_its_task(trained: Trained) -> None:
+    config = json.loads((trained.ended.folder / "model" / "config.json").read_text())
+    assert find_task(config["architectures"][0]) is trained.task
+    label_names = tuple(json.loads((trained.channels["train"] / "channel.json").read_text())["label_names"])
+    checkpoint = flavor.read_checkpoint(trained.ended.folder / "model")
+    assert (checkpoint.task, checkpoint.label_names) == (trained.task.name, label_names)
+
+
+def test_it_resumes_bit_for_bit(trained: Trained, tmp_path: Path) -> None:
+    copy = Job(tmp_path / "job", tmp_path)
+    shutil.copytree(trained.job.folder / "checkpoints", copy.folder / "checkpoints")
+    shutil.rmtree(max((copy.folder / "checkpoints").glob("checkpoint-*"), key=lambda path: int(path.name[11:])))
+    copy.environment = {
+        name: value.replace(str(trained.job.folder), str(copy.folder))
+        for name, value in trained.job.environment.items()
+    }
+    resumed = run(copy, trained.task)
+    assert resumed.events("start")[0]["resumed_from_step"] == 10
+    assert resumed.weights == trained.ended.weights
+
+
+def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -> None:
+    task, options = trained.task, {"max_length": LENGTH, **OPTIONS.get(trained.task.name, {})}
+    shutil.copytree(trained.ended.folder / "model", tmp_path / "model")
+    checkpoint = flavor.read_checkpoint(tmp_path / "model")
+    answering = {name: options[name] for name in task.answering_options if name in options}
+    evaluation = Evaluation(
+        precision="fp32", attention="eager", batch_size=BATCH, max_length=None if task.predicts_tokens else LENGTH
+    )
+    flavor.write(tmp_path, checkpoint, ModelPlan(answering=answering), {}, evaluation)
+    import mlflow.pyfunc  # its warnings were silenced when the model was written
+
+    inputs = [{name: row[name] for name in task.inputs} for row in trained.rows]
+    plain = [next(iter(each.values())) if len(each) == 1 else each for each in inputs]
+    parameters = {"max_new_tokens": 2} if task.generates else None
+    answers = mlflow.pyfunc.load_model(str(tmp_path)).predict(plain, parameters).to_dict(orient="records")
+    names = [name for name, _ in task.answer_fields]
+    assert [list(each) for each in answers] == [names] * len(answers)
+    table = trained.ended.result["tables"].get("predictions.json", [])
+    assert [each[names[0]] for each in answers][: len(table)] == [row["prediction"] for row in table]
+
+
+def test_bad_rows_and_inputs_are_refused(trained: Trained, base_model: Path, tmp_path: Path) -> None:
+    task, column = trained.task, trained.task.inputs[0]
+    rows = [*trained.rows[:3], {**trained.rows[3], column: 7}, *trained.rows[4:]]
+    with pytest.raises(InputError, match=rf"rows\.jsonl line 4.*column '{column}' must be text, not 7"):
+        stage(request_for(task, rows, base_model, tmp_path), tmp_path / "home")
+    predictor = load_predictor(trained.ended.folder / "model", precision="fp32")
+    with pytest.raises(BadInputs, match="inputs must be"):
+        predictor.read(7)
+    with pytest.raises(BadInputs, match="parameter 'no_such' is unknown"):
+        predictor.read(task.example_input(), {"no_such": 1})

@@ -1,0 +1,71 @@
+"""Checks of the values in a row of data. Each error is one sentence with the place of the row."""
+
+import difflib
+from typing import Any, Iterable, Optional
+
+from training.job.processes.reporting import BadData
+
+MAX_TEXT_CHARACTERS = 1_500_000
+"""Longest text of a row. A tokenizer needs about 160 bytes of memory for each character."""
+
+
+def checked_text(place: object, column: str, value: Any, may_be_blank: bool = False) -> str:
+    """Return the value. Raises `BadData` unless it is text that is not blank and can be written as UTF-8."""
+    if not isinstance(value, str):
+        raise BadData(f"{place}: column {column!r} must be text, not {short_text(value)}")
+    if not value.strip() and not may_be_blank:
+        raise BadData(f"{place}: column {column!r} is empty")
+    if len(value) > MAX_TEXT_CHARACTERS:
+        size = f"{len(value):,} characters, and a row may have {MAX_TEXT_CHARACTERS:,}"
+        raise BadData(f"{place}: column {column!r} has {size}; split the text into several rows")
+    if not _is_clean(value):
+        raise BadData(f"{place}: column {column!r} contains a NUL or an unpaired surrogate")
+    return value
+
+
+def _is_clean(text: str) -> bool:
+    """Return whether text has no NUL and can be written as UTF-8, which some JSON escapes cannot."""
+    if "\0" in text:
+        return False
+    try:
+        text.isascii() or text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def checked_label(place: object, column: str, value: Any) -> Any:
+    """Return a label without surrounding blanks. Raises `BadData` unless it is a word or a whole number."""
+    if isinstance(value, str):
+        return checked_text(place, column, value).strip()
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # Most tools store whole numbers as floats if the column has missing values.
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadData(
+            f"{place}: label {short_text(value)} must be a word or a whole number of at least 0, such as 1 or 1.0"
+        )
+    return value
+
+
+def short_text(value: Any) -> str:
+    """Return a value as short text for an error message."""
+    if value is None:
+        return "null"
+    # Python refuses to convert an integer of thousands of digits to text.
+    if isinstance(value, int) and abs(value) >= 10**30:
+        return "a number of more than 30 digits"
+    if isinstance(value, (list, tuple, dict, set)):
+        return f"a {type(value).__name__}"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def nearest(value: str, known: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?` for the known name closest to `value`, or an empty string."""
+    name = nearest_name(value, known)
+    return f" Did you mean {name!r}?" if name else ""
+
+
+def nearest_name(value: str, known: Iterable[str]) -> Optional[str]:
+    """Return the known name closest to `value`, or None if none is close."""
+    return next(iter(difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)), None)
