@@ -66,6 +66,7 @@ def system_reason(
     return f"{text}; {_HINTS[number].format(variable=variable, place=place)}" if number in _HINTS else text
 
 
-def database_hint(reason: str) -> str | None:
-    """Return the advice for an error of a database, or None if its message is not known."""
-    return next((hint for pattern, hint in _DATABASE_HINTS if re.search(pattern, reason, re.IGNORECASE)), None)
+def database_reason(reason: str, otherwise: str = "") -> str:
+    """Return the message of a database with what to do about it, which is `otherwise` if the message is unknown."""
+    hint = next((hint for pattern, hint in _DATABASE_HINTS if re.search(pattern, reason, re.IGNORECASE)), otherwise)
+    return f"{reason.rstrip('.')}; {hint}" if hint else reason

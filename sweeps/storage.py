@@ -38,7 +38,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from state.errors import database_hint
+from state.errors import database_reason
 from state.folders import create_database, database_exists
 from training.contract.errors import InputError, StorageError
 from training.contract.plain_text import without_secrets
@@ -375,5 +375,4 @@ def reason(error: BaseException, uri: str) -> str:
     cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
     original = cause.orig if isinstance(cause, DBAPIError) and cause.orig else cause
     lines = str(original).strip().splitlines() or [type(original).__name__]
-    text = without_secrets(lines[0], uri)[:300].rstrip(".")
-    return f"{text}; {hint}" if (hint := database_hint(text)) else text
+    return database_reason(without_secrets(lines[0], uri)[:300].rstrip("."))

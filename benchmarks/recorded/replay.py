@@ -19,7 +19,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from experiments.schema.compare_fields import Sweep
+from experiments.schema.fields import Sweep
 from sweeps.early_stopping import choose, finalists
 from sweeps.optuna_study import Part, PointSampler, count_trials, distributions
 from sweeps.search_space import Point, Space

@@ -27,7 +27,7 @@ class Reported:
     """The end and the events of a job."""
 
     failure: Failure | None
-    """Class and reason; None if the job completed."""
+    """None if the job completed."""
     events: Sequence[Event]
 
     def first(self, kind: str) -> Mapping[str, Any]:

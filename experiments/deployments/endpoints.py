@@ -234,7 +234,7 @@ def endpoints(fields: Mapping[str, str]) -> int:
     if prices := {f"{price.source}, {price.date}" for price in states.values() if price}:
         print_line(f"USD are those so far, at today's price and machines ({'; '.join(sorted(prices))}); times are UTC.")
     if any(traits_of(state.service).reads_aws for state in states):
-        print_line("Endpoints on SageMaker are those of one region: --aws.region lists another.")
+        print_line("Endpoints on SageMaker are listed for one region: --aws.region lists another.")
     return 0
 
 

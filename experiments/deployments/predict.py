@@ -120,7 +120,11 @@ def predict_file(fields: Mapping[str, str]) -> int:
     from training.staging.sources.data_files import digest_files, find_data_files
 
     text, files = _text_format(fields), find_data_files(fields["file"])
-    output = user_path(fields.get("output") or _default_output(files.name), "--output")
+    own = Path(files.name)
+    if "output" not in fields and not own.exists():
+        raise InputError(f"--file {own} is a pattern: name the answers with --output.")
+    default = own.with_name(f"{own.name.partition('.')[0] or own.name}.answers.jsonl")
+    output = user_path(fields.get("output", str(default)), "--output")
     if output.exists() or output.is_symlink():
         raise InputError(f"--output {output} exists already: choose a different file, or delete it.")
     if not output.absolute().parent.is_dir():
@@ -165,13 +169,6 @@ def _text_format(fields: Mapping[str, str]) -> TextFormat:
     except ValueError as error:
         raise InputError(f"predict --file: {error}") from error
     return TextFormat(encoding=encoding, delimiter=delimiter, prefix="--")
-
-
-def _default_output(name: str) -> str:
-    file = Path(name)
-    if not file.exists():
-        raise InputError(f"--file {name} is a pattern: name the answers with --output.")
-    return str(file.with_name(f"{file.name.partition('.')[0] or file.name}.answers.jsonl"))
 
 
 def _open_model(fields: Mapping[str, str]) -> tuple[Store | None, TrainedModel | None, Path]:
@@ -232,7 +229,7 @@ def _description(predictor: Predictor, source: Source, parameters: dict[str, Any
 def _predict(
     predictor: Predictor, source: Source, parameters: dict[str, Any], output: Path, rows: int, digest: str
 ) -> float:
-    """Write the output, and return the seconds that it took. `digest` is that of the files before."""
+    """Write the output, and return the seconds that it took. `digest` is the digest of the files before."""
     from models.batch import predict, private_output
     from training.staging.sources.data_files import digest_files
 

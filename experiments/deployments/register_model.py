@@ -28,7 +28,7 @@ RETRY_SECONDS = 30.0
 
 
 def register(fields: Mapping[str, str]) -> int:
-    """Register a model and set its alias: that of `run`, or the winner of `group`, or of the latest of `experiment`."""
+    """Register the model of `run`, or the winner of `group` or of the latest group of `experiment`. Set its alias."""
     check_not_empty(fields)
     if "run" in fields and "group" in fields:
         raise InputError("--run and --group cannot be combined: --run also accepts the id of a group.")

@@ -1,4 +1,4 @@
-"""The services that host endpoints, by their names. Their traits are those of `training.services.registry`."""
+"""The services that host endpoints, by their names. `training.services.registry` has their traits."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ from experiments.running.follow_group import earlier_jobs
 from experiments.running.launch import LaunchPlan, Preparation, Result, open_service_context, prepare, prepare_launch
 from experiments.running.options import one_of
 from experiments.running.output import print_error, print_line, sentence
-from experiments.schema.compare_fields import reported_metrics
 from experiments.schema.experiment import Experiment
+from experiments.schema.fields import reported_metrics
 from experiments.schema.script_fields import declared_scales
 from experiments.sweeping.sweep_plan import PreparedSweep, SweepPlan, full_names, label, most_jobs, prepare_sweep
 from judging.measures import choose_measure

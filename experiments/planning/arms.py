@@ -10,9 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.schema.compare_fields import INDUCTOR_OPTIONS, MAX_ARM_NAME, Probe
 from experiments.schema.experiment import Experiment, ThisMachine, check_machine, this_machine
-from experiments.schema.fields import BUDGET_FIELDS
+from experiments.schema.fields import BUDGET_FIELDS, INDUCTOR_OPTIONS, MAX_ARM_NAME, Probe
 from experiments.schema.messages import messages
 from experiments.schema.overrides import Tree, flat, is_field, unknown_field, with_values
 from experiments.schema.script_rules import referenced_fields

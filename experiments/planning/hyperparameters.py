@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from experiments.schema.compare_fields import better_direction
 from experiments.schema.experiment import Experiment
 from training.contract.job_spec import Scalar
 from training.contract.s3_location import AccountFields
 from training.job.settings.declared import SETTINGS, traits_of
-from training.staging.sources.request import StagingRequest
+from training.job.tasks import METRICS_BY_NAME
+from training.staging.sources.request import InputFields, StagingRequest
 
 KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
 """Fields without effect in a calibration, which trains nothing."""
@@ -34,7 +34,7 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
     for section in ("target", "probe", "calibration"):
         arguments |= {f"{section}_{name}": value for name, value in getattr(experiment, section) or ()}
     if target := experiment.target:
-        arguments["target_direction"] = target.direction or better_direction(target.metric)
+        arguments["target_direction"] = target.direction or METRICS_BY_NAME[target.metric].direction
         arguments["target_stop"] = target.stop or None
     if calibration := experiment.calibration:
         arguments["calibration_batch_sizes"] = ",".join(map(str, calibration.batch_sizes))
@@ -62,18 +62,13 @@ def staging_request(experiment: Experiment) -> StagingRequest:
     """Return the staging request of an experiment. Arms that read the same data have equal requests."""
     assert experiment.data is not None
     return StagingRequest(
+        **{name: getattr(experiment, name) for name in InputFields.model_fields},
         task=experiment.task,
         data=experiment.data,
         model=experiment.model,
         model_revision=experiment.model_revision,
         weights=experiment.first_weights,
-        model_type=experiment.model_type,
-        model_overrides=experiment.model_overrides,
-        tokenizer=experiment.tokenizer,
         max_length=experiment.max_length,
-        doc_stride=experiment.doc_stride,
-        n_best_answers=experiment.n_best_answers,
-        max_answer_length=experiment.max_answer_length,
         packing=experiment.packing is not False,
         bucket_lengths=experiment.bucket_lengths,
         min_train_rows=_largest_step(experiment),

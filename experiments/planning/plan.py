@@ -14,9 +14,8 @@ from experiments.planning.arms import Arm
 from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.inputs import Inputs, ScriptInputs
 from experiments.schema import script_rules
-from experiments.schema.compare_fields import Compare
 from experiments.schema.experiment import Experiment
-from experiments.schema.fields import BUDGET_FIELDS
+from experiments.schema.fields import BUDGET_FIELDS, Compare
 from experiments.schema.machine_fields import Image
 from experiments.schema.overrides import flat
 from experiments.schema.script_fields import declared_scales
@@ -26,19 +25,13 @@ from state.digests import digest, key_of
 from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES, write_scales
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
-from training.contract.job_spec import NOT_CHOSEN, JobSpec, MetricDefinition
+from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition
 from training.job.tasks import TASKS
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
 from training.services.registry import traits_of
 from training.staging.tokens.staged import Staged
 
-MACHINE_FIELDS = (
-    *("fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),
-    *("model_parallel", "volume_gib", "max_run_seconds", "spot", "max_wait_seconds", "keep_alive_seconds"),
-    "capacity_retry_minutes",
-)
-"""Fields of `machine` that a job takes unchanged."""
 SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")
 """Fields of `machine` from which the cost on spot capacity is estimated. They have no effect on jobs."""
 WITHOUT_EFFECT_ON_JOBS: Mapping[str, Any] = {
@@ -160,6 +153,8 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
     experiment = arm.experiment.model_copy(update={"seed": arm.experiment.seed + repeat})
     machine, image = experiment.machine, experiment.machine.image or Image()
     keeps_checkpoints = experiment.script is not None or experiment.save_strategy != "none"
+    instances = {name: getattr(machine, name) for name in Instances.model_fields}
+    instances["instance_type"] = traits_of(experiment.service).instance_type or machine.instance_type
     spec = JobSpec(
         name=job_name,
         compiler=experiment.compiler,
@@ -167,8 +162,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         **_program(experiment, staged),
         output_uri=(home / "outputs").as_uri(),
         checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if keeps_checkpoints else None,
-        instance_type=traits_of(experiment.service).instance_type or machine.instance_type,
-        **{name: getattr(machine, name) for name in MACHINE_FIELDS},
+        **instances,
         image=image.uri or NOT_CHOSEN,
         image_versions=image.versions(),
         environment=environment(experiment, staged, home),

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from experiments.running.attach_group import IMPORT_VERB
 from experiments.running.follow_group import follow
@@ -24,7 +24,7 @@ from training.contract.job_spec import JobSpec, MetricDefinition
 from training.contract.plain_text import is_likely_secret, likely_secret_texts
 from training.contract.price import Price
 from training.contract.request import check_metric
-from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request, instance_count
+from training.contract.service import TERMINAL_STATUSES, Channel, Description, LogPage, Request, instance_count
 from training.job.settings.declared import Compiler
 from training.services.sagemaker import room
 from training.services.sagemaker.clients import Clients, account_of
@@ -66,7 +66,7 @@ class FollowedService(SageMakerService):
     def request_of(self, description: Description) -> Request:
         """Return the fields of a description that a request to create the job has."""
         shape = self._sagemaker.meta.service_model.operation_model("CreateTrainingJob").input_shape
-        return {name: value for name, value in description.items() if name in shape.members}
+        return cast(Request, {name: value for name, value in description.items() if name in shape.members})
 
 
 def attach_job(fields: Mapping[str, str]) -> int:
@@ -109,8 +109,6 @@ def attach_job(fields: Mapping[str, str]) -> int:
 HIDDEN = "(hidden: it looks like a secret)"
 ARN = "platform.job_arn"
 """Tag of an imported run with the ARN of its job."""
-ENTRIES = ("HyperParameters", "Environment")
-"""Fields of a description in which people pass tokens."""
 SHORTEST_SECRET = 6
 """Characters of the shortest secret that is hidden in a log."""
 SOURCE_CHANNELS = frozenset({"code", "sm_drivers"})
@@ -156,26 +154,31 @@ def likely_secrets(description: Description) -> list[str]:
 
     Shorter ones than `SHORTEST_SECRET` are left out: they would also be parts of harmless lines.
     """
-    entries = [entry for field in ENTRIES for entry in description.get(field, {}).items()]
+    entries = [*description.get("HyperParameters", {}).items(), *description.get("Environment", {}).items()]
     texts = {text for name, value in entries for text in likely_secret_texts(name, _decoded(value))}
     return sorted((text for text in texts if len(text) >= SHORTEST_SECRET), key=len, reverse=True)
 
 
 def without_likely_secrets(description: Description) -> Description:
     """Return the description with a placeholder for each likely secret."""
-    hidden: dict[str, dict[str, str]] = {}
-    for field in ENTRIES:
-        entries = description.get(field, {}).items()
-        hidden[field] = {name: HIDDEN if is_likely_secret(name, _decoded(value)) else value for name, value in entries}
-    return {**description, **hidden}
+
+    def hidden(entries: Mapping[str, str]) -> dict[str, str]:
+        return {name: HIDDEN if is_likely_secret(name, _decoded(text)) else text for name, text in entries.items()}
+
+    return {
+        **description,
+        "HyperParameters": hidden(description.get("HyperParameters", {})),
+        "Environment": hidden(description.get("Environment", {})),
+    }
 
 
 def instance_type_of(description: Description) -> str:
     """Return the instance type of a job: the selected one, if the job allows several."""
     resources = description.get("ResourceConfig", {})
-    groups = resources.get("InstanceGroups") or [{}]
-    chosen = resources.get("SelectedInstanceType") or resources.get("InstanceType") or groups[0].get("InstanceType")
-    return str(chosen or "unknown")
+    if chosen := resources.get("SelectedInstanceType") or resources.get("InstanceType"):
+        return chosen
+    groups = resources.get("InstanceGroups")
+    return groups[0]["InstanceType"] if groups else "unknown"
 
 
 def _spec(description: Description, values: Mapping[str, Any]) -> JobSpec:
@@ -214,11 +217,11 @@ def _compiler(values: Mapping[str, Any]) -> Compiler:
     return "none" if enabled is None else "trcomp" if enabled in (True, "true") else "trcomp-off"
 
 
-def _channel_uri(channel: Mapping[str, Any]) -> str:
+def _channel_uri(channel: Channel) -> str:
     source = channel["DataSource"]
     if files := source.get("FileSystemDataSource"):
         return f"{files['FileSystemType'].lower()}://{files['FileSystemId']}{files['DirectoryPath']}"
-    return str(source.get("S3DataSource", {}).get("S3Uri", ""))
+    return source["S3DataSource"]["S3Uri"] if "S3DataSource" in source else ""
 
 
 def _expressions(description: Description) -> dict[str, str]:

@@ -122,7 +122,8 @@ class FollowedJob:
     @property
     def training_started(self) -> float | None:
         """Start of the billed time in seconds since the epoch; None while the job waits for its instance."""
-        started = (self._follower.description or {}).get("TrainingStartTime")
+        description = self._follower.description
+        started = description.get("TrainingStartTime") if description else None
         return started.timestamp() if started else None
 
     @property
@@ -155,7 +156,8 @@ class FollowedJob:
     def cost_so_far(self) -> Amount:
         """Cost until now. On spot capacity it is an upper bound."""
         started, spec, price = self.training_started, self.planned.spec, self.planned.dearest_price
-        until = end_of(self._follower.description or {}).timestamp() if self.has_ended else time.time()
+        description = self._follower.description
+        until = end_of(description).timestamp() if description and self.has_ended else time.time()
         billable = instance_seconds(max(0.0, until - started) if started else 0.0, spec.instance_count)
         return Amount(seconds=billable, usd=price.usd(billable) if price else None)
 
@@ -182,7 +184,8 @@ class FollowedJob:
             lines, events = (update.lines, self._events(update)) if update else ((), ())
             self._recorder.record(lines, events, system)
             self._progress.show(events)
-        self._progress.show_disk((self._follower.description or {}).get("DiskWarning", ""))
+        if description := self._follower.description:
+            self._progress.show_disk(description.get("DiskWarning", ""))
         if not self._follower.ended:
             return None
         return None if self._waits_for_capacity() else self._end()

@@ -58,8 +58,10 @@ def _all_jobs(service: Service) -> list[Description]:
 
 def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Table:
     table = Table(box=None, header_style="bold")
-    for title, field in (("job", "TrainingJobName"), ("status", "SecondaryStatus")):  # only the reason may be cut off
-        table.add_column(title, no_wrap=True, min_width=max((len(each[field]) for each in descriptions), default=0))
+    names = [each["TrainingJobName"] for each in descriptions]
+    statuses = [each["SecondaryStatus"] for each in descriptions]
+    for title, texts in (("job", names), ("status", statuses)):  # only the reason may be cut off
+        table.add_column(title, no_wrap=True, min_width=max(map(len, texts), default=0))
     table.add_column("started", no_wrap=True, min_width=16)
     table.add_column("billable s", no_wrap=True, justify="right")
     table.add_column("USD", no_wrap=True, justify="right")

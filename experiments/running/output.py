@@ -17,7 +17,7 @@ from training.contract.plain_text import without_control_characters
 
 if TYPE_CHECKING:
     from reports.model.report import Report
-from state.errors import database_hint, system_reason
+from state.errors import database_reason, system_reason
 
 _CLEAR = "\r\x1b[K"
 """Returns to the start of a terminal's line and clears it."""
@@ -103,6 +103,6 @@ def sentence(error: Exception) -> str | None:
     from tracking.server.store import database_name
     from training.contract.plain_text import without_secrets
 
-    first = without_secrets((str(error).strip().splitlines() or [type(error).__name__])[0].rstrip("."))
-    hint = database_hint(first) or "run the same command again: it resumes"
-    return f"a database cannot be used (the tracking database is {database_name()}): {first}; {hint}."
+    first = without_secrets((str(error).strip().splitlines() or [type(error).__name__])[0])
+    reason = database_reason(first, otherwise="run the same command again: it resumes")
+    return f"a database cannot be used (the tracking database is {database_name()}): {reason}."

@@ -12,15 +12,14 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from experiments.schema.compare_fields import METRICS_BY_NAME, Target, better_direction, check_metric
-from experiments.schema.fields import ExperimentFields
+from experiments.schema.fields import ExperimentFields, Target, check_metric
 from experiments.schema.machine_fields import Machine, check_group_budget
 from experiments.schema.script_rules import check_script
 from training.contract.errors import InputError
 from training.contract.job_spec import NOT_CHOSEN
 from training.contract.request import TRAINING_COMPILER
 from training.job.settings.declared import SHARDING_SINCE, contradictions, unused_options
-from training.job.tasks import TASKS
+from training.job.tasks import METRICS_BY_NAME, TASKS
 from training.services.registry import SERVICES, traits_of
 
 Check = Callable[[ExperimentFields], None]
@@ -207,7 +206,7 @@ def _check_metrics(experiment: ExperimentFields) -> None:
 
 
 def _check_reachable(target: Target) -> None:
-    best, direction = METRICS_BY_NAME[target.metric].best, better_direction(target.metric)
+    best, direction = METRICS_BY_NAME[target.metric].best, METRICS_BY_NAME[target.metric].direction
     if target.direction not in (None, direction):
         return  # the experiment sets the opposite direction on purpose
     if target.value < best if direction == "min" else target.value > best:

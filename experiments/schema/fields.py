@@ -1,31 +1,314 @@
-"""Fields of an experiment file: name, type, default, unit and range of each."""
+"""Fields of an experiment file: name, type, default, unit and range of each. The job declares what it shares."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, create_model
+from pydantic import BeforeValidator, Field, create_model, model_validator
 
-from experiments.schema.compare_fields import (
-    BatchSize,
-    Calibration,
-    Compare,
-    Count,
-    Probe,
-    Published,
-    Sweep,
-    Target,
-)
 from experiments.schema.machine_fields import Aws, Machine
 from experiments.schema.script_fields import Script
-from sweeps.search_space import Optimiser, ScalingRule, scale
+from sweeps.search_space import BatchGrid, Optimiser, ScalingRule, scale
+from sweeps.trials import CostName
+from training.contract.errors import InputError, nearest
 from training.contract.frozen import Frozen, Name
-from training.job.settings.declared import COMPILER_OPTIONS, MAX_TOKENS, SETTINGS, TrainingSettings, traits_of
+from training.job.settings.declared import (
+    COMPILER_OPTIONS,
+    LARGEST_BATCH,
+    MAX_TOKENS,
+    SETTINGS,
+    QualityMetric,
+    TrainingSettings,
+    choices_of,
+    traits_of,
+)
+from training.job.tasks import LOSS, TASKS
 from training.services.registry import DEFAULT, ServiceName
-from training.staging.sources.request import Data, ModelOverrides
+from training.staging.sources.request import Data, InputFields
+
+
+def reported_metrics(task: str) -> list[str]:
+    """Return the metrics that the evaluation of a task reports."""
+    return [metric.name for metric in TASKS[task].metrics]
+
+
+def check_metric(field: str, metric: str, task: str) -> None:
+    """Raise ValueError if the evaluation of a task does not report a metric."""
+    reported = reported_metrics(task)
+    if metric not in reported:
+        raise ValueError(f"{field} {metric!r} is not reported by task {task}, which reports {', '.join(reported)}")
+
+
+class Target(Frozen):
+    """Quality that an arm must reach. Its cost is measured up to that point."""
+
+    metric: QualityMetric
+    """Evaluation metric, by its name in MLflow."""
+    value: float
+    """Value to reach, in the unit of the metric."""
+    direction: Literal["min", "max"] | None = None
+    """Better direction: `min` for lower, `max` for higher. None means the usual direction of the metric."""
+    stop: bool = False
+    """Stop training when the target is reached."""
+
+
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+BatchSize = Annotated[int, Field(ge=1, le=LARGEST_BATCH)]
+RepeatsAtLook = Annotated[int, Field(ge=2, le=1_000)]
+
+
+MAX_ARM_NAME = 40
+"""Characters of an arm's name."""
+ARM_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_ARM_NAME - 1}}}")
+RESERVED_ARM_NAMES = ("null", "unnamed")
+"""Names that mean no baseline, and an arm that lost its name."""
+
+
+def _arms(value: Any) -> Any:
+    """Return arms as a list in which named arms have the key `name`. Raises ValueError for a name that is not valid."""
+    if isinstance(value, Mapping):
+        value = [_named(name, {} if fields is None else fields) for name, fields in value.items()]
+    if not isinstance(value, (list, tuple)):
+        return value
+    names = [fields["name"] for fields in value if isinstance(fields, Mapping) and "name" in fields]
+    for at, name in enumerate(names):
+        if not isinstance(name, str) or not ARM_NAME.fullmatch(name) or name in RESERVED_ARM_NAMES:
+            raise ValueError(
+                f"compare.arms has the name {name!r}: a name has at most {MAX_ARM_NAME} letters, digits, '-', '_' and "
+                f"'.', begins with a letter or digit, and is not {' or '.join(RESERVED_ARM_NAMES)}"
+            )
+        if name in names[:at]:
+            raise ValueError(f"compare.arms has the name {name!r} twice: give each arm its own name")
+    return value
+
+
+def _named(name: str, fields: Any) -> Mapping[str, Any]:
+    if not isinstance(fields, Mapping) or "name" in fields:
+        problem = "has a second name" if isinstance(fields, Mapping) else f"must be a mapping of fields, not {fields!r}"
+        raise ValueError(f"compare.arms.{name} {problem}")
+    return {"name": name, **fields}
+
+
+Arms = Annotated[tuple[dict[str, Any], ...], BeforeValidator(_arms), Field(strict=False, min_length=1, max_length=64)]
+
+
+class Compare(Frozen):
+    """Arms and repeats of a comparison."""
+
+    arms: Arms = ({"compiler": "none"}, {"compiler": "inductor"})
+    """Arms with the fields that each one changes: `{full: {}, large: {batch_size: 64}}`, or a list of mappings, in
+    which `name` is optional."""
+    repeats: Annotated[int, Field(ge=1, le=1_000)] = 9
+    """Most jobs per arm, each with a different seed."""
+    stop: Literal["early", "never"] = "early"
+    """`early` stops an arm at a look once its cost and quality are decided, or a gain of `least_gain` is ruled out.
+    `never` runs all repeats."""
+    looks: Annotated[tuple[RepeatsAtLook, ...], Field(strict=False, min_length=1)] = (3, 5, 7, 9)
+    """Repeats of each arm at each look, ascending. Looks above `repeats` are dropped; the last one is at `repeats`."""
+    least_gain: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+    """Least gain worth having, as a share of the baseline's cost."""
+    quality_margin: Annotated[float, Field(gt=0.0)] | None = None
+    """Largest acceptable drop in quality, in the metric's unit. None means 0.03 for accuracy and macro F1, 3 points for
+    scores in percent, and 5 % of the baseline's mean for a loss."""
+    trainings: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """Number of trainings to come, for which the settings are compared: the first with a cold compile cache, later ones
+    with a warm one."""
+    when_disturbed: Literal["keep", "repeat"] = "keep"
+    """`repeat` runs a job again, once, if other programs or the hypervisor disturbed its measurement, and counts the
+    second one. `keep` only marks it."""
+    baseline: Name | None = None
+    """Name or label of the baseline. None means the first arm."""
+    parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
+    """Jobs to run at the same time. Local jobs still wait for free cores or devices."""
+
+
+class Probe(Frozen):
+    """Length of each arm's training under the command `probe`."""
+
+    precision: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+    """Precision at which an arm stops: half the width of the 95 % interval of the projected seconds, as a share of
+    them."""
+    samples: Count | None = None
+    """Most samples on which an arm trains. None means a tenth of the training."""
+    eval_samples: Count = 256
+    """Validation rows in the evaluations of a probe."""
+
+
+class Calibration(Frozen):
+    """Measurements of a calibration job. It trains nothing and keeps no model."""
+
+    batch_sizes: Annotated[tuple[BatchSize, ...], Field(strict=False, min_length=1, max_length=256)]
+    """Batch sizes per device, in samples, ascending."""
+    seconds: Annotated[float, Field(gt=0.0, le=3_600.0)] = 2.0
+    """Approximate seconds for which each batch size is measured, in 4 to 30 steps."""
+
+
+Ratio = Annotated[float, Field(gt=0.0, le=1_000.0)]
+
+
+class Published(Frozen):
+    """Published ratios of one setting to the baseline."""
+
+    source: Name
+    """Publisher and publication."""
+    machine: Name | None = None
+    """Instance type or GPU that the figures were measured on."""
+    throughput_ratio: Ratio | None = None
+    """Ratio of training samples per second."""
+    training_time_ratio: Ratio | None = None
+    """Ratio of training seconds."""
+    cost_ratio: Ratio | None = None
+    """Ratio of dollars."""
+    batch_size_ratio: Ratio | None = None
+    """Ratio of the batch sizes per device."""
+    loss_ratio: Ratio | None = None
+    """Ratio of the final losses."""
+    break_even_minutes: Annotated[float, Field(gt=0.0)] | None = None
+    """Minutes after which the compiled arm has made up for its compile time."""
+    spot_savings_percent: Annotated[float, Field(gt=0.0, lt=100.0)] | None = None
+    """Largest saving of spot capacity, in percent of the cost."""
+
+    @model_validator(mode="after")
+    def _has_a_figure(self) -> Published:
+        if not self.figures:
+            raise ValueError("at least one published number is needed in addition to source and machine")
+        return self
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Published figures by field name."""
+        figures = self.model_dump(exclude={"source", "machine"}, exclude_none=True)
+        return {name: float(value) for name, value in figures.items()}
+
+
+SamplerName = Literal["auto", "grid", "random", "tpe"]
+
+
+def _text(value: Any) -> Any:
+    return f"{value:g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+INDUCTOR_OPTIONS = {
+    name: choices_of(SETTINGS[name]) for name, compiler in COMPILER_OPTIONS.items() if compiler == "inductor"
+}
+"""Options of inductor, and their values as text."""
+
+
+def _compiler_setting(value: Any) -> Any:
+    """Return the text of a compiler setting, with its options in a fixed order. Raises ValueError."""
+    if isinstance(value, Mapping):
+        own = {str(name): str(each).lower() if isinstance(each, bool) else str(each) for name, each in value.items()}
+    elif isinstance(value, str):
+        name, _, options_text = value.partition(" ")
+        pairs = (word.partition("=") for word in options_text.split())
+        own = {"compiler": name, **{option: text for option, _, text in pairs}}
+    else:
+        return value
+    compiler, options = own.pop("compiler", ""), own
+    if compiler not in (known := choices_of(SETTINGS["compiler"])):
+        raise ValueError(f"compilers names {compiler or 'no compiler'!r}, but a compiler is one of {_listed(known)}")
+    for name, text in options.items():
+        if compiler != "inductor" or name not in INDUCTOR_OPTIONS:
+            raise ValueError(
+                f"compilers gives {compiler} the option {name!r}, but only inductor has {_listed(INDUCTOR_OPTIONS)}"
+            )
+        if text not in INDUCTOR_OPTIONS[name]:
+            raise ValueError(f"compilers has {name} {text!r}, which must be one of {_listed(INDUCTOR_OPTIONS[name])}")
+    return " ".join([compiler, *(f"{name}={options[name]}" for name in INDUCTOR_OPTIONS if name in options)])
+
+
+CompilerSetting = Annotated[str, BeforeValidator(_compiler_setting)]
+Range = Annotated[str, BeforeValidator(_text), Field(min_length=1, max_length=64)]
+"""Range such as `8..256`, both ends included."""
+TrialCount = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class Sweep(Frozen):
+    """Search space, objective and limits of a sweep. Each compiler has its own study."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] | None = None
+    """Name of the sweep. None derives it from the search."""
+    compilers: Annotated[tuple[CompilerSetting, ...], Field(strict=False, min_length=1)] = ("none", "inductor")
+    """Compilers to search; the first is the base. Inductor may have options, such as `inductor
+    compile_mode=max-autotune`."""
+    batch_sizes: Range | None = None
+    """Range of the batch size per device, in samples. None means from 1/16 of the largest size that AWS has tested for
+    the model and instance type up to that size, or 8..256."""
+    batch_grid: BatchGrid = "powers_of_two"
+    """Batch sizes of the range to try."""
+    learning_rate_multipliers: Range | None = None
+    """Range of a factor on the scaled learning rate, such as 0.25..4. None searches only the batch size."""
+    multipliers_per_octave: Annotated[int, Field(ge=1, le=8)] = 1
+    """Factors to try per doubling of the learning rate."""
+
+    objective: Annotated[tuple[CostName | QualityMetric, ...], Field(strict=False, min_length=1, max_length=2)] = (
+        "billable_seconds",
+    )
+    """Cost to minimise, up to the `target` or of the whole training with `worse_by`; `steady_samples_per_second` is
+    maximised. A metric as the second objective makes a Pareto front."""
+    worse_by: Annotated[float, Field(ge=0.0, le=1e6)] | None = None
+    """Largest accepted loss of `quality` against the base, in the unit of the metric. Replaces a target."""
+    quality: QualityMetric = LOSS.name
+    """Metric that `worse_by` refers to."""
+    evaluations: TrialCount = 10
+    """Evaluations per trial. Not used with `eval_strategy: samples`."""
+
+    trials: TrialCount = 20
+    """Trials per study. Pruned trials count, failed ones do not."""
+    sampler: SamplerName = "auto"
+    """Method that chooses the next point. `auto` is Optuna's TPE, or `grid` for throughput and small Pareto fronts, and
+    ends by itself."""
+    pruning: bool = True
+    """Stop a trial that can no longer become the best."""
+    calibration_seconds: Annotated[float, Field(ge=0.0, le=3_600.0)] | None = None
+    """Seconds for which each batch size is timed before the trials. None means 1 for throughput, and 0 otherwise, which
+    skips it."""
+    finalists: Annotated[int, Field(ge=1, le=10)] = 3
+    """Most settings of each compiler, at most 10 % dearer than its best, that train a second time before the winner is
+    chosen. 1 chooses by the trials alone. Throughput and fronts have no finalists."""
+    repeats: Annotated[int, Field(ge=0, le=1_000)] = 9
+    """Most jobs of the winner and of each control after the search. They run in waves, with the fields `compare.looks`,
+    `compare.least_gain` and `compare.quality_margin`; for throughput, only the first wave runs. 0 skips them."""
+
+    max_parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
+    """Jobs to run at the same time, over all workers."""
+    max_billable_seconds: Annotated[float, Field(gt=0.0)] | None = None
+    """Earlier name of `max_billable_seconds`."""
+    max_usd: Annotated[float, Field(gt=0.0)] | None = None
+    """Earlier name of `max_usd`."""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def compiler_fields(setting: str) -> dict[str, str]:
+    """Return the fields of an experiment that a compiler setting sets, as texts."""
+    compiler, *options = setting.split()
+    return {"compiler": compiler, **dict(option.split("=", 1) for option in options)}
+
+
+def with_full_names(overrides: Mapping[str, str], is_field: Callable[[str], bool]) -> dict[str, str]:
+    """Return overrides of the verb `sweep` with their full names: `trials` becomes `sweep.trials`.
+
+    Names for which `is_field` is true are fields of the experiment and stay as they are. Raises InputError for a
+    misspelt short name.
+    """
+    named = {}
+    for name, text in overrides.items():
+        if name in Sweep.model_fields and not is_field(name):
+            named[f"sweep.{name}"] = text
+        elif "." not in name and not is_field(name) and (hint := nearest(name, Sweep.model_fields)):
+            raise InputError(f"unknown field {name[:80]!r} of sweep.{hint}")
+        else:
+            named[name] = text
+    return named
+
 
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_TOKENS)], ...], Field(strict=False, min_length=1)]
 Budget = Annotated[float, Field(gt=0.0, le=1e12)]
@@ -103,28 +386,15 @@ else:
     SharedFields = create_model("SharedFields", __base__=Frozen, **_shared_fields())
 
 
-class ExperimentFields(SharedFields):
+class ExperimentFields(InputFields, SharedFields):
     """All fields of an experiment."""
 
     description: str = ""
     """Purpose of the experiment, in a sentence or two."""
     script: Script | None = None
     """Training script to run instead of a task."""
-    model_type: Name | None = None
-    """Architecture in Transformers to train from scratch, such as `gpt2`."""
-    model_overrides: ModelOverrides = Field(default_factory=dict)
-    """Fields of the model configuration to change, such as `n_layer`. Requires random weights."""
-    tokenizer: Name | None = None
-    """Tokenizer, named like a model. None means that of the model. Requires random weights."""
     data: Data | None = None
     """Training and validation data, from exactly one of `train`, `hub` and `builtin`."""
-
-    doc_stride: Annotated[int, Field(ge=0, le=MAX_TOKENS)] = 128
-    """Questions: tokens of the context that two neighbouring windows share. Must be below `max_length`."""
-    n_best_answers: Annotated[int, Field(ge=1, le=1_000)] = 20
-    """Questions: most likely starts and ends per window that are combined into answers."""
-    max_answer_length: Annotated[int, Field(ge=1, le=MAX_TOKENS)] = 30
-    """Questions: longest answer, in tokens."""
 
     packing: bool | None = None
     """Language models: fill blocks of `max_length` with the tokens of all texts (true, None), or keep one row
@@ -149,7 +419,7 @@ class ExperimentFields(SharedFields):
     eval_samples: Count | None = None
     """Samples between two evaluations, the same for every batch size."""
     log_model: LoggedModels = "best"
-    """Models to log to MLflow when the group closes: that of the `best` repeat of each arm, of the `winner`, of `each`
+    """Models to log to MLflow when the group closes: of the `best` repeat of each arm, of the `winner`, of `each`
     job, or `none`. Artifacts on this machine are then deleted, except a script's; with `none` all stay."""
     push_to_hub: PushToHub | None = None
     """Push the trained model to the Hugging Face Hub after `train`. With `--wait false`, `attach` or the same command
@@ -180,7 +450,7 @@ class ExperimentFields(SharedFields):
     sweep: Sweep = Sweep()
     """Search space, objective and limits of the verb `sweep`. Each compiler has its own study."""
     published: Published | None = None
-    """Published figures of this recipe. Reports show them beside the measured ones."""
+    """Published figures of this recipe. Reports show them next to the measured ones."""
 
     @property
     def first_weights(self) -> Literal["pretrained", "random"]:

@@ -60,7 +60,7 @@ fields of its section without the prefix:
     trainfare compare --experiment mine.yaml --compare.arms.large.batch_size 64
 
 The first of several choices is the default, if no other is named. Other fields without a default are not set: `null`
-in YAML, None below. `batch_size` is that of one device: each optimizer step trains on `batch_size` × devices ×
+in YAML, None below. `batch_size` is for one device: each optimizer step trains on `batch_size` × devices ×
 instances × `gradient_accumulation_steps` samples. A *quality metric* is one of QUALITY_METRICS.
 """
 

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from experiments.schema.compare_fields import METRICS_BY_NAME, better_direction
 from training.contract.errors import InputError
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import MetricDefinition, Style
 from training.contract.plain_text import is_likely_secret
 from training.contract.request import NAME_PATTERNS, check_metric
+from training.job.tasks import METRICS_BY_NAME
 from training.scripts.channels import ScriptChannels, check_channels
 
 RESERVED_PREFIXES = ("SM_", "SAGEMAKER_", "TRAINFARE_")
@@ -94,7 +94,8 @@ class ScriptMetric(Frozen):
     """Unit of the values: `fraction` (0 to 1), `percent` (0 to 100) or `number` (any other). None means that the unit
     is taken from the values where they leave no doubt."""
     better: Literal["higher", "lower"] | None = None
-    """Better direction of the values. None means that of the metrics that every task reports, such as eval_accuracy."""
+    """Better direction of the values. None means the known direction of a metric of tasks, such as
+    eval_accuracy."""
 
 
 def _from_text(value: Any) -> Any:
@@ -131,7 +132,7 @@ class Script(Frozen):
     Manager. On this machine, the values come from the variables of the command."""
     requirements: Requirements = "list"
     """`list` the packages of the script's `requirements.txt` that are missing on this machine, or `install` them into
-    an environment of their own. SageMaker always installs those of a Python script."""
+    an environment of their own. SageMaker always installs the packages of a Python script."""
     metrics: ScriptMetrics = Field(default={})
     """Metrics by name. Each is a regular expression with one group, or a mapping of `pattern`, `unit` (`fraction`,
     `percent` or `number`) and `better` (`higher` or `lower`). The first with a direction measures the quality. `step`,
@@ -250,7 +251,7 @@ def check_metrics(metrics: Mapping[str, ScriptMetric]) -> None:
 
 
 def _check_direction(name: str, metric: ScriptMetric) -> None:
-    known = {"min": "lower", "max": "higher"}[better_direction(name)] if name in METRICS_BY_NAME else None
+    known = {"min": "lower", "max": "higher"}[METRICS_BY_NAME[name].direction] if name in METRICS_BY_NAME else None
     if known and metric.better and metric.better != known:
         raise ValueError(f"script.metrics.{name}: better is '{metric.better}', but {known} values of {name} are better")
     if metric.unit and not metric.better and not known:

@@ -16,16 +16,16 @@ from experiments.planning.load import load
 from experiments.planning.plan import design_of, job, source_digest
 from experiments.running.launch import Preparation, Prepared, priced
 from experiments.running.options import read_fail_on
-from experiments.schema.compare_fields import (
+from experiments.schema.experiment import Experiment
+from experiments.schema.fields import (
+    BUDGET_FIELDS,
     INDUCTOR_OPTIONS,
+    ExperimentFields,
     Sweep,
-    better_direction,
     compiler_fields,
     reported_metrics,
     with_full_names,
 )
-from experiments.schema.experiment import Experiment
-from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields
 from experiments.schema.overrides import is_field
 from judging.design import Design
 from judging.round_order import round_order
@@ -37,6 +37,7 @@ from sweeps.trials import CostName, Objective, Quality
 from tracking.groups.planned_job import FINALIST, PlannedJob
 from training.contract.errors import InputError
 from training.contract.service import ServiceContext
+from training.job.tasks import METRICS_BY_NAME
 from training.staging.tokens.staged import Staged
 
 DEFAULT_BATCH_SIZES = "8..256"
@@ -99,7 +100,7 @@ def _objective(experiment: Experiment) -> Objective:
 
 
 def _quality(metric: str, direction: str | None = None) -> Quality:
-    return Quality(metric=metric, higher_is_better=(direction or better_direction(metric)) == "max")
+    return Quality(metric=metric, higher_is_better=(direction or METRICS_BY_NAME[metric].direction) == "max")
 
 
 def _tested_sizes(experiment: Experiment) -> str | None:

@@ -96,9 +96,8 @@ class LocalEndpoints:
     def _start(self, server: ServerFolder, spec: EndpointSpec, echo: Echo) -> None:
         server.path.mkdir(parents=True)
         # Written before the server reads the files, so that the next deploy notices files that change meanwhile.
-        server.write_state(
-            {**record_of(spec), "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
-        )
+        state = {**record_of(spec), "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
+        (server.path / "state.json").write_text(json.dumps(state))
         options = ["--model", str(spec.model.resolve()), "--host", spec.host]
         options += ["--task", spec.task] if spec.task else []
         options += ["--precision", spec.precision] if spec.precision else []
@@ -211,12 +210,8 @@ class ServerFolder:
     path: Path
 
     def state(self) -> dict[str, Any]:
-        """Return what `write_state` wrote; empty if it is missing or incomplete."""
+        """Return what the deployment wrote; empty if it is missing or incomplete."""
         return self._read("state.json")
-
-    def write_state(self, state: Mapping[str, Any]) -> None:
-        """Record the model and the options."""
-        (self.path / "state.json").write_text(json.dumps(state))
 
     def address(self) -> str | None:
         """Return the server's address; None until it listens."""

@@ -82,7 +82,7 @@ class EndpointState:
     created: datetime
     """Timezone-aware, like all times."""
     ended: datetime | None = None
-    """Time since when it costs nothing: that of its failure. None if it has not failed."""
+    """Time of its failure, since when it costs nothing. None if it has not failed."""
     reason: str | None = None
     """Reason of a failure, or another remark."""
 

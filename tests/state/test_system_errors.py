@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from state.errors import database_hint, system_reason
+from state.errors import database_reason, system_reason
 
 
 def test_a_missing_right_names_the_setting_of_another_place() -> None:
@@ -39,8 +39,9 @@ def test_an_unknown_error_keeps_its_message() -> None:
     ],
 )
 def test_errors_of_databases_have_a_hint(reason: str, hint: str) -> None:
-    assert str(database_hint(reason)).startswith(hint)
+    assert database_reason(f"{reason}.").startswith(f"{reason}; {hint}")
 
 
 def test_an_unknown_error_of_a_database_has_none() -> None:
-    assert database_hint("deadlock detected") is None
+    assert database_reason("deadlock detected") == "deadlock detected"
+    assert database_reason("deadlock detected", "try again") == "deadlock detected; try again"

@@ -9,7 +9,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from experiments.schema.compare_fields import SamplerName
+from experiments.schema.fields import SamplerName
 from sweeps.costs import Measurement, cost_model
 from sweeps.optuna_study import PointSampler, automatic, distributions
 from sweeps.search_space import Point, space

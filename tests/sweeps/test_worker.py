@@ -16,18 +16,15 @@ import pytest
 from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 
-from experiments.sweeping.trial_jobs import curve, outcome_of
 from sweeps.costs import Measurement, cost_model
 from sweeps.optuna_study import DUPLICATE, Limits, Part
 from sweeps.search_space import Point
-from sweeps.trials import Objective, TrialOutcome, cost_of, values_of
-from sweeps.worker import WorkerResult, attributes, seconds_of
+from sweeps.trials import Objective
+from sweeps.worker import WorkerResult
 from tests.support.services.following import until
 from tests.support.sweeps.bench import LOSS, SECONDS, Bench, short
 from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedRunning
-from tracking.recording.recorder import JobRun
 from training.contract.errors import BudgetFull, QuotaError
-from training.contract.events import Event
 
 
 @pytest.fixture
@@ -222,35 +219,3 @@ def test_a_stopped_worker_stops_its_jobs_and_starts_no_more(bench: Bench) -> Non
     assert done == WorkerResult(reason="stopped", is_stopped=True)
     assert bench.service.running() == []
     assert ends(part) == {"failed: Stopped": len(bench.service.names)}
-
-
-STARTED = 1_700_000_000.0
-
-
-def test_a_curve_and_the_cost_of_a_trial_count_the_seconds_of_both_instances() -> None:
-    events = [
-        Event(
-            kind="metric",
-            seq=samples,
-            time=STARTED + seconds,
-            fields={"samples": samples, "values": {"eval_loss": loss}},
-        )
-        for samples, seconds, loss in ((80, 10.0, 0.9), (160, 15.0, 0.7))
-    ]
-    two = curve(events, "eval_loss", STARTED, 2)
-    assert [(point.samples, point.value, point.billable_instance_seconds) for point in two] == [
-        (80, 0.9, 20.0),
-        (160, 0.7, 30.0),
-    ]
-    assert seconds_of(two) == '{"80": 20.0, "160": 30.0}'
-    # 100 s on two instances. The stored attribute keeps its name.
-    ended = TrialOutcome(billable_instance_seconds=200.0, samples=160, quality=0.7)
-    assert cost_of(replace(SECONDS, target=0.7), ended) == 200.0
-    assert attributes(ended)["billable_seconds"] == 200.0
-
-
-def test_a_cost_that_has_not_arrived_is_not_zero() -> None:
-    """With a cost of 0, the trial would be the best one."""
-    objective = replace(SECONDS, bound=0.7)
-    run = JobRun(id="run", has_ended=True, metrics={"eval_loss": 0.6})
-    assert values_of(objective, outcome_of(run, objective)) is None

@@ -24,7 +24,7 @@ from mlflow.entities import Experiment, Run, RunStatus, ViewType
 from mlflow.exceptions import MlflowException
 
 from tracking.queries.metric_histories import number
-from tracking.server.errors import is_foreign, translated
+from tracking.server.errors import is_foreign, server_errors, translated
 from training.contract.errors import InputError, nearest
 
 # A progress bar for one small file only clutters the terminal. MLflow reads the variable at each download.
@@ -227,12 +227,13 @@ def _runs_of(client: MlflowClient, name: str) -> list[Run]:
 
 
 def _run(client: MlflowClient, run_id: str) -> Run:
-    try:
-        run = client.get_run(run_id)
-    except MlflowException as error:
-        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+    with server_errors(client, f"show run {run_id}"):
+        try:
+            run = client.get_run(run_id)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
             raise InputError(f"runs: the tracking server has no run '{run_id}'.") from error
-        raise translated(error, client.tracking_uri, task=f"show run {run_id}") from error
     if run.info.lifecycle_stage == "deleted":
         raise InputError(f"runs: run '{run_id}' is deleted; restore it with `mlflow runs restore --run-id {run_id}`.")
     return run
@@ -256,11 +257,9 @@ def runs_where(
 
     Raises `TrackingError` if the server fails.
     """
-    try:
+    with server_errors(client, f"list the runs where {query}"):
         ids = list(experiment_ids) if experiment_ids is not None else list(all_experiment_ids(client))
         return list(_runs(client, ids, query, page_runs)) if ids else []
-    except MlflowException as error:
-        raise translated(error, client.tracking_uri, task=f"list the runs where {query}") from error
 
 
 def experiment_runs(client: MlflowClient, experiment_id: str, *, page_runs: int = 500) -> Iterator[Run]:
@@ -268,10 +267,8 @@ def experiment_runs(client: MlflowClient, experiment_id: str, *, page_runs: int 
 
     Raises `TrackingError` if the server fails.
     """
-    try:
+    with server_errors(client, f"list the runs of experiment {experiment_id}"):
         yield from _runs(client, [experiment_id], "", page_runs)
-    except MlflowException as error:
-        raise translated(error, client.tracking_uri, task=f"list the runs of experiment {experiment_id}") from error
 
 
 def _runs(client: MlflowClient, experiment_ids: list[str], query: str, page_runs: int) -> Iterator[Run]:
@@ -296,22 +293,18 @@ def parent_run(client: MlflowClient, group: str) -> Run | None:
 
 def deleted_jobs(client: MlflowClient, group: str, experiment_id: str) -> list[str]:
     """Return the names of a group's deleted runs. Raises `TrackingError` as `jobs` does."""
-    try:
+    with server_errors(client, f"list the deleted runs of group {group!r}"):
         runs = client.search_runs([experiment_id], tagged(kind="job", group=group), ViewType.DELETED_ONLY)
-    except MlflowException as error:
-        raise translated(error, client.tracking_uri, task=f"list the deleted runs of group {group!r}") from error
     return [str(run.info.run_name) for run in runs]
 
 
 def experiment_named(client: MlflowClient, *names: str) -> Experiment:
     """Return the first of these MLflow experiments that exists. Raises `InputError` if none does."""
-    try:
+    with server_errors(client, f"find experiment '{names[0]}'"):
         for name in names:
             if (experiment := client.get_experiment_by_name(name)) and experiment.lifecycle_stage == "active":
                 return experiment
         known = [each.name for each in client.search_experiments(max_results=1000)]
-    except MlflowException as error:
-        raise translated(error, client.tracking_uri, task=f"find experiment '{names[0]}'") from error
     listed = f"{', '.join(known[:_MAX_LISTED])}{', ...' if len(known) > _MAX_LISTED else ''}" or "none"
     hint = nearest(names[0], known)
     raise InputError(f"experiment '{names[0]}' does not exist on the tracking server, which has {listed}.{hint}")

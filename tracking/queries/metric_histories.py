@@ -26,7 +26,7 @@ from mlflow.protos.service_pb2 import GetMetricHistoryBulkInterval
 from mlflow.store.tracking.rest_store import RestStore
 from mlflow.utils.proto_json_utils import message_to_json
 
-from tracking.server.errors import translated
+from tracking.server.errors import server_errors
 
 HISTORY_COLUMNS = ["step", "samples", "billable_seconds", "key", "value"]
 MAX_POINTS = 2500
@@ -91,11 +91,9 @@ def number(value: float) -> float:
 def _read(
     client: MlflowClient, starts: Mapping[str, float], keys: Sequence[str], max_points: int, run_ids: Sequence[str]
 ) -> dict[str, pd.DataFrame]:
-    try:
+    which = f"run {run_ids[0]}" if len(run_ids) == 1 else f"{len(run_ids)} runs"
+    with server_errors(client, f"return the curves of {which}"):
         points = {key: _points(client, run_ids, key, max_points) for key in dict.fromkeys(["samples", *keys])}
-    except MlflowException as error:
-        which = f"run {run_ids[0]}" if len(run_ids) == 1 else f"{len(run_ids)} runs"
-        raise translated(error, client.tracking_uri, task=f"return the curves of {which}") from error
     return {run: curve_table({key: points[key][run] for key in points}, keys, starts[run]) for run in run_ids}
 
 

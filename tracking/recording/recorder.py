@@ -55,7 +55,7 @@ from training.contract.events import Event
 from training.contract.failures import Failure, last_exception, recorded_failure, repair_last_traceback
 from training.contract.plain_text import without_markup
 from training.contract.price import InstanceSeconds
-from training.contract.service import Description, end_of
+from training.contract.service import Description, Request, end_of
 from training.services.budget import NOTHING, Amount
 from training.services.registry import service_name, traits_of
 
@@ -302,7 +302,7 @@ class Recorder:
         self._compiler_active = compiler_was_active(self._planned.spec.compiler, [])
         self._deduplicator = Deduplicator()
 
-    def open(self, request: dict[str, Any]) -> None:
+    def open(self, request: Request) -> None:
         """Write everything that is known before the job starts: parameters, request, experiment and data."""
         spec = self._planned.spec
         params = {name: getattr(spec, name) for name in MACHINE_FIELDS}

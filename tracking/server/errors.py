@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
 
+from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException, RestException
 from mlflow.utils.credentials import read_mlflow_creds
 
-from state.errors import database_hint
+from state.errors import database_reason
 from training.contract.errors import NotAllowed, TrackingError
 from training.contract.plain_text import without_secrets
 
@@ -89,14 +92,22 @@ def translated(error: Exception, uri: str, subject: str = "the experiment", task
     return kind(f"{server} {'refused' if is_final(error) else f'did not {task}'}: {reason(error, uri)}")
 
 
+@contextmanager
+def server_errors(client: MlflowClient, task: str) -> Iterator[None]:
+    """Translate errors of calls of this client; `task` is the action that fails, such as "list the runs"."""
+    try:
+        yield
+    except MlflowException as error:
+        raise translated(error, client.tracking_uri, task=task) from error
+
+
 def reason(error: BaseException, uri: str) -> str:
     """Return the cause of an error of the server at `uri` in a few words, or else the first line of its message."""
     text = str(error)
     for part, cause in _CAUSES.items():
         if part in text:
             return cause
-    first = without_secrets((text.splitlines() or [type(error).__name__])[0], uri)[:300]
-    return f"{first.rstrip('.')}; {hint}" if (hint := database_hint(first)) else first
+    return database_reason(without_secrets((text.splitlines() or [type(error).__name__])[0], uri)[:300])
 
 
 def user_of(uri: str) -> str | None:

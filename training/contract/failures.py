@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Final
 
 from training.contract.events import FAILURE_CLASSES, Event
 from training.contract.service import Description
 
 OTHER = "Error"
 """Class of all failures that no other class describes."""
-FAILURE = "Failure"
+FAILURE: Final = "Failure"
 """Field of a description with `Failure.record`, in addition to SageMaker's fields."""
 STOPPED_BY = {"MaxRuntimeExceeded": "TimeLimit", "MaxWaitTimeExceeded": "TimeLimit"}
 _CLASS_LINES = 50
@@ -135,9 +136,24 @@ def vanished_description(name: str, known: Description | None, message: str) -> 
     if known and known.get(FAILURE) == failure.record:
         return known
     now = datetime.now(UTC)
-    unknown = {"TrainingJobName": name, "CreationTime": now, "LastModifiedTime": now, "SecondaryStatusTransitions": []}
-    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", FAILURE: failure.record}
-    return {**unknown, **(known or {}), **failed, "FailureReason": failure.message}
+    if known:
+        return {
+            **known,
+            "TrainingJobStatus": "Failed",
+            "SecondaryStatus": "Failed",
+            "FailureReason": failure.message,
+            FAILURE: failure.record,
+        }
+    return {
+        "TrainingJobName": name,
+        "CreationTime": now,
+        "LastModifiedTime": now,
+        "SecondaryStatusTransitions": [],
+        "TrainingJobStatus": "Failed",
+        "SecondaryStatus": "Failed",
+        "FailureReason": failure.message,
+        FAILURE: failure.record,
+    }
 
 
 # Text of SageMaker and of programs, as classes and messages.
@@ -217,22 +233,19 @@ def last_exception(lines: Sequence[str]) -> LastException | None:
         match = _EXCEPTION.fullmatch(plain[at].rstrip())
         frame = _frame_before(plain, at) if match and match[2] not in _WRAPPERS else None
         if match and frame:
-            name, function = match[2], frame[1]
+            name, function, start = match[2], frame[1], at
             is_at_import = name in IMPORT_ERRORS or (name == "NameError" and function == "<module>")
+            while start > 0 and plain[start - 1].startswith((" ", "\t")):
+                start -= 1
+            if start > 0 and plain[start - 1].strip().endswith(TRACEBACK):  # a syntax error has no heading
+                start -= 1
             return LastException(
                 name=name,
                 message=(match[3] or "").strip()[:500],
                 is_at_import=is_at_import,
-                traceback=plain[_traceback_start(plain, at) : at + 1],
+                traceback=plain[start : at + 1],
             )
     return None
-
-
-def _traceback_start(lines: Sequence[str], at: int) -> int:
-    """Return the first line of the traceback whose exception is at this line. A syntax error has no heading."""
-    while at > 0 and lines[at - 1].startswith((" ", "\t")):
-        at -= 1
-    return at - 1 if at > 0 and lines[at - 1].strip().endswith(TRACEBACK) else at
 
 
 def _frame_before(lines: Sequence[str], at: int) -> re.Match[str] | None:
@@ -279,7 +292,9 @@ def repair_last_traceback(lines: Sequence[str]) -> list[str]:
             if at == unindented[0] and len(exception) == 1:
                 return list(lines)
             frames = [_indented(line) for line in lines[start:at] if line.strip(" \t~^")]
-            return [*lines[:start], *frames, _joined(exception), *lines[at + len(exception) :]]
+            name, message = exception[0].strip(), "".join(exception[1:]).removeprefix(":").strip()
+            joined = f"{name.removesuffix(':')}: {message}" if message else name
+            return [*lines[:start], *frames, joined, *lines[at + len(exception) :]]
     return list(lines)
 
 
@@ -298,12 +313,6 @@ def _exception_lines(lines: Sequence[str], at: int) -> Sequence[str]:
         return lines[at : at + 1]  # An exception without a message.
     # The colon may be alone, with the message on a third line.
     return lines[at : at + 2] if following[0][1:].strip() else lines[at : at + 3]
-
-
-def _joined(exception: Sequence[str]) -> str:
-    message = "".join(exception[1:]).removeprefix(":").strip()
-    name = exception[0].strip()
-    return f"{name.removesuffix(':')}: {message}" if message else name
 
 
 def _indented(line: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from training.contract.frozen import Name
 from training.job.settings.declared import Compiler
 
 Launcher = Literal["torchrun", "pytorchddp", "smddp", "smp", "xla"]
@@ -48,7 +49,7 @@ class MetricDefinition(_Frozen):
 
 
 class ChannelOptions(_Frozen):
-    """Options of a channel on SageMaker. Values are those of CreateTrainingJob."""
+    """Options of a channel on SageMaker. Values as in CreateTrainingJob."""
 
     mode: InputMode = "File"
     """Copy the data before the start, read it when it is opened, or stream it through named pipes."""
@@ -81,7 +82,7 @@ class ScriptEntry(_Frozen):
     hyperparameters."""
 
     def carrying(self, hyperparameters: Mapping[str, JsonValue]) -> ScriptEntry:
-        """Return the settings with the values of a job: those of other repeats may differ, such as a seed."""
+        """Return the settings with the values of a job: other repeats may have others, such as a seed."""
         return self.model_copy(update={"values": {name: hyperparameters[name] for name in self.values}})
 
     def settings(self, program: str) -> dict[str, Any]:
@@ -89,11 +90,53 @@ class ScriptEntry(_Frozen):
         return {"program": program, **self.model_dump(mode="json", exclude_defaults=True)}
 
 
-class JobSpec(_Frozen):
+Names = Annotated[tuple[Name, ...], Field(strict=False)]
+Minutes = Annotated[tuple[Annotated[float, Field(ge=0.0, le=1_440.0)], ...], Field(strict=False, max_length=10)]
+
+
+class Instances(_Frozen):
+    """Instances of a job: fields of an experiment's `machine` that the job takes unchanged."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    instance_type: Name = NOT_CHOSEN
+    """Instance type, such as `ml.p3.2xlarge`. `local` is this machine."""
+    fallback_instance_types: Names = ()
+    """SageMaker: at most four instance types, each with as many GPUs, to try when `instance_type` is not available."""
+    instance_count: Annotated[int, Field(ge=1, le=1_000)] = 1
+    """Number of instances."""
+    devices: Annotated[int, Field(ge=1, le=64)] = 1
+    """Devices per instance: GPUs, or Neuron cores of Trainium. Each one gets a process."""
+    launcher: Launcher | None = None
+    """Launcher of several processes. None means `xla` with the Training Compiler and `torchrun` otherwise."""
+    mpi_options: str = ""
+    """SageMaker: additional options of `mpirun`, for the launchers `smddp` and `smp`."""
+    model_parallel: Annotated[Mapping[str, Scalar], Field(strict=False)] = {}
+    """SageMaker: parameters of its model-parallel library, for the launcher `smp`."""
+    volume_gib: Annotated[int, Field(ge=1, le=16_384)] = 30
+    """Disk size per instance, in GiB."""
+    max_run_seconds: Annotated[int, Field(ge=1, le=LONGEST_SECONDS)] = 86_400
+    """Seconds after which the job is stopped, at most 28 days."""
+    spot: bool = False
+    """SageMaker: run on spot capacity, which can be interrupted. Requires checkpoints to resume from."""
+    max_wait_seconds: Annotated[int, Field(ge=1, le=LONGEST_SECONDS)] | None = None
+    """Spot: seconds until the job must have ended, waits included. None means a day more than `max_run_seconds`."""
+    capacity_retry_minutes: Minutes = (5.0, 10.0, 20.0)
+    """SageMaker: minutes before each retry of a job without capacity."""
+    keep_alive_seconds: Annotated[int, Field(ge=0, le=21_600)] = 0
+    """SageMaker: seconds for which the instances stay warm, and billed, for the next job."""
+
+
+class JobSpec(Instances):
     """Complete specification of one job: everything that `training.contract.request` needs.
 
-    Planning passes resolved values. A test compares the defaults with those of the experiment schema.
+    Planning passes resolved values.
     """
+
+    max_run_seconds: int = Field(default=DAY, ge=1)
+    """Seconds after which the service stops the job. The job then counts as failed, with class TimeLimit."""
+    max_wait_seconds: int | None = Field(default=None, ge=1)
+    """Spot: see `longest_wait_seconds`. Jobs of others, to which trainfare attaches, may have longer limits."""
 
     name: str = Field(pattern=JOB_NAME_PATTERN)
     """Job name, unique within a service: 1 to 63 letters, digits and inner hyphens (CreateTrainingJob's rule)."""
@@ -130,31 +173,8 @@ class JobSpec(_Frozen):
     """Role that the job assumes; the local service ignores it."""
     region: str = NOT_CHOSEN
     """AWS region; the local service ignores it."""
-    instance_type: str = NOT_CHOSEN
-    """Instance type, such as `ml.p3.2xlarge`, or the only one of the job's service, such as `local`."""
-    instance_count: int = Field(default=1, ge=1)
-    """Number of instances."""
-    devices: int = Field(default=1, ge=1)
-    """Devices per instance. One process runs on each device."""
-    launcher: Launcher | None = None
-    """Program that starts several processes. None means `xla` in Training Compiler images and `torchrun` otherwise."""
-    mpi_options: str = ""
-    """Additional options of `mpirun`, for `smddp` and `smp`."""
-    model_parallel: Mapping[str, Scalar] = {}
-    """Parameters of SageMaker's model-parallel library, such as `partitions`, for `smp`."""
     compiler_debug: bool = False
     """Write debugging information of the Training Compiler to the job's output. Slows training down."""
-    fallback_instance_types: tuple[str, ...] = ()
-    """Instance types to try, in this order, when `instance_type` is not available."""
-    spot: bool = False
-    """Run on spot capacity, which can be interrupted at any time."""
-    max_wait_seconds: int | None = Field(default=None, ge=1)
-    """Spot: seconds until the job must have ended, including the wait for capacity. None means `max_run_seconds` and
-    a day, at most 28 days: see `longest_wait_seconds`."""
-    capacity_retry_minutes: tuple[float, ...] = (5.0, 10.0, 20.0)
-    """Minutes before each retry of a job for which the service has no instances."""
-    keep_alive_seconds: int = Field(default=0, ge=0, le=21_600)
-    """Seconds for which the instances stay warm, at a cost, for the next job with the same settings."""
     subnets: tuple[str, ...] = ()
     """Subnets of the user's VPC for the job. Requires `security_groups`."""
     security_groups: tuple[str, ...] = ()
@@ -170,10 +190,6 @@ class JobSpec(_Frozen):
     """KMS key that encrypts the disks of the instances."""
     output_key: str | None = None
     """KMS key that encrypts the artifacts in S3."""
-    volume_gib: int = Field(default=30, ge=1)
-    """Disk size per instance, in GiB."""
-    max_run_seconds: int = Field(default=86_400, ge=1)
-    """Seconds after which the service stops the job. The job then counts as failed, with class TimeLimit."""
     environment: Mapping[str, str] = {}
     """Environment variables of the job."""
     metric_definitions: tuple[MetricDefinition, ...] = ()

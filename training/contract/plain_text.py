@@ -94,7 +94,7 @@ def _known(uri: str) -> Iterator[tuple[str, str]]:
 def _parts_of_user(user: str, scheme: str) -> Iterator[tuple[str, str]]:
     """Yield the parts of the user name and password that a program may print if it splits the address elsewhere.
 
-    The name of a user who has a password is not secret, nor is that of a user of a database.
+    The name of a user who has a password is not secret, nor is the name of a user of a database.
     """
     if not user:
         return

@@ -15,7 +15,7 @@ import math
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from training.contract.errors import InputError
 from training.contract.job_spec import (
@@ -27,7 +27,17 @@ from training.contract.job_spec import (
     Launcher,
     MetricDefinition,
 )
-from training.contract.service import INSTANCE_TYPES, Request
+from training.contract.service import (
+    INSTANCE_TYPES,
+    Algorithm,
+    Channel,
+    DataSource,
+    Output,
+    Request,
+    Resources,
+    S3Source,
+    Stopping,
+)
 
 INFO_LOG_LEVEL = 20
 TRAINING_COMPILER = ("trcomp", "trcomp-off")
@@ -67,23 +77,30 @@ def build(spec: JobSpec) -> Request:
     own = {name: value for name, value in spec.hyperparameters.items() if name not in carried}
     hyperparameters = {**_encoded(own), **_encoded(toolkit_hyperparameters(spec))}
     check_limits(spec, hyperparameters)
+    output: Output = {"S3OutputPath": spec.output_uri}
+    if spec.output_key:
+        output["KmsKeyId"] = spec.output_key
+    stopping: Stopping = {"MaxRuntimeInSeconds": spec.max_run_seconds}
+    if spec.longest_wait_seconds:
+        stopping["MaxWaitTimeInSeconds"] = spec.longest_wait_seconds
     request: Request = {
         "TrainingJobName": spec.name,
         "AlgorithmSpecification": _algorithm(spec),
         "RoleArn": spec.role_arn,
         "HyperParameters": hyperparameters,
-        "OutputDataConfig": _without_empty({"S3OutputPath": spec.output_uri, "KmsKeyId": spec.output_key}),
+        "OutputDataConfig": output,
         "ResourceConfig": _resources(spec),
-        "StoppingCondition": _without_empty(
-            {
-                "MaxRuntimeInSeconds": spec.max_run_seconds,
-                "MaxWaitTimeInSeconds": spec.longest_wait_seconds,
-            }
-        ),
+        "StoppingCondition": stopping,
         # The profiler and the debugger slow training down and count towards a quota of processing jobs.
         "ProfilerConfig": {"DisableProfiler": True},
     }
-    return _with_groups(overlaid(request | _without_empty(_optional(spec)), spec.request))
+    _add_optional(request, spec)
+    changed = overlaid(request, spec.request)
+    if "InstanceGroups" in (resources := changed["ResourceConfig"]):
+        # The groups replace these members, and the API refuses both.
+        replaced = ("InstanceType", "InstanceCount", "InstancePreferences")
+        changed["ResourceConfig"] = {name: value for name, value in resources.items() if name not in replaced}
+    return cast(Request, changed)
 
 
 def overlaid(request: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,85 +116,95 @@ def overlaid(request: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str
     return merged
 
 
-def _with_groups(request: Request) -> Request:
-    """Return the request without the type and the count that instance groups replace: the API refuses both."""
-    resources = request["ResourceConfig"]
-    if "InstanceGroups" not in resources:
-        return request
-    replaced = ("InstanceType", "InstanceCount", "InstancePreferences")
-    return {**request, "ResourceConfig": {name: value for name, value in resources.items() if name not in replaced}}
-
-
 def has_instance_groups(changes: Mapping[str, Any]) -> bool:
     """Return whether the members of a request describe a heterogeneous cluster."""
     resources = changes.get("ResourceConfig")
     return isinstance(resources, Mapping) and "InstanceGroups" in resources
 
 
-def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are not empty. The API rejects None, and some empty lists and maps."""
-    return {name: value for name, value in fields.items() if value}
-
-
-def _algorithm(spec: JobSpec) -> dict[str, Any]:
-    return {
+def _algorithm(spec: JobSpec) -> Algorithm:
+    algorithm: Algorithm = {
         "TrainingImage": spec.image,
         "TrainingInputMode": "File",
         "EnableSageMakerMetricsTimeSeries": True,
-        **_without_empty(
-            {
-                "MetricDefinitions": [{"Name": m.name, "Regex": m.regex} for m in spec.metric_definitions],
-                "ContainerEntrypoint": list(spec.entry_point),
-                "ContainerArguments": list(spec.entry_arguments),
-            }
-        ),
     }
+    if spec.metric_definitions:
+        algorithm["MetricDefinitions"] = [{"Name": each.name, "Regex": each.regex} for each in spec.metric_definitions]
+    if spec.entry_point:
+        algorithm["ContainerEntrypoint"] = list(spec.entry_point)
+    if spec.entry_arguments:
+        algorithm["ContainerArguments"] = list(spec.entry_arguments)
+    return algorithm
 
 
-def _resources(spec: JobSpec) -> dict[str, Any]:
+def _resources(spec: JobSpec) -> Resources:
     """Return the instances: one type, or several in order of preference, each with the same count."""
     types = [spec.instance_type, *spec.fallback_instance_types]
-    preferences = {"InstancePreferences": [{"InstanceType": name} for name in types]} if len(types) > 1 else {}
-    return {
-        **(preferences or {"InstanceType": spec.instance_type}),
-        "InstanceCount": spec.instance_count,
-        "VolumeSizeInGB": spec.volume_gib,
-        **_without_empty({"VolumeKmsKeyId": spec.volume_key, "KeepAlivePeriodInSeconds": spec.keep_alive_seconds}),
-    }
+    resources: Resources = {}
+    if spec.fallback_instance_types:
+        resources["InstancePreferences"] = [{"InstanceType": name} for name in types]
+    else:
+        resources["InstanceType"] = spec.instance_type
+    resources |= {"InstanceCount": spec.instance_count, "VolumeSizeInGB": spec.volume_gib}
+    if spec.volume_key:
+        resources["VolumeKmsKeyId"] = spec.volume_key
+    if spec.keep_alive_seconds:
+        resources["KeepAlivePeriodInSeconds"] = spec.keep_alive_seconds
+    return resources
 
 
-def _optional(spec: JobSpec) -> dict[str, Any]:
+def _add_optional(request: Request, spec: JobSpec) -> None:
+    """Add the members that are not empty. The API rejects None, and some empty lists and maps."""
+    channels = {**spec.channels, **({CODE_CHANNEL: spec.source_uri} if spec.isolate_network else {})}
+    if channels:
+        request["InputDataConfig"] = [
+            _channel(name, uri, spec.channel_options.get(name, ChannelOptions())) for name, uri in channels.items()
+        ]
+    if spec.checkpoint_uri:
+        request["CheckpointConfig"] = {"S3Uri": spec.checkpoint_uri}
     network = {"Subnets": list(spec.subnets), "SecurityGroupIds": list(spec.security_groups)}
-    code = {CODE_CHANNEL: spec.source_uri} if spec.isolate_network else {}
-    return {
-        "InputDataConfig": [
-            _channel(name, uri, spec.channel_options.get(name, ChannelOptions()))
-            for name, uri in {**spec.channels, **code}.items()
-        ],
-        "CheckpointConfig": _without_empty({"S3Uri": spec.checkpoint_uri}),
-        "VpcConfig": _without_empty(network),
-        "EnableManagedSpotTraining": spec.spot,
-        "EnableNetworkIsolation": spec.isolate_network,
-        "EnableInterContainerTrafficEncryption": spec.encrypt_traffic,
-        "Environment": dict(spec.environment),
-        "Tags": [{"Key": key, "Value": value} for key, value in spec.tags.items()],
-    }
+    if any(network.values()):
+        request["VpcConfig"] = {name: values for name, values in network.items() if values}
+    if spec.spot:
+        request["EnableManagedSpotTraining"] = True
+    if spec.isolate_network:
+        request["EnableNetworkIsolation"] = True
+    if spec.encrypt_traffic:
+        request["EnableInterContainerTrafficEncryption"] = True
+    if spec.environment:
+        request["Environment"] = dict(spec.environment)
+    if spec.tags:
+        request["Tags"] = [{"Key": key, "Value": value} for key, value in spec.tags.items()]
 
 
-def _channel(name: str, uri: str, options: ChannelOptions) -> dict[str, Any]:
+def _channel(name: str, uri: str, options: ChannelOptions) -> Channel:
     """Return a channel. `File` is the mode of the whole job, so only the other modes are named."""
-    mode = {} if options.mode == "File" else {"InputMode": options.mode}
-    return {"ChannelName": name, "DataSource": _data_source(uri, options), **mode}
+    channel: Channel = {"ChannelName": name, "DataSource": _data_source(uri, options)}
+    if options.mode != "File":
+        channel["InputMode"] = options.mode
+    return channel
 
 
-def _data_source(uri: str, options: ChannelOptions) -> dict[str, Any]:
+def _data_source(uri: str, options: ChannelOptions) -> DataSource:
     scheme, _, place = uri.partition("://")
     if scheme in FILE_SYSTEMS:
         file_system, _, path = place.partition("/")
-        source = {"FileSystemId": file_system, "FileSystemType": FILE_SYSTEMS[scheme], "DirectoryPath": f"/{path}"}
-        return {"FileSystemDataSource": {**source, "FileSystemAccessMode": options.access}}
-    source = {"S3DataType": options.data_type, "S3Uri": uri, "S3DataDistributionType": options.distribution}
-    return {"S3DataSource": {**source, **_without_empty({"AttributeNames": list(options.attributes)})}}
+        return {
+            "FileSystemDataSource": {
+                "FileSystemId": file_system,
+                "FileSystemType": FILE_SYSTEMS[scheme],
+                "DirectoryPath": f"/{path}",
+                "FileSystemAccessMode": options.access,
+            }
+        }
+    source: S3Source = {
+        "S3DataType": options.data_type,
+        "S3Uri": uri,
+        "S3DataDistributionType": options.distribution,
+    }
+    if options.attributes:
+        source["AttributeNames"] = list(options.attributes)
+    return {"S3DataSource": source}
 
 
 def _encoded(hyperparameters: Mapping[str, Any]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """A training service: its traits, its protocol, how it is opened, and what its description of a job shows.
 
-Each service has a room in `training/services` whose `room.py` declares all of this; `training/services/registry.py`
-lists the rooms. Imports only the standard library, because every command reads the traits.
+Each service has a room in `training/services`: `traits.py` declares its traits, `room.py` opens it. The rooms are
+listed in `training/services/registry.py`. Imports only the standard library, because every command reads the traits.
 """
 
 from __future__ import annotations
@@ -11,22 +11,164 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NotRequired, Protocol, TypedDict
 
 from training.contract.price import Price
 
 if TYPE_CHECKING:  # pydantic takes long
     from training.contract.job_spec import JobSpec
 
-Request = dict[str, Any]
-"""`CreateTrainingJob` request, in the form of boto3's `create_training_job(**request)`."""
-Description = dict[str, Any]
-"""`DescribeTrainingJob` response. Fields in use, with the names of SageMaker: TrainingJobName,
-TrainingJobStatus (InProgress | Completed | Failed | Stopping | Stopped), SecondaryStatus,
-SecondaryStatusTransitions [{Status, StartTime, EndTime?, StatusMessage}], CreationTime, TrainingStartTime?,
-TrainingEndTime?, TrainingTimeInSeconds?, BillableTimeInSeconds?, FailureReason?, FinalMetricDataList,
-ModelArtifacts {S3ModelArtifacts}?, HyperParameters, ResourceConfig, StoppingCondition, Environment.
-Times are timezone-aware `datetime`s."""
+
+class S3Source(TypedDict):
+    S3DataType: str
+    S3Uri: str
+    S3DataDistributionType: NotRequired[str]
+    AttributeNames: NotRequired[list[str]]
+
+
+class FileSystemSource(TypedDict):
+    FileSystemId: str
+    FileSystemType: str
+    DirectoryPath: str
+    FileSystemAccessMode: str
+
+
+class DataSource(TypedDict, total=False):
+    S3DataSource: S3Source
+    FileSystemDataSource: FileSystemSource
+
+
+class Channel(TypedDict):
+    ChannelName: str
+    DataSource: DataSource
+    InputMode: NotRequired[str]
+
+
+class MetricExpression(TypedDict):
+    Name: str
+    Regex: str
+
+
+class Algorithm(TypedDict, total=False):
+    TrainingImage: str
+    AlgorithmName: str
+    TrainingInputMode: str
+    EnableSageMakerMetricsTimeSeries: bool
+    MetricDefinitions: list[MetricExpression]
+    ContainerEntrypoint: list[str]
+    ContainerArguments: list[str]
+
+
+class InstanceGroup(TypedDict):
+    InstanceGroupName: str
+    InstanceType: str
+    InstanceCount: int
+
+
+class Resources(TypedDict, total=False):
+    InstanceType: str
+    InstanceCount: int
+    InstancePreferences: list[dict[str, str]]
+    InstanceGroups: list[InstanceGroup]
+    SelectedInstanceType: str
+    SelectedInstanceCount: int
+    VolumeSizeInGB: int
+    VolumeKmsKeyId: str
+    KeepAlivePeriodInSeconds: int
+
+
+class Output(TypedDict):
+    S3OutputPath: str
+    KmsKeyId: NotRequired[str]
+
+
+class Stopping(TypedDict, total=False):
+    MaxRuntimeInSeconds: int
+    MaxWaitTimeInSeconds: int
+
+
+class _Shared(TypedDict, total=False):
+    InputDataConfig: list[Channel]
+    CheckpointConfig: dict[str, str]
+    EnableManagedSpotTraining: bool
+    Environment: dict[str, str]
+
+
+class Request(_Shared):
+    """`CreateTrainingJob` request, for boto3's `create_training_job(**request)`. Users may add other members."""
+
+    TrainingJobName: str
+    AlgorithmSpecification: Algorithm
+    RoleArn: str
+    HyperParameters: dict[str, str]
+    OutputDataConfig: Output
+    ResourceConfig: Resources
+    StoppingCondition: Stopping
+    ProfilerConfig: dict[str, bool]
+    VpcConfig: NotRequired[dict[str, list[str]]]
+    EnableNetworkIsolation: NotRequired[bool]
+    EnableInterContainerTrafficEncryption: NotRequired[bool]
+    Tags: NotRequired[list[dict[str, str]]]
+
+
+class Transition(TypedDict):
+    Status: str
+    StartTime: datetime
+    EndTime: NotRequired[datetime]
+    StatusMessage: NotRequired[str]
+
+
+class FinalMetric(TypedDict):
+    MetricName: str
+    Value: float
+    Timestamp: datetime
+
+
+class WarmPool(TypedDict):
+    Status: str
+    ResourceRetainedBillableTimeInSeconds: NotRequired[int]
+
+
+class Description(_Shared):
+    """`DescribeTrainingJob` response: the members that are used. All times have a time zone.
+
+    TrainingJobStatus is InProgress, Completed, Failed, Stopping or Stopped. Lists of jobs omit what only a description
+    has, and vanished jobs what was never known.
+    """
+
+    TrainingJobName: str
+    TrainingJobStatus: str
+    SecondaryStatus: str
+    CreationTime: datetime
+    LastModifiedTime: datetime
+    SecondaryStatusTransitions: NotRequired[list[Transition]]
+    TrainingJobArn: NotRequired[str]
+    TrainingStartTime: NotRequired[datetime]
+    TrainingEndTime: NotRequired[datetime]
+    TrainingTimeInSeconds: NotRequired[int]
+    BillableTimeInSeconds: NotRequired[int]
+    FailureReason: NotRequired[str]
+    Failure: NotRequired[dict[str, str]]
+    """Local service: failure class and message, as in `training.contract.failures`."""
+    FinalMetricDataList: NotRequired[list[FinalMetric]]
+    ModelArtifacts: NotRequired[dict[str, str]]
+    WarmPoolStatus: NotRequired[WarmPool]
+    AlgorithmSpecification: NotRequired[Algorithm]
+    RoleArn: NotRequired[str]
+    HyperParameters: NotRequired[dict[str, str]]
+    OutputDataConfig: NotRequired[Output]
+    ResourceConfig: NotRequired[Resources]
+    StoppingCondition: NotRequired[Stopping]
+    BillableSecondsExact: NotRequired[float]
+    """Local service: billed seconds, with fractions."""
+    MachineLoadMetrics: NotRequired[dict[str, float]]
+    """Local service: load of other processes, `machine/NAME` to value."""
+    ModelFailure: NotRequired[str]
+    """Local service: reason why no model was kept."""
+    DiskWarning: NotRequired[str]
+    """Local service: warning about a disk that is almost full."""
+
+
 TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
 QUEUE_STATUSES = frozenset({"Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"})
 DOWNLOAD_STATUSES = frozenset({"Downloading", "DownloadingTrainingImage"})
@@ -175,7 +317,7 @@ class Room(Protocol):
         """
 
     def prices(self, table: str | None, echo: Echo) -> PriceOf:
-        """Return the prices in the user's file `table`, or else those of the service."""
+        """Return the prices in the user's file `table`, or else the service's."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """The program of a job, which runs in its container: imports nothing else of ours, and runs under Python 3.8.
 
-Open `main.py` first, then `training_run.py`. The launcher's side imports declarations from here, such as those of the
+Open `main.py` first, then `training_run.py`. The launcher's side imports declarations from here, such as the
 settings and tasks, but nothing that loads torch.
 """

@@ -19,7 +19,6 @@ from training.job.processes.reporting import Events, Stopped, another_process_fa
 
 
 def main() -> int:
-    """Run the training and return the exit code."""
     output = _folder("SM_OUTPUT_DIR")
     events = Events(_folder("SM_OUTPUT_DATA_DIR"), enabled=ranks.rank() == 0)
     stop = StopRequest(

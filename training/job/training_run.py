@@ -16,7 +16,7 @@
 import platform
 import shutil
 from dataclasses import asdict, replace
-from typing import Any, Dict, Mapping, Sequence, Tuple
+from typing import Dict, Mapping, Sequence, Tuple
 
 import numpy
 import pyarrow
@@ -42,6 +42,7 @@ from training.job.measuring.meter import (
     time_metrics,
 )
 from training.job.processes import ranks
+from training.job.processes.protocols import Model
 from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import Events
 from training.job.settings.job_settings import Settings, resolve_settings
@@ -60,12 +61,12 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     model = _load_model(settings)
     parameters = model.num_parameters()
     settings = _drop_unsupported_token_types(settings, model)
-
-    def emit_phase(name: str, seconds: float) -> None:
-        events.emit("phase", phase=name, seconds=seconds)
-
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
-    meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, emit_phase)
+    meter = Meter(
+        clock_for(settings.device_kind),
+        settings.arguments.steady_after_steps,
+        lambda name, seconds: events.emit("phase", phase=name, seconds=seconds),
+    )
     settings = prepare(model, settings)
     trainer, sampler = _trainer(settings, model, meter)
     reporter = _reporter(settings, trainer, sampler, events, stop)
@@ -95,17 +96,17 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     _emit_result(settings, trainer, {**metrics, **time_metrics(trainer.meter.phase_seconds)}, events)
 
 
-def _load_model(settings: Settings) -> Any:
+def _load_model(settings: Settings) -> Model:
     # The seed determines the initial weights of new layers.
     transformers.set_seed(settings.arguments.seed)
-    model = settings.task.load_model(settings.pretrained, settings.train.metadata)
+    model: Model = settings.task.load_model(settings.pretrained, settings.train.metadata)
     folders = settings.folders
     for folder, channel in ((folders.train, settings.train), (folders.validation, settings.validation)):
         check_tokens(channel.rows, model.config.vocab_size, folder)
     return model
 
 
-def _drop_unsupported_token_types(settings: Settings, model: Any) -> Settings:
+def _drop_unsupported_token_types(settings: Settings, model: Model) -> Settings:
     types = settings.train.rows.types
     if types is None or supports_token_types(model, int(types.max())):
         return settings
@@ -115,7 +116,7 @@ def _drop_unsupported_token_types(settings: Settings, model: Any) -> Settings:
     return replace(settings, train=train, validation=validation)
 
 
-def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, TrainSampler]:
+def _trainer(settings: Settings, model: Model, meter: Meter) -> Tuple[JobTrainer, TrainSampler]:
     arguments, task = settings.arguments, settings.task
     sampler = train_sampler(settings)
     validation = settings.evaluated
@@ -147,7 +148,7 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
     return trainer, sampler
 
 
-def _checkpoint_keeper(settings: Settings, model: Any) -> CheckpointKeeper:
+def _checkpoint_keeper(settings: Settings, model: Model) -> CheckpointKeeper:
     """Return the object that records and removes checkpoints.
 
     Raises `ArgumentError` when the checkpoint to resume from belongs to a different training.
@@ -182,7 +183,6 @@ def _reporter(
 
 
 def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events) -> None:
-    """Compile every batch shape of the training before its first step."""
     batch_size = settings.arguments.batch_size
     orders = (sampler.order(epoch) for epoch in range(int(trainer.state.num_train_epochs)))
     max_batches = trainer.state.max_steps * settings.arguments.gradient_accumulation_steps * settings.processes
@@ -208,8 +208,7 @@ def _save(settings: Settings, trainer: JobTrainer) -> None:
             save_tokenizer(settings.model_location, settings.arguments.model_revision, settings.folders.model)
 
 
-def _start_fields(settings: Settings, model: Any, parameters: int) -> Dict[str, Any]:
-    """Return the fields of the `start` event."""
+def _start_fields(settings: Settings, model: Model, parameters: int) -> Dict[str, object]:
     versions = {module.__name__: module.__version__ for module in (torch, transformers, pyarrow, numpy)}
     return {
         "versions": {"python": platform.python_version(), **versions},
@@ -222,12 +221,12 @@ def _start_fields(settings: Settings, model: Any, parameters: int) -> Dict[str, 
     }
 
 
-def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dict[str, Any]:
+def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dict[str, object]:
     """Return the metrics of the `result` event. All processes must call this, because it sums their work."""
     meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
     steady = meter.steady()
     steady_work = _sum_over_processes(steady.work if steady else NO_WORK, device)
-    name = hardware.describe(settings.device_kind, settings.processes)["name"]
+    name = str(hardware.describe(settings.device_kind, settings.processes)["name"])
     peak = hardware.peak_flops_per_second(name) if settings.device_kind == "cuda" else None
     # Under Trainer's names.
     logged = {**reporter.summary, **reporter.last_evaluation}
@@ -249,7 +248,7 @@ def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter)
     }
 
 
-def _emit_result(settings: Settings, trainer: JobTrainer, metrics: Dict[str, Any], events: Events) -> None:
+def _emit_result(settings: Settings, trainer: JobTrainer, metrics: Dict[str, object], events: Events) -> None:
     events.emit(
         "result",
         metrics=metrics,
@@ -260,5 +259,5 @@ def _emit_result(settings: Settings, trainer: JobTrainer, metrics: Dict[str, Any
     )
 
 
-def _sum_over_processes(work: Work, device: Any) -> Work:
+def _sum_over_processes(work: Work, device: torch.device) -> Work:
     return Work(*(int(total) for total in ranks.sum_over_processes(work, device)))

@@ -1,5 +1,5 @@
-"""The services that run jobs: this machine (`local`) and Amazon SageMaker (`sagemaker`).
+"""The services that run jobs, each in its own room, and what works in the same way on all of them.
 
-Open `launcher.py` first: it submits, follows and stops a job on either service. Both implement the protocol in
-`training.contract.service`.
+Open `registry.py` first: it lists the services. All implement the protocol in `training.contract.service`, which also
+explains the traits by which they differ. `launcher.py` submits, follows and stops a job on any service.
 """

@@ -132,7 +132,7 @@ def overhead_seconds(spec: JobSpec) -> float:
 
 
 def worst_case(spec: JobSpec, price: Price | None) -> Amount:
-    """Return the most that a job can cost, with its warm pool. `price` is that of its dearest instance type.
+    """Return the most that a job can cost, with its warm pool. `price` is the price of its dearest instance type.
 
     On spot capacity the same bound holds: at most the seconds on the instances are billed, over all restarts.
     """

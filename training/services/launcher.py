@@ -129,7 +129,7 @@ class Follower:
     @property
     def _has_trained(self) -> bool:
         """True if the container was started: before, a job has no log."""
-        transitions = (self.description or {}).get("SecondaryStatusTransitions", [])
+        transitions = self.description.get("SecondaryStatusTransitions", []) if self.description else []
         return any(each["Status"] == "Training" for each in transitions)
 
     @property

@@ -58,8 +58,7 @@ from training.services.sagemaker.storage import Storage
 from training.services.sagemaker.traits import TRAITS
 
 KINDS = {"Endpoint": "endpoint", "EndpointConfig": "endpoint_config", "Model": "model"}
-"""Kinds of objects in SageMaker's spelling, with that of boto3's methods. In the order of deletion: each refers to the
-next."""
+"""Kinds of objects, with their names in boto3's methods. In the order of deletion: each refers to the next."""
 ENDPOINT, CONFIG, MODEL = KINDS
 LEFT_OVER = "LeftOver"
 """Status of a model or a configuration without an endpoint, left behind by a killed command."""

@@ -57,7 +57,7 @@ class Deployment:
 
     @property
     def key(self) -> str:
-        """Digest of what the requests say. Equal requests have equal keys, also those of earlier versions."""
+        """Digest of what the requests say. Equal requests have equal keys, also in earlier versions."""
         model = [self.image, self.model_data, dict(self.environment), self.machine, self.machines, self.role_arn]
         settings = [self.identity, dict(self.network), self.is_isolated, self.volume_key]
         text = json.dumps([*model, *settings, *([self.ami] if self.ami else [])], sort_keys=True)
@@ -199,10 +199,11 @@ def upload(storage: Storage, files: Mapping[str, Path], key: str, folder: Path, 
 
     The archive has no name in the folder, so a command that is killed leaves nothing.
     """
-    if files and not storage.has(key):
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            storage.put_file(pack(files, Path(f"/proc/self/fd/{file.fileno()}")), key, echo)
+    if not files or storage.has(key):
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        storage.put_file(pack(files, Path(f"/proc/self/fd/{file.fileno()}")), key, echo)
 
 
 def pack(files: Mapping[str, Path], archive: Path) -> Path:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from experiments.planning.load import load
-from experiments.schema.compare_fields import with_full_names
+from experiments.schema.fields import with_full_names
 from experiments.schema.overrides import is_field
 from experiments.sweeping.sweep_plan import SweepPlan, label, plan_sweep, timed_sizes
 from judging.design import Design

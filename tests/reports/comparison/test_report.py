@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from reports.comparison.arms import BILLABLE
 from reports.comparison.comparison import compare
 from reports.comparison.messages import cost_sentence, missing_data

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.schema.compare_fields import Published as PublishedFields
+from experiments.schema.fields import Published as PublishedFields
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.tables import factorial_of, published_sections
 from reports.model.report import Table

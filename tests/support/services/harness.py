@@ -14,6 +14,7 @@ from tests.support.aws.real_account import CPU_TYPE, LIMIT_SECONDS, RealAccount
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.contract.service import Request, Service
+from training.services import registry
 from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
 from training.services.sagemaker.clients import Clients
@@ -53,7 +54,7 @@ class LocalHarness:
     def __init__(self, tmp_path: Path) -> None:
         self.root = tmp_path / 'wörk it\'s "here" 100%'
         self.root.mkdir()
-        self.service = LocalService(self.root)
+        self.service: Service = LocalService(self.root)
 
     def request(self, script: str, **fields: Any) -> Request:
         source = self.folder("source", {"train.py": textwrap.dedent(script)})
@@ -65,8 +66,8 @@ class LocalHarness:
     def read(self, uri: str) -> bytes:
         return Path(unquote(urlparse(uri).path)).read_bytes()
 
-    def again(self) -> LocalService:
-        return LocalService(self.root)
+    def again(self) -> Service:
+        return type(self.service)(self.root)
 
     def folder(self, name: str, files: dict[str, str]) -> str:
         return _folder(self.root, name, files).as_uri()
@@ -167,17 +168,23 @@ class RealHarness(SageMakerHarness):
 
 
 SERVICES = (
-    "local",
-    pytest.param("sagemaker", marks=pytest.mark.slow),
+    *(
+        name if room.TRAITS.keeps_state_in_home else pytest.param(name, marks=pytest.mark.slow)
+        for name, room in registry.SERVICES.items()
+    ),
     pytest.param("aws", marks=pytest.mark.aws),
 )
-"""Services of the contract: on this machine, in the simulated account, and in a real one."""
+"""Services of the contract: every service, with SageMaker in the simulated account, and a real account."""
 
 
 def harness_of(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     """Return the harness of the service that parametrizes a test."""
-    if request.param == "local":
-        return LocalHarness(tmp_path)
     if request.param == "sagemaker":
         return SageMakerHarness(tmp_path, request.getfixturevalue("account"))
-    return RealHarness(tmp_path, request.getfixturevalue("real_account"))
+    if request.param == "aws":
+        return RealHarness(tmp_path, request.getfixturevalue("real_account"))
+    harness = LocalHarness(tmp_path)
+    if request.param != harness.service.name:
+        request.getfixturevalue("monkeypatch").setenv("TRAINFARE_HOME", str(harness.root))
+        harness.service = registry.SERVICES[request.param].open_service()
+    return harness

@@ -6,12 +6,13 @@ block follow each other while its numbers are in the caches, as in FlashAttentio
 https://arxiv.org/abs/2205.14135), and numbers stay in the precision of the matrix products; softmax computes in 32 bits
 inside. Unlike in FlashAttention, the weights are kept for the backward pass: to compute them again would take longer.
 
-Without dropout, the result is that of any other implementation up to rounding. With dropout, its rate is rounded.
+Without dropout, the result differs from other implementations only by rounding. With dropout, its rate is rounded.
 """
 
 from typing import Any, Iterator, Optional, Tuple
 
 import torch
+from torch import Tensor, nn
 from torch.nn import functional
 
 NAME = "blockwise"
@@ -20,7 +21,7 @@ MODEL_TYPES = (
     *("albert", "bert", "camembert", "distilbert", "electra", "gpt2", "llama", "mistral", "qwen2", "qwen3"),
     *("roberta", "xlm-roberta"),
 )
-"""Models for which `auto` selects it, with transformers 5. Tests compare their gradients with those of eager."""
+"""Models for which `auto` selects it, with transformers 5. Tests compare their gradients with eager's."""
 UNSUPPORTED = ("head_mask", "softcap", "s_aux", "position_bias")
 """Arguments with which some models change the scores in ways that this implementation does not."""
 
@@ -57,19 +58,19 @@ def register(compiles: bool = False) -> bool:
 
 
 def attend(
-    module: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    attention_mask: Optional[Any],
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Optional[Tensor],
     scaling: Optional[float] = None,
     dropout: float = 0.0,
     is_causal: Optional[bool] = None,
-    **more: Any,
-) -> Tuple[Any, None]:
+    **more: object,
+) -> Tuple[Tensor, None]:
     """Return the attention, batch x queries x heads x width, and no weights.
 
-    Arguments are those of transformers' implementations: `query`, `key` and `value` are batch x heads x tokens x width.
+    Arguments are as in transformers' implementations: `query`, `key` and `value` are batch x heads x tokens x width.
     Keys and values may have fewer heads, each for several heads of the queries. Raises `ValueError` for an argument
     that is not supported.
     """
@@ -90,7 +91,7 @@ def attend(
     return Blockwise.apply(query, key, value, attention_mask, scaling, round(dropout * LEVELS), causal), None
 
 
-def _eager(query: Any, key: Any, value: Any, mask: Optional[Any], scaling: float, causal: bool) -> Any:
+def _eager(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], scaling: float, causal: bool) -> Tensor:
     """Compute as transformers' `eager` does, so that predictions give the same numbers. For evaluations."""
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
     if causal:
@@ -111,8 +112,15 @@ class Blockwise(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(
-        context: Any, query: Any, key: Any, value: Any, mask: Any, scaling: float, dropped: int, is_causal: bool
-    ) -> Any:
+        context: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor,
+        scaling: float,
+        dropped: int,
+        is_causal: bool,
+    ) -> Tensor:
         """Return the attention, batch x queries x heads x width."""
         output = query.new_empty(query.shape[0], query.shape[2], query.shape[1], value.shape[3]).transpose(1, 2)
         added = _added_mask(mask, query, key, is_causal)
@@ -136,7 +144,7 @@ class Blockwise(torch.autograd.Function):  # type: ignore[misc]
         return output.transpose(1, 2)
 
     @staticmethod
-    def backward(context: Any, gradient: Any) -> Tuple[Any, ...]:
+    def backward(context: Any, gradient: Tensor) -> Tuple[Optional[Tensor], ...]:
         """Return the gradients of `query`, `key` and `value`."""
         query, key, value, *kept = context.saved_tensors
         scaling, dropped, is_causal = context.options
@@ -156,7 +164,7 @@ class Blockwise(torch.autograd.Function):  # type: ignore[misc]
         return grad_query, grad_key, grad_value, None, None, None, None
 
 
-def _blocks(query: Any, key: Any, is_causal: bool) -> Iterator[Block]:
+def _blocks(query: Tensor, key: Tensor, is_causal: bool) -> Iterator[Block]:
     """Yield blocks that cover each pair of a query and a key: all heads of several rows, or some heads of one row."""
     batch, heads, count, _ = query.shape
     number_bytes = query.element_size()
@@ -182,18 +190,18 @@ def _padded_count(keys: int, number_bytes: int) -> int:
     return (keys + multiple - 1) // multiple * multiple
 
 
-def _part(tensor: Any, rows: slice, heads: slice, tokens: slice, length: int = 0) -> Any:
+def _part(tensor: Tensor, rows: slice, heads: slice, tokens: slice, length: int = 0) -> Tensor:
     """Return a block's (rows x heads) x tokens x width, with zeros behind the tokens up to `length`."""
     part = tensor[rows, heads, tokens].flatten(0, 1)
     return functional.pad(part, (0, 0, 0, length - part.shape[1])) if length > part.shape[1] else part
 
 
-def _add(part: Any, values: Any) -> None:
+def _add(part: Tensor, values: Tensor) -> None:
     """Add (rows x heads) x tokens x width to a part of a tensor, without padding tokens."""
     part.add_(values.unflatten(0, part.shape[:2])[:, :, : part.shape[2]])
 
 
-def _added_mask(mask: Optional[Any], query: Any, key: Any, is_causal: bool) -> Optional[Any]:
+def _added_mask(mask: Optional[Tensor], query: Tensor, key: Tensor, is_causal: bool) -> Optional[Tensor]:
     """Return the mask as numbers to add to the scores, with padding keys masked; None for no mask."""
     queries, keys = query.shape[2], key.shape[2]
     padding = _padded_count(keys, key.element_size()) - keys
@@ -207,7 +215,7 @@ def _added_mask(mask: Optional[Any], query: Any, key: Any, is_causal: bool) -> O
     return added.expand(len(query), -1, queries, -1)
 
 
-def _as_numbers(mask: Any, dtype: torch.dtype) -> Any:
+def _as_numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """Return a mask as numbers to add to scores of this type, none of them infinite."""
     lowest = torch.finfo(dtype).min
     if mask.dtype == torch.bool:
@@ -215,7 +223,7 @@ def _as_numbers(mask: Any, dtype: torch.dtype) -> Any:
     return mask.to(dtype).clamp(min=lowest)
 
 
-def _draw_factors(weights: Any, dropped: int) -> Any:
+def _draw_factors(weights: Tensor, dropped: int) -> Optional[Tensor]:
     """Return a factor for each weight in bf16: 0 with probability `dropped` / LEVELS, else 1. None without dropout.
 
     Each draw gives 64 bits for four weights. All operations have 16 bits per weight, so they fill whole vector
@@ -228,7 +236,7 @@ def _draw_factors(weights: Any, dropped: int) -> Any:
     return words.ge_(dropped - LEVELS // 2).mul_(ONE_IN_BF16).view(torch.bfloat16).view(weights.shape)
 
 
-def _dropped(values: Any, factors: Optional[Any]) -> Any:
+def _dropped(values: Tensor, factors: Optional[Tensor]) -> Tensor:
     # A product of two precisions would be computed element by element.
     return values if factors is None else values * factors.to(values.dtype)
 
@@ -238,7 +246,7 @@ def _scale_of(dropped: int) -> float:
     return LEVELS / (LEVELS - dropped) if dropped < LEVELS else 0.0
 
 
-def _product(left: Any, right: Any, factor: float) -> Any:
+def _product(left: Tensor, right: Tensor, factor: float) -> Tensor:
     if factor == 1:
         return torch.bmm(left, right)
     return torch.baddbmm(left.new_empty(1, 1, 1), left, right, beta=0, alpha=factor)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List
 
 import torch
+from torch import nn
 
 from training.job.processes.reporting import Unsupported
 
@@ -25,7 +26,7 @@ class NoCompiler:
     def check(self) -> None:
         """Raise `Unsupported` if this machine or version cannot compile."""
 
-    def prepare(self, model: Any, dynamic_lengths: bool) -> str:
+    def prepare(self, model: nn.Module, dynamic_lengths: bool) -> str:
         """Set up the model to compile at its next run. Return a description for the log, which may be empty."""
         return ""
 
@@ -42,11 +43,9 @@ class NoCompiler:
 
     @contextmanager
     def eager(self) -> Iterator[None]:
-        """Disable the compiler inside the context."""
         yield
 
     def metrics(self) -> Dict[str, float]:
-        """Return `compile/*`."""
         return {}
 
     def cache_state(self) -> str:
@@ -78,11 +77,11 @@ class Inductor(NoCompiler):
 
     def __init__(self) -> None:
         self.scope, self.mode, self.records_cuda_graphs = "layers", "default", False
-        self._modules: List[Any] = []
+        self._modules: List[nn.Module] = []
         self._graphs_when_warm = 0
 
     def check(self) -> None:
-        if not hasattr(torch.nn.Module, "compile"):
+        if not hasattr(nn.Module, "compile"):
             raise Unsupported(f"compiler inductor needs torch 2.2 or later, but torch {torch.__version__} is installed")
         candidates = [os.environ.get("CXX", ""), "g++", "clang++", "c++"]
         if not any(shutil.which(candidate) for candidate in candidates if candidate):
@@ -91,7 +90,7 @@ class Inductor(NoCompiler):
                 "install g++, or use compiler none"
             )
 
-    def prepare(self, model: Any, dynamic_lengths: bool) -> str:
+    def prepare(self, model: nn.Module, dynamic_lengths: bool) -> str:
         self._modules = (repeated_layers(model) if self.scope == "layers" else []) or [model]
         _allow_recompiles()
         for module in self._modules:
@@ -116,11 +115,13 @@ class Inductor(NoCompiler):
     @contextmanager
     def eager(self) -> Iterator[None]:
         compiled = [module._compiled_call_impl for module in self._modules]
-        _set_calls(self._modules, [None] * len(compiled))
+        for module in self._modules:
+            module._compiled_call_impl = None
         try:
             yield
         finally:
-            _set_calls(self._modules, compiled)
+            for module, call in zip(self._modules, compiled):
+                module._compiled_call_impl = call
 
     def metrics(self) -> Dict[str, float]:
         return {
@@ -153,7 +154,7 @@ def compiler_of(arguments: Any) -> NoCompiler:
     return compiler
 
 
-def repeated_layers(model: Any) -> List[Any]:
+def repeated_layers(model: nn.Module) -> List[nn.Module]:
     """Return the layers of the model's outermost stacks of identical layers; empty if the model has no such stack.
 
     Since torch 2.5, modules of one class share one compiled program, with their parameters as inputs: a stack of 12
@@ -162,9 +163,9 @@ def repeated_layers(model: Any) -> List[Any]:
     """
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 5):
         return []
-    layers: List[Any] = []
+    layers: List[nn.Module] = []
     for child in model.children():
-        stacked = isinstance(child, torch.nn.ModuleList) and len(child) > 1
+        stacked = isinstance(child, nn.ModuleList) and len(child) > 1
         if stacked and len({type(layer) for layer in child}) == 1:
             layers += list(child)
         else:
@@ -178,11 +179,6 @@ def _allow_recompiles() -> None:
 
     name = "recompile_limit" if hasattr(dynamo.config, "recompile_limit") else "cache_size_limit"
     setattr(dynamo.config, name, 256)
-
-
-def _set_calls(modules: List[Any], calls: List[Any]) -> None:
-    for module, call in zip(modules, calls):
-        module._compiled_call_impl = call
 
 
 def _counters() -> Any:

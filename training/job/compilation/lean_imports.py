@@ -13,7 +13,7 @@ for name in UNUSED:
     sys.modules.setdefault(name, None)  # type: ignore[arg-type]
 
 if "OMP_WAIT_POLICY" not in os.environ:
-    # A waiting OpenMP thread spins before it blocks. By default it spins for milliseconds, and then a job beside a busy
+    # A waiting OpenMP thread spins before it blocks. By default it spins for milliseconds, and a job next to a busy
     # process runs at a thirtieth of its speed: the spinning threads hold the CPU that a late thread needs. This is some
     # 0.1 ms, longer than the pause between two operations (GCC's OpenMP, GOMP_SPINCOUNT).
     os.environ.setdefault("GOMP_SPINCOUNT", "3000")

@@ -5,6 +5,7 @@ from typing import Any, Dict
 
 import torch
 
+from training.job.processes.protocols import Model
 from training.job.processes.reporting import Unsupported
 
 OLDEST_TORCH = (2, 3)
@@ -28,7 +29,7 @@ def check(device_kind: str) -> None:
         )
 
 
-def apply(model: Any, *, predicts_tokens: bool) -> None:
+def apply(model: Model, *, predicts_tokens: bool) -> None:
     """Exchange modules of a loaded model for Liger's. The model keeps its parameters and its configuration.
 
     `predicts_tokens` is True for a language model. Raises `Unsupported` if Liger has no kernels for the model.
@@ -65,7 +66,7 @@ def options(*, predicts_tokens: bool) -> Dict[str, bool]:
     """Return Liger's arguments that switch kernels off.
 
     Liger's cross entropy would replace PyTorch's own function for the whole process, evaluation included. Its fused
-    loss belongs to language models: it would replace the forward pass of a classifier by that of a language model. In
+    loss belongs to language models: it would replace the forward pass of a classifier by a language model's. In
     training it computes no logits; in evaluations, which read them, it does.
     """
     off = {"cross_entropy": False}

@@ -35,25 +35,39 @@ class ChannelMetadata:
     max_length: int
     """Tokens of the longest permitted row."""
     rows: int
-    """Number of rows in the data file."""
     pad_token_id: int
-    """Token used as padding."""
     pad_token_type_id: int
-    """Token type used as padding."""
     padding_side: str
     """left | right."""
+
+
+class Lists:
+    """A column with a list of integers a row, stored as one array."""
+
+    def __init__(self, values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
+        self._values, self._starts, self._ends = values, starts, ends
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return the list of a row, or the same column with the rows of an array of numbers."""
+        if isinstance(at, np.ndarray):
+            return Lists(self._values, self._starts[at], self._ends[at])
+        return self._values[self._starts[at] : self._ends[at]]
+
+    def tobytes(self) -> bytes:
+        """Return the bytes of all lists and their ends, for a digest."""
+        return bytes(self._values.tobytes() + self._ends.tobytes())
 
 
 class Rows:
     """Tokenised rows, stored as flat arrays so that large channels fit in memory and load fast."""
 
     def __init__(
-        self, tokens: np.ndarray, ends: np.ndarray, types: Optional[np.ndarray], columns: Mapping[str, np.ndarray]
+        self, tokens: np.ndarray, ends: np.ndarray, types: Optional[np.ndarray], columns: Mapping[str, Any]
     ) -> None:
         self.tokens, self.types = tokens, types
         self.columns = dict(columns)
-        """Other columns that the task needs: one integer a row, by column name."""
-        self._starts, self._ends = np.concatenate([[0], ends[:-1]]).astype(np.int64), ends
+        """Other columns that the task needs, by name: one integer a row, or a list of integers (`Lists`)."""
+        self._starts, self._ends = _starts(ends), ends
         self.lengths: np.ndarray = self._ends - self._starts
         """Tokens of each row."""
         self.numbers: np.ndarray = np.arange(len(ends))
@@ -69,7 +83,6 @@ class Rows:
         return view
 
     def sorted_by_length(self) -> "Rows":
-        """Return the same rows, shortest first."""
         return self.select(np.argsort(self.lengths, kind="stable"))
 
     def sample(self, count: int) -> "Rows":
@@ -96,6 +109,11 @@ class Rows:
         return row
 
 
+def _starts(ends: np.ndarray) -> np.ndarray:
+    """Return the start of each list, given their ends in one array."""
+    return np.concatenate([[0], ends[:-1]]).astype(np.int64)
+
+
 @dataclass(frozen=True)
 class Channel:
     """A channel that was read and checked."""
@@ -103,9 +121,7 @@ class Channel:
     folder: Path
     """Folder of the channel. A task may keep other files there."""
     metadata: ChannelMetadata
-    """Properties shared by all rows."""
     rows: Rows
-    """The rows."""
 
     @property
     def data_file(self) -> Path:
@@ -113,18 +129,20 @@ class Channel:
         return self.folder / DATA
 
 
-def read_channel(folder: Path, task: str, columns: Sequence[str]) -> Channel:
-    """Return the channel in a folder, with the integer columns that the task needs.
+def read_channel(folder: Path, task: str, columns: Sequence[str], list_columns: Sequence[str] = ()) -> Channel:
+    """Return the channel in a folder, with the columns of integers and of lists of integers that the task needs.
 
     Raises `BadData` with the file and the reason.
     """
     metadata = _read_metadata(folder / METADATA)
     if metadata.task != task:
         raise BadData(f"{folder} was made for task {metadata.task!r}, but the job's task is {task!r}")
-    lists, integers = read_columns(_files(folder), ("input_ids", "token_type_ids"), columns, optional="token_type_ids")
+    names = ("input_ids", "token_type_ids", *list_columns)
+    lists, integers = read_columns(_files(folder), names, columns, optional="token_type_ids")
     tokens, ends = lists["input_ids"]
     types = lists["token_type_ids"][0] if "token_type_ids" in lists else None
-    rows = Rows(tokens, ends, types, integers)
+    own = {name: Lists(values, _starts(ends), ends) for name, (values, ends) in lists.items() if name in list_columns}
+    rows = Rows(tokens, ends, types, {**integers, **own})
     _check(rows, metadata, folder / DATA)
     return Channel(folder, metadata, rows)
 
@@ -188,12 +206,15 @@ def read_columns(
     lists = [name for name in lists if name != optional or name in names]
     if sum(parquet.metadata.num_row_groups for _, parquet in opened) <= 1:
         [(file, parquet)] = opened[:1]
-        return _columns_of(_read_whole(file, parquet), lists, integers, file)
+        with _errors_of(file):
+            # pyarrow's own read_table also imports its data set module, and pandas if it is installed.
+            table = parquet.read().combine_chunks()
+        return _columns_of(table, lists, integers, file)
     return _joined(opened, lists, integers)
 
 
 def _joined(
-    opened: Sequence[Tuple[Path, Any]], lists: Sequence[str], integers: Sequence[str]
+    opened: Sequence[Tuple[Path, pq.ParquetFile]], lists: Sequence[str], integers: Sequence[str]
 ) -> Tuple[Dict[str, IntegerLists], Dict[str, np.ndarray]]:
     """Copy each row group to its place in arrays that are as large as all of them."""
     rows = sum(parquet.metadata.num_rows for _, parquet in opened)
@@ -221,18 +242,16 @@ class _Growing:
 
     @property
     def array(self) -> np.ndarray:
-        """The values up to now."""
         return np.zeros(0, np.int64) if self._array is None else self._array[: self.size]
 
     def append(self, part: np.ndarray) -> None:
-        """Append values."""
         if self._array is None:
             self._array = np.empty(self._capacity, part.dtype)
         self._array[self.size : self.size + len(part)] = part
         self.size += len(part)
 
 
-def _values(parquet: Any, name: str) -> int:
+def _values(parquet: pq.ParquetFile, name: str) -> int:
     """Return at least the number of values in a column of lists: an empty list counts as one."""
     groups = map(parquet.metadata.row_group, range(parquet.metadata.num_row_groups))
     columns = (group.column(at) for group in groups for at in range(group.num_columns))
@@ -249,22 +268,16 @@ def read_texts(file: Path, names: Sequence[str]) -> List[List[Any]]:
     return columns
 
 
-def _row_groups(file: Path, parquet: Any) -> Iterator[Any]:
+def _row_groups(file: Path, parquet: pq.ParquetFile) -> Iterator[pa.Table]:
     for at in range(parquet.metadata.num_row_groups):
         with _errors_of(file):
             table = parquet.read_row_group(at).combine_chunks()
         yield table
 
 
-def _open(file: Path) -> Any:
+def _open(file: Path) -> pq.ParquetFile:
     with _errors_of(file):
         return pq.ParquetFile(str(file))
-
-
-def _read_whole(file: Path, parquet: Any) -> Any:
-    with _errors_of(file):
-        # pyarrow's own read_table also imports its data set module, and pandas if it is installed.
-        return parquet.read().combine_chunks()
 
 
 @contextmanager
@@ -279,14 +292,13 @@ def _errors_of(file: Path) -> Iterator[None]:
 
 
 def _columns_of(
-    table: Any, lists: Sequence[str], integers: Sequence[str], file: Path
+    table: pa.Table, lists: Sequence[str], integers: Sequence[str], file: Path
 ) -> Tuple[Dict[str, IntegerLists], Dict[str, np.ndarray]]:
-    """Return the columns as views of Arrow's memory."""
     values = {name: _integer_lists(table, name, file) for name in lists}
     return values, {name: _integer_column(table, name, file) for name in integers}
 
 
-def _column(table: Any, name: str, file: Path) -> Any:
+def _column(table: pa.Table, name: str, file: Path) -> pa.Array:
     if name not in table.column_names:
         raise BadData(f"{file} has no column {name!r}; it has {', '.join(map(repr, table.column_names)) or 'none'}")
     if table.num_rows == 0:
@@ -297,7 +309,7 @@ def _column(table: Any, name: str, file: Path) -> Any:
     return column
 
 
-def _integer_lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.ndarray]:
+def _integer_lists(table: pa.Table, name: str, file: Path) -> Tuple[np.ndarray, np.ndarray]:
     """Return the values of a column of integer lists, concatenated, and the end of each list."""
     column = _column(table, name, file)
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
@@ -310,7 +322,7 @@ def _integer_lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.nd
     return _as_numpy(values), (offsets[1:] - offsets[0]).astype(np.int64)
 
 
-def _integer_column(table: Any, name: str, file: Path) -> np.ndarray:
+def _integer_column(table: pa.Table, name: str, file: Path) -> np.ndarray:
     """Return a column of integers. Raises `BadData` with the name of `file` if it has any other type."""
     column = _column(table, name, file)
     if not pa.types.is_integer(column.type):
@@ -318,7 +330,7 @@ def _integer_column(table: Any, name: str, file: Path) -> np.ndarray:
     return _as_numpy(column)
 
 
-def _as_numpy(integers: Any) -> np.ndarray:
+def _as_numpy(integers: pa.Array) -> np.ndarray:
     """Return a view of an Arrow array of integers without nulls. Arrow's own `to_numpy` would import pandas."""
     kind = np.dtype(str(integers.type))
     if len(integers) == 0:

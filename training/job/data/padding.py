@@ -29,13 +29,12 @@ class Work(NamedTuple):
     tokens: int
     """Tokens of those rows, without padding."""
     positions: int
-    """Rows times batch length, with filler rows and padding. With padding `none`, the tokens with those of filler rows:
+    """Rows times batch length, with filler rows and padding. With padding `none`, the tokens and filler tokens:
     the model's layers compute no others, though its embeddings and its head do."""
     pairs: int = 0
     """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row."""
 
     def plus(self, other: "Work") -> "Work":
-        """Return the sum of two amounts."""
         return Work(*(mine + others for mine, others in zip(self, other)))
 
 
@@ -47,7 +46,6 @@ class Padding:
     """Rule for the number of tokens to which the rows of a batch are padded."""
 
     kind: str
-    """One of `PADDING_KINDS`."""
     max_length: int
     """Tokens of the longest permitted row."""
     bucket_lengths: Tuple[int, ...] = ()
@@ -105,7 +103,6 @@ class Batch:
     """Padded rows for which a task makes the labels."""
 
     rows: Sequence[Row]
-    """The rows, without filler rows."""
     filler_rows: int
     """Number of filler rows, which are copies of the first row and come last. The loss must ignore them."""
     starts: Sequence[int]
@@ -117,7 +114,6 @@ class Batch:
 
     @property
     def length(self) -> int:
-        """Tokens of each row, padding included."""
         return int(self.input_ids.shape[1])
 
 
@@ -197,9 +193,7 @@ class Shape(NamedTuple):
     """A batch shape."""
 
     rows: int
-    """Rows, including those added as filler."""
     length: int
-    """Tokens of each row, padding included."""
     is_masked: bool
     """True if the batch has padding. Without padding, models skip the attention mask, which is a different program."""
 
@@ -208,9 +202,7 @@ class Batches(NamedTuple):
     """Shapes of batches in order, one array element for each batch."""
 
     rows: np.ndarray
-    """Rows, including those added as filler."""
     lengths: np.ndarray
-    """Tokens of each row, padding included."""
     masked: np.ndarray
     """True for each batch with padding."""
     positions: np.ndarray
@@ -297,11 +289,6 @@ def length_grouped_order(lengths: np.ndarray, group_size: int, seed: int, epoch:
     return np.concatenate([groups.ravel(), order[complete:]])
 
 
-def random_order(rows: int, seed: int, epoch: int) -> np.ndarray:
-    """Return every row number once, shuffled: the order for padding that gains nothing from similar lengths."""
-    return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(rows)
-
-
 def deal_to_processes(order: np.ndarray, batch_size: int, processes: int) -> np.ndarray:
     """Return the order extended to complete groups: one batch for every process in turn.
 
@@ -320,13 +307,6 @@ def deal_to_processes(order: np.ndarray, batch_size: int, processes: int) -> np.
     return np.concatenate([order[: len(order) - len(rest)], group.ravel()])
 
 
-def pad_to_full_batches(rows: int, batch_size: int, processes: int) -> np.ndarray:
-    """Return the row numbers in order, extended to complete groups with duplicates of the first row."""
-    group_size = batch_size * processes
-    missing = -rows % group_size if processes > 1 else 0
-    return np.concatenate([np.arange(rows), np.full(missing, rows)])
-
-
 @dataclass(frozen=True)
 class BatchSharding:
     """Division of rows among n processes: each takes every n-th batch."""
@@ -334,7 +314,6 @@ class BatchSharding:
     batch_size: int
     """Rows in a process's batch."""
     processes: int
-    """Number of processes."""
     process: Optional[int] = None
     """Rank of the process whose share a sampler yields. None yields all rows, for versions of Trainer that divide them
     themselves."""
@@ -368,7 +347,6 @@ class TrainSampler(Sampler):  # type: ignore[misc]
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Select the epoch to yield."""
         self._epoch = epoch
 
     def order(self, epoch: int) -> np.ndarray:
@@ -377,7 +355,7 @@ class TrainSampler(Sampler):  # type: ignore[misc]
         if self._grouped:
             order = length_grouped_order(self._lengths, sharding.batch_size * sharding.processes, self._seed, epoch)
         else:
-            order = random_order(rows, self._seed, epoch)
+            order = np.random.Generator(np.random.PCG64([self._seed, epoch])).permutation(rows)
         return deal_to_processes(order[: self._rows], sharding.batch_size, sharding.processes)
 
     def __len__(self) -> int:
@@ -397,5 +375,7 @@ class EvalSampler(Sampler):  # type: ignore[misc]
         return self._sharding.length(self._rows)
 
     def __iter__(self) -> Iterator[int]:
-        rows = pad_to_full_batches(self._rows, self._sharding.batch_size, self._sharding.processes)
-        yield from self._sharding.shard(rows).tolist()
+        sharding, rows = self._sharding, self._rows
+        # Duplicates of the first row complete the last group.
+        missing = -rows % (sharding.batch_size * sharding.processes) if sharding.processes > 1 else 0
+        yield from sharding.shard(np.concatenate([np.arange(rows), np.full(missing, rows)])).tolist()

@@ -22,21 +22,22 @@ from training.job.loop.job_trainer import JobTrainer, train_sampler
 from training.job.measuring.hardware import limit_to_free_memory, peak_gib, reset_peak
 from training.job.measuring.meter import Meter, clock_for, time_metrics
 from training.job.processes import ranks
+from training.job.processes.protocols import Model
 from training.job.processes.reporting import Events, failure_class
 from training.job.settings.job_settings import Settings
 
-Batch = Dict[str, Any]
+Batch = Dict[str, object]
 
 
 class CalibrationFinished(Exception):
     """Leaves Trainer's loop before the first step, with the measured metrics."""
 
-    def __init__(self, metrics: Dict[str, Any]) -> None:
+    def __init__(self, metrics: Dict[str, object]) -> None:
         super().__init__()
         self.metrics = metrics
 
 
-def calibrate(settings: Settings, trainer: JobTrainer, events: Events) -> Dict[str, Any]:
+def calibrate(settings: Settings, trainer: JobTrainer, events: Events) -> Dict[str, object]:
     """Emit a `metric` event for each batch size, with the size as its step, and return the metrics of the result."""
     if settings.device_kind == "cpu":
         limit_to_free_memory(ranks.local_count())
@@ -80,7 +81,11 @@ class Calibration:
         planned = plan(order, lengths, size, batches_per_step, settings.processes, settings.padding)
         is_single, compiled_before = settings.processes == 1, self._compile_seconds()
         values = self._try_largest(planned, measures=is_single)
-        if not self._fits_everywhere(values is not None):
+        fits = values is not None
+        # Under XLA all processes use the same memory, so the result of this one holds for all.
+        if ranks.can_exchange_flags():
+            fits = ranks.sum_over_processes([float(fits)], self._trainer.args.device)[0] == ranks.count()
+        if not fits:
             # Free the memory of the step that failed halfway.
             self._trainer.model_wrapped.zero_grad(set_to_none=True)
             reset_peak(device_kind)
@@ -115,20 +120,10 @@ class Calibration:
                 raise
         return None
 
-    def _fits_everywhere(self, fits: bool) -> bool:
-        """Return True if the batch fits in every process.
-
-        Under XLA all processes use the same memory, so `fits`, the result of this one, holds for all.
-        """
-        if not ranks.can_exchange_flags():
-            return fits
-        return ranks.sum_over_processes([float(fits)], self._trainer.args.device)[0] == ranks.count()
-
     def _compile_seconds(self) -> float:
         return self._trainer.meter.phase_seconds.get("compile", 0.0)
 
     def _compile(self, size: int) -> None:
-        """Compile everything that a training of this batch size would run."""
         settings, trainer = self._settings, self._trainer
         if not settings.compiler.compiles_here:
             return
@@ -188,21 +183,18 @@ class Calibration:
             steps = list(steps)
         if meter is not None:
             meter.begin_steps()
+        model = self._trainer.model_wrapped
         for batches in steps:
-            self._take_one(batches)
+            with model.no_sync() if hasattr(model, "no_sync") else nullcontext():
+                for batch in batches[:-1]:
+                    self._forward_and_backward(batch, model)
+            self._forward_and_backward(batches[-1], model)
+            optimizer_step(self._trainer)
             if meter is not None:
                 meter.end_step()
         return numbers
 
-    def _take_one(self, batches: List[Batch]) -> None:
-        model = self._trainer.model_wrapped
-        with model.no_sync() if hasattr(model, "no_sync") else nullcontext():
-            for batch in batches[:-1]:
-                self._forward_and_backward(batch, model)
-        self._forward_and_backward(batches[-1], model)
-        optimizer_step(self._trainer)
-
-    def _forward_and_backward(self, batch: Batch, model: Any) -> None:
+    def _forward_and_backward(self, batch: Batch, model: Model) -> None:
         device = self._trainer.args.device
         moved = {name: value.to(device) if hasattr(value, "to") else value for name, value in batch.items()}
         self._trainer.training_step(model, moved)
@@ -213,7 +205,7 @@ class Calibration:
         return collator([settings.train.rows[int(number)] for number in numbers])
 
 
-def optimizer_step(trainer: Any) -> None:
+def optimizer_step(trainer: JobTrainer) -> None:
     """Update the weights as the installed version of Trainer does: clip the gradients, step, clear the gradients."""
     accelerator, scaler = getattr(trainer, "accelerator", None), getattr(trainer, "scaler", None)
     optimizer, model, norm = trainer.optimizer, trainer.model_wrapped, trainer.args.max_grad_norm

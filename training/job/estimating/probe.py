@@ -7,10 +7,11 @@ Evaluations use a sample of the rows and compute no scores. Their time is scaled
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Dict, List, Optional
 
 import numpy as np
-from transformers import TrainerCallback
+import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from training.job.data.channels import Rows
 from training.job.data.padding import TrainSampler, planned_batches, step_positions
@@ -25,7 +26,7 @@ MAX_FRACTION = 10
 """Without a sample limit, a probe takes at most the training's steps divided by this."""
 
 CHECK_SPACING = 2
-"""Factor from the measured steps of one check to those of the next. Few checks are better: each is another chance that
+"""Factor from the measured steps of one check to the next one's. Few checks are better: each is another chance that
 the interval is narrow by luck."""
 
 
@@ -34,23 +35,18 @@ class FullTraining:
     """The full training of which a probe is the beginning."""
 
     steps: int
-    """Optimizer steps."""
     last_step: int
     """Step at which the probe ends at the latest."""
     samples: int
-    """Training samples."""
     positions: np.ndarray
     """Positions of the planned steps, in order: rows times tokens, padding included."""
     evaluations: int
-    """Number of evaluations."""
     checkpoints: int
-    """Number of checkpoints written."""
     evaluation_share: float
     """Work of one full evaluation divided by the work of one of the probe's evaluations."""
 
 
 def plan_full_training(settings: Settings, sampler: TrainSampler, steps: int) -> FullTraining:
-    """Return the training of `steps` steps that the settings describe."""
     arguments, lengths = settings.arguments, settings.train.rows.lengths
     batches_per_step = arguments.gradient_accumulation_steps * settings.processes
     last = last_step(arguments, steps, settings.global_batch_size)
@@ -103,16 +99,15 @@ class Probe(TrainerCallback):  # type: ignore[misc]
         self._warmup = settings.arguments.steady_after_steps
         self._first_step = settings.progress_before.step
         self._full: Optional[FullTraining] = None
-        self._checks = _checks()
+        self._checks = (MIN_STEPS * CHECK_SPACING**number for number in itertools.count())
         self._next_check = next(self._checks)
         self._unlogged_estimate: Optional[Estimate] = None
         self._evaluations = self._checkpoints = 0
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Plan the full training, whose number of steps Trainer now knows."""
+    def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         self._full = plan_full_training(self._settings, self._sampler, state.max_steps)
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """End the training when the estimate is precise enough, with a checkpoint if the full training writes any."""
         assert self._full is not None, "planned when the training began"
         measured = state.global_step - self._first_step - self._warmup
@@ -129,7 +124,14 @@ class Probe(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop, control.should_evaluate = True, False
             control.should_save = self._settings.saves
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, Any]] = None, **_: Any) -> None:
+    def on_log(
+        self,
+        args: object,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Optional[Dict[str, float]] = None,
+        **_: object,
+    ) -> None:
         """Emit the estimate of a check, once the samples are counted."""
         if self._unlogged_estimate and "loss" in (logs or {}):
             total = self._unlogged_estimate.plus(self._trainer.elapsed_seconds())
@@ -139,12 +141,10 @@ class Probe(TrainerCallback):  # type: ignore[misc]
                 "metric", step=state.global_step, epoch=state.epoch, samples=self._trainer.samples_seen, values=values
             )
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Count the evaluation."""
+    def on_evaluate(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         self._evaluations += 1
 
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Count the checkpoint."""
+    def on_save(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         self._checkpoints += 1
 
     def metrics(self) -> Dict[str, float]:
@@ -176,7 +176,7 @@ class Probe(TrainerCallback):  # type: ignore[misc]
         positions_to_come = positions[step:] if step < len(positions) else positions
         return remaining(seconds, measured, float(positions_to_come.mean()), steps_to_come)
 
-    def _is_precise_enough(self, device: Any) -> bool:
+    def _is_precise_enough(self, device: torch.device) -> bool:
         """Return True if the first process's estimate is precise enough. All processes must call this."""
         if not ranks.can_exchange_flags():
             return False
@@ -185,11 +185,6 @@ class Probe(TrainerCallback):  # type: ignore[misc]
             total = self._unlogged_estimate.plus(self._trainer.elapsed_seconds())
             is_precise = total.relative_error <= (self._settings.arguments.probe_precision or 0.0)
         return bool(ranks.sum_over_processes([float(is_precise)], device)[0])
-
-
-def _checks() -> Iterator[int]:
-    """Yield the numbers of measured steps after which a probe checks its estimate."""
-    return (MIN_STEPS * CHECK_SPACING**number for number in itertools.count())
 
 
 def _occurrences(strategy: str, every: Optional[int], steps: int, steps_per_epoch: int) -> int:

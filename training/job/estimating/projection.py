@@ -3,7 +3,7 @@
 A step's time depends on the length of its batch, and all lengths are known in advance. The regression estimator of
 survey sampling uses this (Cochran, Sampling Techniques, 3rd edition 1977, chapters 7 and 8): it fits a straight line of
 seconds over positions to the measured steps and evaluates it at the mean of the steps in question. The mean length of a
-few steps differs from that of all, and the plain mean of their seconds would be off by as much; the line corrects this.
+few steps differs from the mean of all, and the plain mean of their seconds would be off as much; the line corrects it.
 
 A probe projects the rest of a training from its first steps. Because the order of steps is random, the estimate is
 right on average even if the relation is not a straight line. Consecutive steps tend to be slow together, for instance
@@ -75,12 +75,10 @@ class Line(NamedTuple):
     """Measured seconds minus the line, in measured order."""
 
     def at(self, positions: float) -> float:
-        """Return the seconds of a step with this many positions."""
         return self.mean_seconds + self.slope * (positions - self.mean_positions)
 
 
 def fit(seconds: Sequence[float], positions: np.ndarray) -> Line:
-    """Fit the line to measured steps."""
     y, x = np.asarray(seconds, dtype=float), np.asarray(positions, dtype=float)
     spread = float(((x - x.mean()) ** 2).sum())
     slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread if spread > 0 else 0.0
@@ -102,7 +100,10 @@ def remaining(
     distance = mean_to_come - line.mean_positions
     variance = float((line.residuals**2).sum()) / (len(seconds) - 2)
     slope_variance = variance / line.spread * distance**2 if line.spread > 0 else 0.0
-    block_means = _block_means(line.residuals)
+    # About sqrt(n) blocks, of which the last includes the remainder.
+    size = len(seconds) // min(math.isqrt(len(seconds)), MAX_BLOCKS)
+    starts = np.arange(len(seconds) // size) * size
+    block_means = np.add.reduceat(line.residuals, starts) / np.diff([*starts, len(seconds)])
     mean_variance = float(block_means.var(ddof=1)) / len(block_means)
     # The steps to come are a sample too, and add noise with the same correlation as the measured noise.
     variance_to_come = mean_variance * len(seconds) / max(steps_to_come, 1)
@@ -116,21 +117,13 @@ def t_975(degrees_of_freedom: int) -> float:
     return T_975[degrees_of_freedom - 1] if degrees_of_freedom <= len(T_975) else 1.96 + 2.4 / degrees_of_freedom
 
 
-def _block_means(values: np.ndarray) -> np.ndarray:
-    """Return the means of about sqrt(n) blocks, at most `MAX_BLOCKS`. The last block includes the remainder."""
-    size = len(values) // min(math.isqrt(len(values)), MAX_BLOCKS)
-    starts = np.arange(len(values) // size) * size
-    return np.asarray(np.add.reduceat(values, starts) / np.diff([*starts, len(values)]))
-
-
 @dataclass(frozen=True)
 class Plan:
     """Plan of an epoch at one batch size, from which the sampled steps are chosen."""
 
     batch_size: int
-    """Rows of a batch."""
     order: np.ndarray
-    """Row numbers of all processes, with repeats (see `sampler`)."""
+    """Row numbers of all processes, with repeats (see `data/padding.py`)."""
     positions: np.ndarray
     """Positions of each complete step: rows times tokens over all processes, padding included."""
     largest: np.ndarray
@@ -143,7 +136,6 @@ class Plan:
     """Rows of a complete step, over all processes."""
 
     def batches(self, step: int, process: int) -> List[np.ndarray]:
-        """Return the row numbers of each batch that a process takes in a step."""
         first = step * self.batches_per_step
         numbers = range(first + process, first + self.batches_per_step, self.processes)
         batches = [self.order[at * self.batch_size : (at + 1) * self.batch_size] for at in numbers]

@@ -12,7 +12,8 @@ import hashlib
 import json
 import os
 import platform
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 from urllib.parse import urlparse
 
 import numpy as np
@@ -21,11 +22,13 @@ import transformers
 
 from training.job.data.channels import Row
 from training.job.data.padding import Collator, Padding, Shape, representatives
-from training.job.loop.job_trainer import preserve_random_states
+from training.job.loop.job_trainer import JobTrainer, preserve_random_states
 from training.job.processes import ranks
+from training.job.processes.protocols import Model
 from training.job.processes.reporting import Events
 from training.job.settings.declared import CUDA_GRAPH_MODES
 from training.job.settings.job_settings import Settings
+from training.job.tasks import Task
 
 RUNS_WITH_CUDA_GRAPHS = 3
 """torch.compile runs a program once without a graph and records the graph in the second run. The third only replays it
@@ -45,7 +48,9 @@ def is_dynamic(settings: Settings, shapes: Sequence[Shape]) -> bool:
     return not settings.padding.is_static or (settings.device_kind == "cpu" and len(lengths) > 1)
 
 
-def compile_shapes(trainer: Any, model: Any, shapes: Sequence[Shape], settings: Settings, dynamic: bool) -> None:
+def compile_shapes(
+    trainer: JobTrainer, model: Model, shapes: Sequence[Shape], settings: Settings, dynamic: bool
+) -> None:
     """Run one or more steps, through the trainer, for each shape that needs a separate program.
 
     `model` is the trainer's model, with or without the wrapper for several processes. Gradients are cleared and random
@@ -59,7 +64,7 @@ def compile_shapes(trainer: Any, model: Any, shapes: Sequence[Shape], settings: 
     with preserve_random_states():
         for shape in chosen:
             collator = Collator(Padding("max_length", shape.length), settings.train.metadata, task.targets)
-            batch = collator(synthetic_rows(shape, task.integer_columns, settings.train.rows.types is not None))
+            batch = collator(synthetic_rows(shape, task, settings.train.rows.types is not None))
             for _ in range(steps_per_shape(settings.device_kind, settings.arguments.compile_mode)):
                 trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
                 model.zero_grad()
@@ -70,7 +75,7 @@ def steps_per_shape(device_kind: str, compile_mode: str) -> int:
     return RUNS_WITH_CUDA_GRAPHS if device_kind == "cuda" and compile_mode in CUDA_GRAPH_MODES else 1
 
 
-def synthetic_rows(shape: Shape, columns: Sequence[str], has_types: bool) -> List[Row]:
+def synthetic_rows(shape: Shape, task: Task, has_types: bool) -> List[Row]:
     """Return rows that form a batch of this shape.
 
     Their content does not matter. In a masked shape, the last row is one token shorter than the others.
@@ -78,7 +83,8 @@ def synthetic_rows(shape: Shape, columns: Sequence[str], has_types: bool) -> Lis
     rows = []
     for at in range(shape.rows):
         tokens = np.zeros(shape.length - int(shape.is_masked and at == shape.rows - 1), dtype=np.int64)
-        row: Row = {"input_ids": tokens, **dict.fromkeys(columns, 0)}
+        row: Row = {"input_ids": tokens, **dict.fromkeys(task.integer_columns, 0)}
+        row.update(dict.fromkeys(task.list_columns, tokens))
         rows.append({**row, "token_type_ids": tokens} if has_types else row)
     return rows
 
@@ -105,49 +111,54 @@ class StoredPrograms:
 
     def load(self) -> None:
         """Fill torch's cache on disk from the file, if it exists."""
-        try:
+        with self._noting("the stored compiled programs cannot be loaded") as note:
             content = _read(self._uri)
+            digest, _, artifacts = (content or b"").partition(b"\n")
             if content is None:
-                self._note(f"no compiled programs are stored for this setting yet ({self._uri})")
-                return
-            digest, _, artifacts = content.partition(b"\n")
-            if hashlib.sha256(artifacts).hexdigest().encode() != digest:
-                self._note(f"the stored compiled programs are damaged and are ignored: {self._uri}")
-                return
-            if torch.compiler.load_cache_artifacts(artifacts) is None:
-                self._note(f"torch {torch.__version__} cannot read the stored compiled programs: {self._uri}")
-                return
-            self._note(f"loaded compiled programs of an earlier job, {_size(content)}: {self._uri}")
-        except Exception as error:
-            self._note(f"the stored compiled programs cannot be loaded: {_line(error)}")
+                note(f"no compiled programs are stored for this setting yet ({self._uri})")
+            elif hashlib.sha256(artifacts).hexdigest().encode() != digest:
+                note(f"the stored compiled programs are damaged and are ignored: {self._uri}")
+            elif torch.compiler.load_cache_artifacts(artifacts) is None:
+                note(f"torch {torch.__version__} cannot read the stored compiled programs: {self._uri}")
+            else:
+                note(f"loaded compiled programs of an earlier job, {_size(content)}: {self._uri}")
 
     def save(self, cache_state: str) -> None:
         """Write the file, unless every program came from it."""
         if cache_state == "warm" or not ranks.on_first_host():
             return
-        try:
+        with self._noting("the compiled programs cannot be stored") as note:
             saved = torch.compiler.save_cache_artifacts()
-            if saved is None:
-                self._note("torch has no compiled programs to store")
-                return
-            artifacts = saved[0]
+            artifacts = saved[0] if saved else b""
             content = hashlib.sha256(artifacts).hexdigest().encode() + b"\n" + artifacts
-            if len(content) > MAX_BYTES:
-                self._note(
-                    f"the compiled programs are not stored: {_size(content)} exceeds the limit of {MAX_BYTES >> 20} MiB"
-                )
-                return
-            _write(self._uri, content, self._kms_key)
-            self._note(f"stored the compiled programs for later jobs, {_size(content)}: {self._uri}")
-        except Exception as error:
-            self._note(f"the compiled programs cannot be stored: {_line(error)}")
+            if not saved:
+                note("torch has no compiled programs to store")
+            elif len(content) > MAX_BYTES:
+                limit = f"exceeds the limit of {MAX_BYTES >> 20} MiB"
+                note(f"the compiled programs are not stored: {_size(content)} {limit}")
+            else:
+                _write(self._uri, content, self._kms_key)
+                note(f"stored the compiled programs for later jobs, {_size(content)}: {self._uri}")
 
-    def _note(self, message: str) -> None:
-        self._events.emit("note", message=message)
+    @contextmanager
+    def _noting(self, problem: str) -> Iterator[Callable[[str], None]]:
+        """Give the function that writes a note to the log. An error becomes a note that begins with `problem`."""
+
+        def note(message: str) -> None:
+            self._events.emit("note", message=message)
+
+        try:
+            yield note
+        except Exception as error:
+            note(f"{problem}: {type(error).__name__}: {error}".splitlines()[0])
+
+
+def _size(content: bytes) -> str:
+    return f"{len(content) / 2**20:.1f} MiB"
 
 
 def open_stored_programs(
-    setting: Mapping[str, Any], events: Events, environment: Mapping[str, str] = os.environ
+    setting: Mapping[str, object], events: Events, environment: Mapping[str, str] = os.environ
 ) -> Optional[StoredPrograms]:
     """Return the file of a setting, or None if the job stores no programs or torch cannot pack them."""
     prefix = environment.get(URI_VARIABLE)
@@ -161,15 +172,15 @@ def open_stored_programs(
     return StoredPrograms(f"{prefix}/{key_of(setting)}", environment.get(KMS_VARIABLE, ""), events)
 
 
-def key_of(setting: Mapping[str, Any]) -> str:
+def key_of(setting: Mapping[str, object]) -> str:
     """Return the hash of a setting and of this process's device and libraries."""
     text = json.dumps({**setting, **_runtime()}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def setting_of(
-    model: Any, shapes: Sequence[Any], dynamic: bool, arguments: Mapping[str, Any], precision: str
-) -> Dict[str, Any]:
+    model: Model, shapes: Sequence[Shape], dynamic: bool, arguments: Mapping[str, object], precision: str
+) -> Dict[str, object]:
     """Return everything in a training's setting on which its programs depend: model, shapes and options.
 
     Programs with symbolic lengths serve all lengths, so the planned lengths do not count: they differ between seeds.
@@ -186,11 +197,11 @@ def setting_of(
     }
 
 
-def _runtime() -> Dict[str, Any]:
+def _runtime() -> Dict[str, object]:
     """Return the device and the libraries. Each process of a host has its own device, whose index programs contain."""
     versions = {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda}
     versions["transformers"] = transformers.__version__
-    device: Any = [platform.machine(), torch.backends.cpu.get_cpu_capability()]
+    device: List[object] = [platform.machine(), torch.backends.cpu.get_cpu_capability()]
     if torch.cuda.is_available():
         device = [torch.cuda.get_device_name(), torch.cuda.get_device_capability()]
     return {"versions": versions, "device": device, "processes": ranks.count(), "local_rank": ranks.local_rank()}
@@ -224,11 +235,3 @@ def s3_client() -> Any:
 
     limits = Config(connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"max_attempts": 1})
     return boto3.client("s3", region_name=os.environ.get("AWS_REGION"), config=limits)
-
-
-def _size(content: bytes) -> str:
-    return f"{len(content) / 2**20:.1f} MiB"
-
-
-def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]

@@ -10,9 +10,11 @@ from typing import Any, Callable, Dict, Iterator, Optional
 import numpy as np
 import torch
 import transformers
-from transformers import Trainer, TrainerCallback
+from torch.utils.data import DataLoader
+from transformers import EvalPrediction, Trainer, TrainerCallback
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
-from transformers.trainer_callback import PrinterCallback, TrainerState
+from transformers.trainer_callback import PrinterCallback, TrainerControl, TrainerState
+from transformers.trainer_utils import EvalLoopOutput
 
 from training.job.compilation.compilers import NoCompiler
 from training.job.data.padding import NO_WORK, WORK, BatchSharding, Collator, EvalSampler, TrainSampler
@@ -21,9 +23,11 @@ from training.job.loop.prepared_model import in_16_bits, whole_vocabulary
 from training.job.measuring.hardware import process_age_seconds
 from training.job.measuring.meter import Meter
 from training.job.processes import ranks
+from training.job.processes.protocols import Model
 from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import CheckpointNotWritten, Events, failure_class
 from training.job.settings.job_settings import Settings
+from training.job.tasks.task import Scorer
 from training.job.weights.checkpoints import CheckpointKeeper, checkpoint_path
 
 
@@ -34,7 +38,7 @@ class EvaluationAborted(Exception):
 class JobTrainer(Trainer):  # type: ignore[misc]
     """Trainer with our row order, work counts, timed evaluations and complete checkpoints."""
 
-    data_collator: Any
+    data_collator: Collator
 
     def __init__(
         self,
@@ -44,7 +48,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         sampler: TrainSampler,
         eval_sampler: EvalSampler,
         eval_collator: Collator,
-        scorer: Optional[Any],
+        scorer: Optional[Scorer],
         keeper: CheckpointKeeper,
         sharding_kind: str = sharding.NO_SHARDING,
         **options: Any,
@@ -103,30 +107,31 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             ranks.broadcast_weights(self.model)
         return True
 
-    def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
+    def create_optimizer(self, *args: object, **kwargs: object) -> torch.optim.Optimizer:
         """Create the optimizer, after sharding the model if asked: the optimizer must hold the sharded parameters."""
         if self._shards and self.optimizer is None:
             sharding.shard(self.model, self.accelerator)
             self._is_sharded = True
         return super().create_optimizer(*args, **kwargs)
 
-    def training_step(self, model: Any, inputs: Dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Count the batch's work and take the step."""
+    def training_step(
+        self, model: Model, inputs: Dict[str, torch.Tensor], *args: object, **kwargs: object
+    ) -> torch.Tensor:
         self.meter.add_work(inputs.pop(WORK, NO_WORK))
         # A CUDA graph's gradients are in memory that the next step reuses, so a step must not begin while they exist.
         if self.compiler.marks_steps and all(parameter.grad is None for parameter in model.parameters()):
             self.compiler.begin_step()
         return super().training_step(model, inputs, *args, **kwargs)
 
-    def floating_point_ops(self, inputs: Any) -> int:
+    def floating_point_ops(self, inputs: object) -> int:
         """Return 0: Trainer would count all parameters at every step for a number that nobody reads."""
         return 0
 
-    def num_examples(self, dataloader: Any) -> int:
+    def num_examples(self, dataloader: DataLoader) -> int:
         """Return the number of rows. PyTorch/XLA wraps the loader; Trainer would then guess from the batch size."""
         return int(super().num_examples(getattr(dataloader, "_loader", dataloader)))
 
-    def evaluate(self, *args: Any, **kwargs: Any) -> Dict[str, float]:
+    def evaluate(self, *args: object, **kwargs: object) -> Dict[str, float]:
         """Evaluate without the compiler and without 8-bit products, timed as the phase `eval`. Restore random states.
 
         Return an empty dictionary if the job has to stop; Trainer then saves a checkpoint and stops.
@@ -144,13 +149,13 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             self.control.should_save = self.control.should_training_stop = True
         return metrics
 
-    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
+    def evaluation_loop(self, *args: object, **kwargs: object) -> EvalLoopOutput:
         """Evaluate, and drop a metric that Trainer adds only when a training resumes after its last step."""
         output = super().evaluation_loop(*args, **kwargs)
         output.metrics.pop("eval_model_preparation_time", None)
         return output
 
-    def save_model(self, *args: Any, **kwargs: Any) -> None:
+    def save_model(self, *args: object, **kwargs: object) -> None:
         """Save the model with `use_cache` as it was before training."""
         self._set_use_cache(self._use_cache)
         if self._is_sharded:
@@ -163,33 +168,42 @@ class JobTrainer(Trainer):  # type: ignore[misc]
                 super().save_model(*args, **kwargs)
         self._set_use_cache(False)
 
-    def log(self, logs: Dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Update the sample count, then log."""
+    def log(self, logs: Dict[str, float], *args: object, **kwargs: object) -> None:
         self._count_samples()
         super().log(logs, *args, **kwargs)
 
-    def get_eval_dataloader(self, *args: Any, **kwargs: Any) -> Any:
-        """Return a data loader whose batches are padded for evaluation."""
-        with self._collating_with(self._eval_collator):
+    def get_eval_dataloader(self, *args: object, **kwargs: object) -> DataLoader:
+        training, self.data_collator = self.data_collator, self._eval_collator
+        try:
             return super().get_eval_dataloader(*args, **kwargs)
+        finally:
+            self.data_collator = training
 
-    def _load_from_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+    def _load_from_checkpoint(self, *args: object, **kwargs: object) -> None:
         with whole_vocabulary(self.model):
             super()._load_from_checkpoint(*args, **kwargs)
 
-    def _get_train_sampler(self, *_: Any) -> TrainSampler:
+    def _get_train_sampler(self, *_: object) -> TrainSampler:
         return self._sampler
 
-    def _get_eval_sampler(self, *_: Any) -> EvalSampler:
+    def _get_eval_sampler(self, *_: object) -> EvalSampler:
         return self._eval_sampler
 
-    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+    def _save_checkpoint(self, *args: object, **kwargs: object) -> None:
         """Save a checkpoint, at most once a step, and let `keeper` move it into the checkpoint folder."""
         if self._saved_step == self.state.global_step:
             return
         self._saved_step = self.state.global_step
         with self.meter.phase("checkpoint"):
-            self._write_checkpoint(*args, **kwargs)
+            try:
+                super()._save_checkpoint(*args, **kwargs)
+            except Exception as error:
+                if failure_class(error) == "OutOfMemory":
+                    raise
+                reason = str(error).strip().splitlines() or [type(error).__name__]
+                raise CheckpointNotWritten(
+                    f"cannot write the checkpoint of step {self._saved_step} in {self.keeper.folder}: {reason[0]}"
+                ) from error
             self._count_samples()
             # Every process has written its random states.
             ranks.gather_random_states(checkpoint_path(Path(self.args.output_dir), self._saved_step))
@@ -197,17 +211,6 @@ class JobTrainer(Trainer):  # type: ignore[misc]
                 self.keeper.keep(
                     self.state.global_step, self.samples_seen, self.elapsed_seconds(), self.owes_evaluation
                 )
-
-    def _write_checkpoint(self, *args: Any, **kwargs: Any) -> None:
-        try:
-            super()._save_checkpoint(*args, **kwargs)
-        except Exception as error:
-            if failure_class(error) == "OutOfMemory":
-                raise
-            reason = str(error).strip().splitlines() or [type(error).__name__]
-            raise CheckpointNotWritten(
-                f"cannot write the checkpoint of step {self.state.global_step} in {self.keeper.folder}: {reason[0]}"
-            ) from error
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         if not self._is_sharded:
@@ -226,7 +229,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         sharding.load_states(self.optimizer, read(Path(checkpoint) / OPTIMIZER_NAME))
         self.lr_scheduler.load_state_dict(read(Path(checkpoint) / SCHEDULER_NAME))
 
-    def _move_model_to_device(self, model: Any, device: Any) -> None:
+    def _move_model_to_device(self, model: Model, device: torch.device) -> None:
         """Leave a model that will be sharded in the CPU's memory. Its parts are moved one layer after the other."""
         if not self._shards:
             super()._move_model_to_device(model, device)
@@ -239,22 +242,14 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         (samples,) = ranks.sum_over_processes([self.meter.work.samples], self.args.device)
         self.samples_seen = self.keeper.earlier_progress.samples + int(samples)
 
-    @contextmanager
-    def _collating_with(self, collator: Collator) -> Iterator[None]:
-        training, self.data_collator = self.data_collator, collator
-        try:
-            yield
-        finally:
-            self.data_collator = training
 
-
-def _without_filler(scorer: Any, rows: int) -> Callable[[Any], Dict[str, float]]:
+def _without_filler(scorer: Scorer, rows: int) -> Callable[[EvalPrediction], Dict[str, float]]:
     """Return the scorer for the first rows. On XLA, accelerate keeps the filler rows of the last batch.
 
     It drops them where the loader has ended, which it notes for each thread. PyTorch/XLA's loader runs in its own.
     """
 
-    def score(prediction: Any) -> Dict[str, float]:
+    def score(prediction: EvalPrediction) -> Dict[str, float]:
         return dict(scorer(type(prediction)(_first(prediction.predictions, rows), _first(prediction.label_ids, rows))))
 
     return score
@@ -315,8 +310,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self._steps_logged = 0
         self._is_leaving = False
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Compile, then start the meter."""
+    def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         self._before_first_step()
         if self._trainer.owes_evaluation:
             self._trainer.evaluate()
@@ -324,12 +318,12 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             self._stop.allow_finishing_step()
         self._trainer.meter.begin_steps()
 
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_epoch_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Select the epoch's row order. Not all versions of Trainer do this."""
         self._epoch = int(state.epoch or 0) if self._epoch is None else self._epoch + 1
         self._sampler.set_epoch(self._epoch)
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Time the step, and make Trainer log the last loss.
 
         If the job has to stop, end the training: `on_epoch_end` then saves the checkpoint.
@@ -344,46 +338,61 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             control.should_evaluate = control.should_save = False
             control.should_training_stop = self._is_leaving = True
 
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_epoch_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Save the checkpoint of a stopped job. Trainer calls this after the last step, even within an epoch."""
         if self._is_leaving:
             self._events.emit("note", message=f"SIGTERM: saving a checkpoint at step {state.global_step}")
             self._trainer.owes_evaluation |= control.should_evaluate and float(state.epoch).is_integer()
             control.should_evaluate, control.should_save = False, True
 
-    def on_prediction_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Abort the evaluation when the job has to stop."""
+    def on_prediction_step(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         if self._stop.should_stop():
             raise EvaluationAborted
 
     def on_evaluate(
-        self, args: Any, state: Any, control: Any, metrics: Optional[Dict[str, float]] = None, **_: Any
+        self,
+        args: object,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: Optional[Dict[str, float]] = None,
+        **_: object,
     ) -> None:
-        """Record the metrics of this step's evaluation."""
         self.evaluated_at_step = state.global_step
         self.last_evaluation = {name: value for name, value in (metrics or {}).items() if name != "epoch"}
         best = self._trainer.keeper.best
         if best is not None and not self.is_quiet:
             best.observe(self.last_evaluation, state.global_step)
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, Any]] = None, **_: Any) -> None:
+    def on_log(
+        self,
+        args: object,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Optional[Dict[str, float]] = None,
+        **_: object,
+    ) -> None:
         """Print Trainer's log line and emit the event."""
         if self.is_quiet:
             return
         values = {name: value for name, value in (logs or {}).items() if name not in ("epoch", "total_flos")}
         if state.is_world_process_zero:
-            print({**values, "epoch": state.epoch, **_rounded_loss(values)}, flush=True)
+            # Four decimals, which existing metric expressions expect.
+            loss = {"loss": round(values["loss"], 4)} if "loss" in values else {}
+            print({**values, "epoch": state.epoch, **loss}, flush=True)
         if "train_runtime" in values:
             self.summary = values
             return
         self._check_target(values, control)
         if "loss" in values:
-            values["step_seconds"] = self._step_seconds()
+            # The mean since the last logged loss. Reading the loss has waited for the device.
+            seconds = self._trainer.meter.step_seconds()
+            latest, self._steps_logged = seconds[self._steps_logged :], len(seconds)
+            values["step_seconds"] = sum(latest) / max(len(latest), 1)
         self._events.emit(
             "metric", step=state.global_step, epoch=state.epoch, samples=self._trainer.samples_seen, values=values
         )
 
-    def _check_target(self, values: Dict[str, Any], control: Any) -> None:
+    def _check_target(self, values: Dict[str, float], control: TrainerControl) -> None:
         """Record whether the target is reached, and end the training if `target_stop` is set.
 
         All processes call this with the same values, because losses and predictions are gathered from all processes.
@@ -397,24 +406,13 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             if "loss" in values:
                 self._trainer.meter.end_steps()
 
-    def _step_seconds(self) -> float:
-        """Return the mean step time since the last logged loss. Reading the loss has waited for the device."""
-        seconds = self._trainer.meter.step_seconds()
-        latest, self._steps_logged = seconds[self._steps_logged :], len(seconds)
-        return sum(latest) / max(len(latest), 1)
-
-
-def _rounded_loss(values: Dict[str, Any]) -> Dict[str, float]:
-    """Return the loss with four decimals: existing metric expressions expect this format."""
-    return {"loss": round(values["loss"], 4)} if "loss" in values else {}
-
 
 @contextmanager
 def preserve_random_states() -> Iterator[None]:
     """Restore all random states on exit, so that draws inside the context have no effect on later draws."""
     python, numpy_state, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
     gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
-    xla = _xla_model().get_rng_state() if "torch_xla" in sys.modules else None
+    xla = ranks.xla_model().get_rng_state() if "torch_xla" in sys.modules else None
     try:
         yield
     finally:
@@ -424,7 +422,7 @@ def preserve_random_states() -> Iterator[None]:
         if gpu is not None:
             torch.cuda.set_rng_state(gpu)
         if xla is not None:
-            _xla_model().set_rng_state(xla)
+            ranks.xla_model().set_rng_state(xla)
 
 
 def allow_numpy_states() -> None:
@@ -436,9 +434,3 @@ def allow_numpy_states() -> None:
     if hasattr(torch.serialization, "add_safe_globals"):
         make_array = np.empty(0).__reduce__()[0]
         torch.serialization.add_safe_globals([make_array, np.ndarray, np.dtype, type(np.dtype(np.uint32))])
-
-
-def _xla_model() -> Any:
-    import torch_xla.core.xla_model
-
-    return torch_xla.core.xla_model

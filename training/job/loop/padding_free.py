@@ -1,6 +1,6 @@
 """Train without padding: the layers of a model compute only real tokens.
 
-Batches stay padded outside of the layers, so labels, positions, poolers and heads are those of padded training. A hook
+Batches stay padded outside of the layers, so labels, positions, poolers and heads are as in padded training. A hook
 in front of the layers removes the padding: rows x length x width becomes 1 x tokens x width. A hook behind them puts it
 back as zeros. In between, every product, norm and dropout is computed for each token separately. Only attention relates
 tokens to each other, so it has an implementation of its own, which transformers looks up.
@@ -13,10 +13,11 @@ RoBERTa, DistilBERT and GPT-2 have one of 0.1 by default. Elsewhere, each row is
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from training.job.data.padding import PACKED_TOKENS
+from training.job.processes.protocols import Model
 from training.job.processes.reporting import Unsupported
 from training.job.settings.job_settings import Settings
 from training.job.weights.pretrained import set_attention
@@ -33,7 +34,7 @@ MODEL_TYPES = ("albert", "bert", "camembert", "distilbert", "electra", "gpt2", "
 """Models whose layers mix tokens only in attention, and use no position beyond the order within a row."""
 
 
-def use_padding_free(model: Any, settings: Settings) -> None:
+def use_padding_free(model: Model, settings: Settings) -> None:
     """Make the model compute without padding if the job's padding is `none`.
 
     Raises `Unsupported` if the device, the precision, the model or the version of transformers does not allow it.
@@ -44,15 +45,20 @@ def use_padding_free(model: Any, settings: Settings) -> None:
     install(model)
 
 
-def install(model: Any) -> None:
-    """Make the model compute without padding. What it saves remains that of a plain model. Raises `Unsupported`."""
+def install(model: Model) -> None:
+    """Make the model compute without padding. What it saves is a plain model. Raises `Unsupported`."""
     model_type = model.config.model_type
     if model_type not in MODEL_TYPES:
         raise Unsupported(
             f"padding none does not support models of type {model_type}, only {', '.join(MODEL_TYPES)}: use padding "
             "longest"
         )
-    _register()
+    try:
+        from transformers import AttentionInterface
+    except ImportError:
+        raise _unsupported_version("models") from None
+    # Without a registered function for masks, models build none.
+    AttentionInterface.register(NAME, attend)
     if not set_attention(model, NAME):
         raise _unsupported_version(model_type)
     _Hooks().attach(model)
@@ -82,7 +88,7 @@ def check_device(device_kind: str, precision: str) -> None:
 class PackedRows:
     """Position of the rows of one batch, whose tokens follow each other without padding."""
 
-    def __init__(self, mask: Any, tokens: Optional[int] = None) -> None:
+    def __init__(self, mask: Tensor, tokens: Optional[int] = None) -> None:
         """Take the attention mask, rows x length: 1 for a token, 0 for padding.
 
         `tokens` is the number of ones. Without it, the mask is read, which waits for the device.
@@ -98,14 +104,14 @@ class PackedRows:
         self._lengths: Optional[List[int]] = None
         # A stable sort moves the tokens to the front in order. `nonzero` would wait for the device.
         at = torch.argsort(self.mask.flatten().int(), descending=True, stable=True)[: self.tokens]
-        self._at: Any = at if self.tokens < self.mask.numel() else None
+        self._at: Optional[Tensor] = at if self.tokens < self.mask.numel() else None
 
-    def pack(self, padded: Any) -> Any:
-        """Return the tokens' values, 1 x tokens x width, from those of the padded batch, rows x length x width."""
+    def pack(self, padded: Tensor) -> Tensor:
+        """Return the tokens' values, 1 x tokens x width, from the padded batch, rows x length x width."""
         flat = padded.reshape(-1, padded.shape[-1])
         return (flat if self._at is None else flat.index_select(0, self._at)).unsqueeze(0)
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Tensor) -> Tensor:
         """Return the padded batch, rows x length x width, from 1 x tokens x width. Padding is 0."""
         width = packed.shape[-1]
         if self._at is None:
@@ -126,7 +132,7 @@ class _Hooks:
     def __init__(self) -> None:
         self.rows: Optional[PackedRows] = None
 
-    def attach(self, model: Any) -> None:
+    def attach(self, model: nn.Module) -> None:
         """Register the hooks. A module of attention reads the rows from its attribute `padding_free`."""
         parent, layers = _layers(model.base_model)
         for module in layers.modules():
@@ -141,19 +147,19 @@ class _Hooks:
         if hasattr(model, "qa_outputs"):
             model.qa_outputs.register_forward_hook(self._exclude_padding)
 
-    def _begin(self, model: Any, args: Any, kwargs: Dict[str, Any]) -> Tuple[Any, Dict[str, Any]]:
+    def _begin(self, model: Model, args: Any, kwargs: Dict[str, Any]) -> Tuple[Any, Dict[str, Any]]:
         kwargs = dict(kwargs)
         tokens = kwargs.pop(PACKED_TOKENS, None)
         self.rows = PackedRows(kwargs["attention_mask"], tokens)
         return args, kwargs
 
-    def _pack(self, module: Any, args: Any, kwargs: Dict[str, Any]) -> Tuple[Any, Dict[str, Any]]:
+    def _pack(self, module: nn.Module, args: Any, kwargs: Dict[str, Any]) -> Tuple[Any, Dict[str, Any]]:
         assert self.rows is not None
         if args:
             return (self.rows.pack(args[0]), *args[1:]), kwargs
         return args, {**kwargs, "hidden_states": self.rows.pack(kwargs["hidden_states"])}
 
-    def _unpack(self, module: Any, args: Any, output: Any) -> Any:
+    def _unpack(self, module: nn.Module, args: Any, output: Any) -> Tensor:
         assert self.rows is not None
         if not self.rows.attentions:
             # The model's own attention would mix the rows.
@@ -165,28 +171,19 @@ class _Hooks:
         output["last_hidden_state"] = self.rows.unpack(output["last_hidden_state"])
         return output
 
-    def _exclude_padding(self, module: Any, args: Any, logits: Any) -> Any:
+    def _exclude_padding(self, module: nn.Module, args: Any, logits: Tensor) -> Tensor:
         """Give padding no share in a loss that is a softmax over all positions of a row."""
         assert self.rows is not None
         return logits.masked_fill(~self.rows.mask.unsqueeze(-1), torch.finfo(logits.dtype).min)
 
 
-def _layers(base_model: Any) -> Tuple[Any, Any]:
+def _layers(base_model: nn.Module) -> Tuple[nn.Module, nn.ModuleList]:
     """Return the outermost list of layers, and the module that contains it."""
     for module in base_model.modules():
         for child in module.children():
             if isinstance(child, nn.ModuleList):
                 return module, child
     raise _unsupported_version(type(base_model).__name__)
-
-
-def _register() -> None:
-    try:
-        from transformers import AttentionInterface
-    except ImportError:
-        raise _unsupported_version("models") from None
-    # Without a registered function for masks, models build none.
-    AttentionInterface.register(NAME, attend)
 
 
 def _unsupported_version(name: str) -> Unsupported:
@@ -199,18 +196,18 @@ def _unsupported_version(name: str) -> Unsupported:
 
 
 def attend(
-    module: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    attention_mask: Any,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor,
     scaling: Optional[float] = None,
     dropout: float = 0.0,
-    **_: Any,
-) -> Tuple[Any, None]:
+    **_: object,
+) -> Tuple[Tensor, None]:
     """Return the attention of each token to the tokens of its row, 1 x tokens x heads x width, and no weights.
 
-    Arguments are those of transformers' implementations: `query`, `key` and `value` are 1 x heads x tokens x width. The
+    Arguments are as in transformers' implementations: `query`, `key` and `value` are 1 x heads x tokens x width. The
     rows come from the module's attribute `padding_free`, so the mask is not used.
     """
     rows: PackedRows = module.padding_free.rows
@@ -221,8 +218,14 @@ def attend(
 
 
 def flash_attention(
-    query: Any, key: Any, value: Any, rows: PackedRows, dropout: float, is_causal: bool, scaling: Optional[float]
-) -> Any:
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    rows: PackedRows,
+    dropout: float,
+    is_causal: bool,
+    scaling: Optional[float],
+) -> Tensor:
     """Return the attention, 1 x tokens x heads x width, by one kernel for all rows. In 16 bits on a GPU."""
     width = query.shape[-1]
     scaling = width**-0.5 if scaling is None else scaling
@@ -245,8 +248,14 @@ def flash_attention(
 
 
 def reference_attention(
-    query: Any, key: Any, value: Any, rows: PackedRows, dropout: float, is_causal: bool, scaling: Optional[float]
-) -> Any:
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    rows: PackedRows,
+    dropout: float,
+    is_causal: bool,
+    scaling: Optional[float],
+) -> Tensor:
     """Return the attention, 1 x tokens x heads x width, one row after the other. On any device and in any precision."""
     parts = zip(*(each.split(rows.lengths(), dim=2) for each in (query, key, value)))
     options: Dict[str, Any] = {"dropout_p": dropout, "is_causal": is_causal, "scale": scaling}

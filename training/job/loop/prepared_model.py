@@ -3,23 +3,24 @@
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MethodType
-from typing import Any, Iterator, List
+from typing import Iterator, List
 
 import numpy as np
 import torch
 import transformers
-from torch import nn
+from torch import Tensor, nn
 
 from training.job.compilation import blockwise, liger
 from training.job.loop.padding_free import use_padding_free
 from training.job.measuring.hardware import disable_cudnn_attention
 from training.job.processes import ranks
+from training.job.processes.protocols import Model
 from training.job.processes.reporting import Unsupported
 from training.job.settings.job_settings import Settings
 from training.job.weights.pretrained import set_attention
 
 
-def prepare(model: Any, settings: Settings) -> Settings:
+def prepare(model: Model, settings: Settings) -> Settings:
     """Make the changes: Liger's kernels, attention, 8-bit layers, and layers without padding.
 
     Return the settings with the attention in use. Raises `Unsupported` if the model cannot have the changes.
@@ -34,7 +35,7 @@ def prepare(model: Any, settings: Settings) -> Settings:
     return settings
 
 
-def _use_attention(model: Any, settings: Settings) -> str:
+def _use_attention(model: Model, settings: Settings) -> str:
     """Choose what `auto` leaves to the model, and return the attention in use. With `padding: none`, it stays `auto`.
 
     On a GPU, transformers has chosen. On a CPU, blockwise attention replaces eager where the model can use it.
@@ -49,15 +50,11 @@ def _use_attention(model: Any, settings: Settings) -> str:
         return str(in_use) if is_open and in_use else settings.attention
     if settings.attention == blockwise.NAME:
         blockwise.register(compiles)
-    is_open = settings.arguments.attention == "auto" and settings.attention == "eager"
-    if is_open and settings.device_kind == "cpu" and _has_blockwise(model) and blockwise.register(compiles):
+    is_open = settings.arguments.attention == "auto" and settings.attention == "eager" and settings.device_kind == "cpu"
+    is_known = int(transformers.__version__.partition(".")[0]) >= 5 and model.config.model_type in blockwise.MODEL_TYPES
+    if is_open and is_known and blockwise.register(compiles):
         return blockwise.NAME if set_attention(model, blockwise.NAME) else settings.attention
     return settings.attention
-
-
-def _has_blockwise(model: Any) -> bool:
-    version = int(transformers.__version__.partition(".")[0])
-    return version >= 5 and model.config.model_type in blockwise.MODEL_TYPES
 
 
 # Embeddings of the tokens that occur.
@@ -74,9 +71,9 @@ class OccurringTokens(nn.Embedding):  # type: ignore[misc]
     A last row of ones has no token, so only weight decay changes it: it holds the factor for the tokens left out.
     """
 
-    weight: Any
+    weight: Tensor
 
-    def __init__(self, whole: nn.Embedding, tokens: Any) -> None:
+    def __init__(self, whole: nn.Embedding, tokens: Tensor) -> None:
         """Take the embeddings of `tokens`, an ascending tensor of numbers."""
         row_of = torch.full((whole.num_embeddings,), -1)
         row_of[tokens] = torch.arange(len(tokens))
@@ -86,12 +83,11 @@ class OccurringTokens(nn.Embedding):  # type: ignore[misc]
         self.tokens = tokens
         self.take(whole)
 
-    def forward(self, tokens: Any) -> Any:
+    def forward(self, tokens: Tensor) -> Tensor:
         """Return the embeddings of the tokens, rows x length x width."""
         return super().forward(self.row_of[tokens])
 
     def take(self, whole: nn.Embedding) -> None:
-        """Take the values of these embeddings."""
         # A list, because a module would become a part of this one.
         self._whole: List[nn.Embedding] = [whole]
         with torch.no_grad():
@@ -106,7 +102,7 @@ class OccurringTokens(nn.Embedding):  # type: ignore[misc]
         return self._whole[0]
 
 
-def use_occurring_tokens(model: Any, settings: Settings) -> None:
+def use_occurring_tokens(model: Model, settings: Settings) -> None:
     """Leave out the embeddings of tokens that do not occur, where that gives the same training and is worth it.
 
     A token that occurs in no row has no gradient: AdamW changes its embedding by weight decay alone (Loshchilov and
@@ -130,7 +126,7 @@ def use_occurring_tokens(model: Any, settings: Settings) -> None:
         model.set_input_embeddings(OccurringTokens(embeddings, torch.from_numpy(np.flatnonzero(occurs))))
 
 
-def can_leave_out(model: Any) -> bool:
+def can_leave_out(model: Model) -> bool:
     """Return True if the model uses its embeddings only to look up tokens, in one module.
 
     The head of a language model computes a score for each token, and the encoder and decoder of T5 share embeddings.
@@ -143,7 +139,7 @@ def can_leave_out(model: Any) -> bool:
 
 
 @contextmanager
-def whole_vocabulary(model: Any) -> Iterator[None]:
+def whole_vocabulary(model: Model) -> Iterator[None]:
     """Give the model the embeddings of its whole vocabulary while its weights are saved or loaded."""
     occurring = model.get_input_embeddings()
     if not isinstance(occurring, OccurringTokens):
@@ -167,8 +163,8 @@ NOT_CONVERTED = frozenset({"experts", "gate", "router"})
 The choice of an expert is sensitive to rounding."""
 
 
-def linears_to_convert(model: Any) -> List[str]:
-    """Return the names of the linear layers that compute in 8 bits: those of the model's repeated layers.
+def linears_to_convert(model: Model) -> List[str]:
+    """Return the names of the linear layers that compute in 8 bits: all in the model's repeated layers.
 
     Heads and embeddings stay in 16 bits. The loss reads the outputs of a head, which may be few.
     """
@@ -184,11 +180,11 @@ def linears_to_convert(model: Any) -> List[str]:
     ]
 
 
-def convert_to_float8(model: Any, emulate: bool = False) -> None:
+def convert_to_float8(model: Model, emulate: bool = False) -> None:
     """Exchange the linear layers of a loaded model, which keeps its parameters. `emulate` computes on any device.
 
     torchao's layers scale and round their input, weight and gradient to 8 bits before each product. The weights stay in
-    single precision, under the same names, so optimizer, checkpoints and saved models equal those of bf16.
+    single precision, under the same names, so optimizer, checkpoints and saved models are as in bf16.
 
     Raises `Unsupported` if the model has no layer to exchange, or if torchao does not fit the installed torch.
     """
@@ -212,7 +208,7 @@ def convert_to_float8(model: Any, emulate: bool = False) -> None:
 
 
 @contextmanager
-def in_16_bits(model: Any) -> Iterator[None]:
+def in_16_bits(model: Model) -> Iterator[None]:
     """Compute the exchanged layers as plain linear layers inside the context.
 
     Evaluations use it, because the saved model is a plain one: it is scored as it will be used.

@@ -3,7 +3,7 @@
 `fully_shard` (torch 2.6, https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html) replaces every
 parameter by a DTensor of which each process holds a part. A layer's parameters are gathered before it runs and released
 after it, and its gradients are averaged into parts as soon as they are complete. Matrix products use the same autocast
-as without sharding and gradients are averaged in single precision, so the losses are equal up to rounding. A process
+as without sharding and gradients are averaged in single precision, so the losses differ only by rounding. A process
 averages gradients after every batch of a step: whole gradients would need the memory that sharding saves.
 
 `fully_shard` is called here and not through accelerate's plugin, with which Trainer needs several processes and writes
@@ -12,17 +12,22 @@ in its CPU's memory.
 """
 
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 import torch
+from torch import nn
 
 from training.job.compilation.compilers import repeated_layers
 from training.job.weights.pretrained import read_safetensors
 
+if TYPE_CHECKING:
+    from accelerate import Accelerator  # not in every image
+
 NO_SHARDING = "none"
+States = Dict[str, Dict[int, Dict[str, Any]]]
 
 
-def shard(model: Any, accelerator: Any) -> None:
+def shard(model: nn.Module, accelerator: "Accelerator") -> None:
     """Shard a model in place, on the accelerator's device. All processes must call this with equal weights.
 
     Call it before the optimizer is created, because it replaces the parameters. accelerate adds autocast, but no
@@ -31,9 +36,11 @@ def shard(model: Any, accelerator: Any) -> None:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    device = accelerator.device
-    _connect_single_process(device)
-    accelerator.prepare_model(model, device_placement=False, evaluation_mode=True)
+    device, prepare = accelerator.device, accelerator.prepare_model
+    if not torch.distributed.is_initialized():  # Trainer creates no process group for one process
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
+    prepare(model, device_placement=False, evaluation_mode=True)
     mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
     for layer in repeated_layers(model):
         fully_shard(layer, mesh=mesh)
@@ -41,10 +48,15 @@ def shard(model: Any, accelerator: Any) -> None:
     fully_shard(model, mesh=mesh)
     # The saved configuration names the model's class, whose name now starts with FSDP.
     type(model).__name__ = name
-    _keep_prepared(accelerator, model)
+
+    def prepare_other(given: nn.Module, *args: object, **kwargs: object) -> nn.Module:
+        """Leave this model as it is. It would be wrapped in DistributedDataParallel when Trainer starts."""
+        return given if given is model else prepare(given, *args, **kwargs)
+
+    accelerator.prepare_model = prepare_other
 
 
-def gathered_weights(model: Any) -> Dict[str, Any]:
+def gathered_weights(model: nn.Module) -> Dict[str, torch.Tensor]:
     """Return the model's plain state dictionary in the CPU's memory, on rank 0. Others return an empty one.
 
     All processes must call this. Tensors that are shared in the model stay shared.
@@ -55,7 +67,7 @@ def gathered_weights(model: Any) -> Dict[str, Any]:
     return {name: weights[first] for name, first in _first_names(model).items()} if weights else {}
 
 
-def load_weights(model: Any, folder: Optional[Path]) -> None:
+def load_weights(model: nn.Module, folder: Optional[Path]) -> None:
     """Load a saved model into a sharded one. All processes must call this; only rank 0 needs the folder."""
     from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 
@@ -70,7 +82,7 @@ def load_weights(model: Any, folder: Optional[Path]) -> None:
     set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
 
 
-def gathered_states(optimizer: Any) -> Dict[str, Any]:
+def gathered_states(optimizer: torch.optim.Optimizer) -> States:
     """Return the optimizer's plain state dictionary in the CPU's memory, on rank 0. All processes must call this.
 
     Other ranks get None in place of each tensor. `get_optimizer_state_dict` would name the parameters, while the
@@ -83,10 +95,10 @@ def gathered_states(optimizer: Any) -> Dict[str, Any]:
     return {**states, "state": gathered}
 
 
-def load_states(optimizer: Any, states: Dict[str, Any]) -> None:
+def load_states(optimizer: torch.optim.Optimizer, states: States) -> None:
     """Load a plain state dictionary into the optimizer of a sharded model. All processes must call this.
 
-    Of tensors with dimensions, only the values of rank 0 are used; those of other ranks must have the same shapes.
+    Of tensors with dimensions, only the values of rank 0 are used; values of other ranks must have the same shapes.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     sharded = {
@@ -96,35 +108,18 @@ def load_states(optimizer: Any, states: Dict[str, Any]) -> None:
     optimizer.load_state_dict({**states, "state": sharded})
 
 
-def _keep_prepared(accelerator: Any, model: Any) -> None:
-    """Make accelerate leave this model as it is. It would wrap it in DistributedDataParallel when Trainer starts."""
-    prepare = accelerator.prepare_model
-
-    def prepare_other(given: Any, *args: Any, **kwargs: Any) -> Any:
-        return given if given is model else prepare(given, *args, **kwargs)
-
-    accelerator.prepare_model = prepare_other
-
-
-def _connect_single_process(device: Any) -> None:
-    """Create the process group of a job with one process, which Trainer does not create."""
-    if not torch.distributed.is_initialized():
-        backend = "nccl" if device.type == "cuda" else "gloo"
-        torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
-
-
-def _first_names(model: Any) -> Dict[str, str]:
+def _first_names(model: nn.Module) -> Dict[str, str]:
     """Return the name of each weight, with the first name of the same tensor."""
     first: Dict[int, str] = {}
     return {name: first.setdefault(id(value), name) for name, value in model.state_dict(keep_vars=True).items()}
 
 
-def _gathered(value: Any) -> Any:
+def _gathered(value: torch.Tensor) -> Optional[torch.Tensor]:
     whole = value.full_tensor() if hasattr(value, "full_tensor") else value
     return whole.detach().cpu() if torch.distributed.get_rank() == 0 else None
 
 
-def _sharded_like(parameter: Any, value: Any) -> Any:
+def _sharded_like(parameter: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Return a tensor of the parameter's shape as a DTensor with the same parts, and a number as it is."""
     if not value.dim() or not hasattr(parameter, "device_mesh"):
         return value

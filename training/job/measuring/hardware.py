@@ -9,7 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Dict, Optional
 
 import torch
 
@@ -52,11 +52,10 @@ FLOPS_PER_SECOND = {
 
 
 def device_kind() -> str:
-    """Return `cuda` or `cpu`."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def describe(kind: str, processes: int) -> Dict[str, Any]:
+def describe(kind: str, processes: int) -> Dict[str, object]:
     """Return the device fields of the `start` event. Only a GPU has `memory_gib`."""
     if kind == "cuda":
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())

@@ -20,7 +20,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Collection, Dict, List, Optional, Set, Tuple
+from typing import Collection, Dict, List, Optional, Set, Tuple
 
 INTERVAL_SECONDS = 20.0
 JOB_NAME = "TRAINING_JOB_NAME"
@@ -68,7 +68,6 @@ class Total:
     """CPU seconds of each session of the group since the first reading. Sessions that ended keep their last value."""
 
     def add(self, reading: Reading) -> None:
-        """Add the next reading."""
         for session, seconds in reading.sessions.items():
             # A session that began later than the first reading counts from its beginning.
             self.ours[session] = max(self.ours.get(session, 0.0), seconds - self.first.sessions.get(session, 0.0))
@@ -120,7 +119,7 @@ class MachineLoad:
     """Thread that reads the counters until `metrics` is called."""
 
     def __init__(self, reads_gpu: bool, interval_seconds: float = INTERVAL_SECONDS, cpus: int = 0) -> None:
-        """Measure beside a job on `cpus` CPUs; 0 stands for the CPUs of this process."""
+        """Measure while a job runs on `cpus` CPUs; 0 stands for the CPUs of this process."""
         self._cpus = cpus or job_cpus()
         self._members = Members(group_of(os.environ.get(JOB_NAME, "")), os.getsid(0))
         self._interval_seconds = interval_seconds
@@ -171,23 +170,18 @@ def job_cpus() -> int:
 def read(members: Members, root: Path = Path("/")) -> Optional[Reading]:
     """Return the counters now, or None on a system without them. New sessions of the group are added to `members`."""
     try:
-        busy, steal = _cpu_seconds((root / "proc" / "stat").read_text())
+        counters = (root / "proc" / "stat").read_text().split()[1:9]
+        user, nice, system, _, _, irq, softirq, steal = (int(part) for part in counters)
     except (OSError, ValueError, IndexError):
         return None
     return Reading(
         at=time.monotonic(),
-        busy=busy,
-        steal=steal,
+        busy=(user + nice + system + irq + softirq) / TICKS_PER_SECOND,
+        steal=steal / TICKS_PER_SECOND,
         sessions=_sessions(members, root / "proc"),
         throttled=_throttled_seconds(root / "sys" / "fs" / "cgroup"),
         memory_stalled=_stalled_seconds(root / "proc" / "pressure" / "memory"),
     )
-
-
-def _cpu_seconds(text: str) -> Tuple[float, float]:
-    """Return the busy and stolen CPU seconds in /proc/stat."""
-    user, nice, system, _, _, irq, softirq, steal = (int(part) for part in text.split()[1:9])
-    return (user + nice + system + irq + softirq) / TICKS_PER_SECOND, steal / TICKS_PER_SECOND
 
 
 def _sessions(members: Members, proc: Path) -> Dict[int, float]:
@@ -245,7 +239,7 @@ def _stalled_seconds(path: Path) -> Optional[float]:
         text = path.read_text()
     except OSError:
         return None
-    match: Any = re.search(r"^some .*total=(\d+)", text, re.MULTILINE)
+    match = re.search(r"^some .*total=(\d+)", text, re.MULTILINE)
     return int(match.group(1)) / 1e6 if match else None
 
 
@@ -286,7 +280,7 @@ class GpuLoad:
         """Add the output of `PROCESSES`: a line for each process on a GPU.
 
         A GPU is shared if a process of `sessions` and one of another session use it. Process IDs that do not exist here
-        count not: a container sees those of its host.
+        do not count: a container sees the IDs of its host.
         """
         users: Dict[str, Set[bool]] = {}
         for line in output.splitlines():

@@ -12,16 +12,30 @@ queues an event on the device, which is read later.
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple
 
 import numpy as np
 import torch
 
 from training.job.data.padding import NO_WORK, Work
+from training.job.processes.protocols import Model
 
 MIN_STEADY_STEPS = 2
 FLOPS_PER_PARAMETER_AND_TOKEN = 6
 """2 forward and 4 backward, without attention: Kaplan et al. 2020, https://arxiv.org/abs/2001.08361, section 2.1."""
+
+
+class Clock(Protocol):
+    """Clock of a device. A mark is a point in the device's work."""
+
+    def now(self) -> float:
+        """Wait until the device is idle, and return seconds."""
+
+    def mark(self) -> Any:
+        """Return a mark at the end of the work that was given to the device. Does not wait."""
+
+    def seconds_between(self, start: Any, end: Any) -> float:
+        """Return the seconds between two marks. Waits until the device has reached the second."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +43,6 @@ class Instant:
     """State of a training at a moment when the device was idle."""
 
     seconds: float
-    """Clock time."""
     paused_seconds: float
     """Seconds of evaluations and checkpoints since the first step."""
     work: Work
@@ -45,7 +58,6 @@ class Steady:
     work: Work
     """Work of this process during `seconds`."""
     steps: int
-    """Optimizer steps during `seconds`."""
     step_seconds: Tuple[float, float, float]
     """Quartiles of the step time: p25, p50, p75."""
 
@@ -56,7 +68,9 @@ class Meter:
     Calls `on_phase` with the name and seconds of each phase that ends.
     """
 
-    def __init__(self, clock: Any, warmup_steps: int, on_phase: Callable[[str, float], None] = lambda *_: None) -> None:
+    def __init__(
+        self, clock: Clock, warmup_steps: int, on_phase: Callable[[str, float], None] = lambda *_: None
+    ) -> None:
         self.phase_seconds: Dict[str, float] = {}
         self.work = NO_WORK
         self._clock, self._warmup_steps, self._on_phase = clock, warmup_steps, on_phase
@@ -84,16 +98,13 @@ class Meter:
         self.add_phase(name, seconds)
 
     def begin_steps(self) -> None:
-        """Mark the start of the first step."""
         self._first_step_start = self._instant()
         self._step_start = self._clock.mark()
 
     def add_work(self, work: Work) -> None:
-        """Count a processed batch towards this process's total work."""
         self.work = self.work.plus(work)
 
     def end_step(self) -> None:
-        """Mark the end of an optimizer step."""
         end = self._clock.mark()
         self._spans.append((self._step_start, end))
         self._step_start = end
@@ -137,15 +148,12 @@ class CpuClock:
     """Clock of a CPU, whose work has finished when a call returns."""
 
     def now(self) -> float:
-        """Return seconds since an arbitrary start."""
         return time.perf_counter()
 
     def mark(self) -> Any:
-        """Return the current time as a mark."""
         return time.perf_counter()
 
     def seconds_between(self, start: Any, end: Any) -> float:
-        """Return the seconds between two marks."""
         return float(end - start)
 
 
@@ -153,18 +161,15 @@ class CudaClock:
     """Clock of an NVIDIA GPU, whose marks are CUDA events."""
 
     def now(self) -> float:
-        """Wait until the GPU has finished, and return seconds."""
         torch.cuda.synchronize()
         return time.perf_counter()
 
     def mark(self) -> Any:
-        """Queue a CUDA event behind the GPU's current work, and return it as the mark."""
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
     def seconds_between(self, start: Any, end: Any) -> float:
-        """Return the seconds between two marks. Waits until the GPU has reached the second mark."""
         end.synchronize()
         return float(start.elapsed_time(end)) / 1000
 
@@ -173,7 +178,6 @@ class XlaClock(CpuClock):
     """Clock of an XLA device. XLA has no events, so a mark is the time at the CPU that feeds the device."""
 
     def now(self) -> float:
-        """Wait until the device has finished, and return seconds."""
         import torch_xla.core.xla_model as xm
 
         xm.mark_step()
@@ -181,9 +185,10 @@ class XlaClock(CpuClock):
         return time.perf_counter()
 
 
-def clock_for(device_kind: str) -> Any:
+def clock_for(device_kind: str) -> Clock:
     """Return the clock of a kind of device: the CPU's for unknown kinds."""
-    return {"cuda": CudaClock, "xla": XlaClock}.get(device_kind, CpuClock)()
+    clocks: Dict[str, Callable[[], Clock]] = {"cuda": CudaClock, "xla": XlaClock}
+    return clocks.get(device_kind, CpuClock)()
 
 
 def throughput_metrics(
@@ -223,7 +228,7 @@ def throughput_metrics(
     return metrics
 
 
-def attention_flops_per_pair(model: Any) -> Optional[int]:
+def attention_flops_per_pair(model: Model) -> Optional[int]:
     """Return the FLOP of attention's two products for each pair of tokens of a row, over all layers.
 
     Each product takes 2 FLOP per pair and hidden unit, and a training three times a forward pass: 12 FLOP per layer and
@@ -235,7 +240,7 @@ def attention_flops_per_pair(model: Any) -> Optional[int]:
     return 12 * layers * hidden if layers and hidden else None
 
 
-def multiplied_parameters(model: Any) -> int:
+def multiplied_parameters(model: Model) -> int:
     """Return the number of parameters that every token is multiplied with: all except the embeddings.
 
     Embeddings are looked up, not multiplied. A head that shares its weights with the embeddings does multiply them:
@@ -243,23 +248,16 @@ def multiplied_parameters(model: Any) -> int:
     https://arxiv.org/abs/2204.02311, appendix B. `attention_flops_per_pair` is its other term.
     """
     parameters = int(model.num_parameters(exclude_embeddings=True))
-    weight: Any = getattr(model.get_output_embeddings(), "weight", None)
+    weight: Optional[torch.Tensor] = getattr(model.get_output_embeddings(), "weight", None)
     if weight is not None and weight is model.get_input_embeddings().weight:
         parameters += weight.numel()
-    return parameters + _repeated_parameters(model)
-
-
-def _repeated_parameters(model: Any) -> int:
-    """Return the parameters that shared layers add when they run again: ALBERT's layers share one set of weights."""
-    groups = getattr(model.config, "num_hidden_groups", None)
-    if not groups:
-        return 0
-    shared = sum(weight.numel() for name, weight in model.named_parameters() if "layer_groups" in name)
-    return int(shared * model.config.num_hidden_layers // groups - shared)
+    if groups := getattr(model.config, "num_hidden_groups", None):  # ALBERT's layers share weights, and run again
+        shared = sum(weight.numel() for name, weight in model.named_parameters() if "layer_groups" in name)
+        parameters += int(shared * model.config.num_hidden_layers // groups - shared)
+    return parameters
 
 
 def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:
-    """Return `time/*_seconds`."""
     return {f"time/{phase}_seconds": seconds for phase, seconds in phase_seconds.items()}
 
 

@@ -1,4 +1,4 @@
-"""The processes of one job, the signal that stops them, and all that they report: events and failures.
+"""What all parts of a job share: its processes, the signal to stop, its reports, and protocols of other objects.
 
 Imports torch only inside functions, because this room must work before torch is imported. Open `reporting.py` first.
 """

@@ -10,7 +10,9 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, List, MutableMapping, Optional, Sequence
+from typing import Any, Callable, List, MutableMapping, Optional, Sequence, TypeVar
+
+from training.job.processes.protocols import Model
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK")
 COUNT_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
@@ -19,15 +21,16 @@ LOCAL_COUNT_VARIABLES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 TORCHRUN_VARIABLE = "TORCHELASTIC_RUN_ID"
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
+Value = TypeVar("Value")
+
 
 def rank() -> int:
     """Return the rank of this process, from 0."""
-    return int(_xla_model().get_ordinal()) if _under_spawner() else _first_set(RANK_VARIABLES, 0)
+    return int(xla_model().get_ordinal()) if _under_spawner() else _first_set(RANK_VARIABLES, 0)
 
 
 def count() -> int:
-    """Return the number of processes."""
-    return int(_xla_model().xrt_world_size()) if _under_spawner() else _first_set(COUNT_VARIABLES, 1)
+    return int(xla_model().xrt_world_size()) if _under_spawner() else _first_set(COUNT_VARIABLES, 1)
 
 
 def local_count() -> int:
@@ -54,7 +57,8 @@ def _under_spawner() -> bool:
     return "torch_xla" in sys.modules and not os.environ.get(TORCHRUN_VARIABLE)
 
 
-def _xla_model() -> Any:
+def xla_model() -> Any:
+    """Return the module of PyTorch/XLA."""
     import torch_xla.core.xla_model
 
     return torch_xla.core.xla_model
@@ -64,7 +68,7 @@ def _first_set(variables: Sequence[str], otherwise: int) -> int:
     return next((int(os.environ[variable]) for variable in variables if os.environ.get(variable)), otherwise)
 
 
-def gather(value: Any) -> List[Any]:
+def gather(value: Value) -> List[Value]:
     """Return the values of all processes, by rank. All processes must call this at the same point."""
     if count() == 1:
         return [value]
@@ -94,7 +98,7 @@ def wait_for_all() -> None:
     if count() == 1:
         return
     if _under_spawner():
-        _xla_model().rendezvous("wait_for_all")
+        xla_model().rendezvous("wait_for_all")
         return
     import torch
 
@@ -104,11 +108,6 @@ def wait_for_all() -> None:
 def can_exchange_flags() -> bool:
     """Return True if the processes can share a flag. The spawner's cannot without waiting for devices."""
     return count() == 1 or not _under_spawner()
-
-
-def shared_flag() -> "Optional[SharedFlag]":
-    """Return a flag that all processes share, or None for a single process. All processes must call this."""
-    return SharedFlag() if count() > 1 else None
 
 
 class SharedFlag:
@@ -178,7 +177,7 @@ def _states_file(checkpoint: Path, number: int) -> Path:
     return checkpoint / f"rng_state_{number}.pth"
 
 
-def broadcast_weights(model: Any) -> None:
+def broadcast_weights(model: Model) -> None:
     """Copy the first process's weights to all others if there are several hosts, which cannot share files."""
     if not on_several_hosts():
         return
@@ -198,7 +197,7 @@ class StopRequest:
     run a signal handler then.
     """
 
-    def __init__(self, end_process: Callable[[], Any], another_failed: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, end_process: Callable[[], object], another_failed: Callable[[], bool] = lambda: False) -> None:
         """Store the callbacks.
 
         `end_process` reports the stop and ends the process. `another_failed` returns True when another process has
@@ -206,7 +205,7 @@ class StopRequest:
         """
         self.is_requested = False
         self._may_finish_step = False
-        self._shared: Any = None
+        self._shared: Optional[SharedFlag] = None
         self._end_process, self._another_failed = end_process, another_failed
         self._end_lock = threading.Lock()
 
@@ -221,14 +220,15 @@ class StopRequest:
 
     def allow_finishing_step(self) -> None:
         """Make later stops finish the step and save a checkpoint. All processes must call this together."""
-        self._shared = shared_flag()
+        self._shared = SharedFlag() if count() > 1 else None
         self._may_finish_step = True
 
     def end_if_requested(self) -> None:
         """Announce that no step follows, and end the process if a stop was requested."""
         self._may_finish_step = False
         if self.is_requested:
-            self.end()
+            self.claim_end()
+            self._end_process()
 
     def should_stop(self) -> bool:
         """Return True if the training should stop at this step.
@@ -250,14 +250,10 @@ class StopRequest:
         """
         self._end_lock.acquire()
 
-    def end(self) -> None:
-        """End the process as stopped."""
-        self.claim_end()
-        self._end_process()
-
     def _wait(self) -> None:
         signal.sigwait({signal.SIGTERM})
         self.is_requested = True
         while self._may_finish_step and not self._another_failed():
             time.sleep(POLL_SECONDS)
-        self.end()
+        self.claim_end()
+        self._end_process()

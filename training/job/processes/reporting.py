@@ -13,7 +13,7 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Callable, Dict, Iterator, Optional
 
 from training.job.processes import ranks
 
@@ -64,28 +64,34 @@ class Events:
         descriptor: int = 1,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._file = _open(folder) if folder and enabled else None
+        self._file: Optional[int] = None
+        if folder and enabled:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(str(folder / EVENTS_FILE), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._enabled, self._descriptor, self._clock = enabled, descriptor, clock
         self._sequence = 0
         self._inside_a_line = False
         self._lock = threading.Lock()
 
-    def emit(self, kind: str, **fields: Any) -> None:
+    def emit(self, kind: str, **fields: object) -> None:
         """Write one event, unless a failure was written: it is the last event, although another thread may still train.
 
         Values that JSON cannot represent are converted: NumPy's numbers to numbers, others (such as paths) to text.
         """
         with self._lock:
             if self._enabled:
-                self._emit(kind, fields)
+                self._write({"event": kind, "seq": self._sequence, "time": self._clock(), **fields})
                 self._enabled = kind != "failure"
 
-    def _emit(self, kind: str, fields: Dict[str, Any]) -> None:
-        event: Dict[str, Any] = {"event": kind, "seq": self._sequence, "time": self._clock(), **fields}
+    def _write(self, event: Dict[str, object]) -> None:
         self._sequence += 1
         # In ASCII, a character is a byte, and all white space is blanks. Without blanks between them, values alone have
         # blanks.
-        text = json.dumps(event, default=_to_json_value, separators=(",", ":"))
+        text = json.dumps(
+            event,
+            default=lambda value: value.item() if hasattr(value, "item") else str(value),
+            separators=(",", ":"),
+        )
         # Buffered output of earlier `print` calls must come first.
         sys.stdout.flush()
         for line in _lines(event, text):
@@ -105,7 +111,7 @@ class Events:
         self._inside_a_line = False
 
 
-def _lines(event: Dict[str, Any], text: str) -> Iterator[str]:
+def _lines(event: Dict[str, object], text: str) -> Iterator[str]:
     """Yield the event as one line, or as parts of the form `sequence time number/count text`."""
     if len(text) <= MAX_CHARACTERS:
         yield EVENT_PREFIX + text
@@ -116,15 +122,6 @@ def _lines(event: Dict[str, Any], text: str) -> Iterator[str]:
         if piece.endswith(" "):  # The toolkit strips blanks from the end of what it reads.
             piece = piece[:-1] + "\\u0020"
         yield "{}{} {!r} {}/{} {}".format(PART_PREFIX, event["seq"], event["time"], at + 1, count, piece)
-
-
-def _open(folder: Path) -> int:
-    folder.mkdir(parents=True, exist_ok=True)
-    return os.open(str(folder / EVENTS_FILE), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-
-
-def _to_json_value(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else str(value)
 
 
 FAILURE_FILE = "failure"
@@ -166,7 +163,6 @@ def report(error: BaseException, events: Events, output: Optional[Path]) -> int:
 
 
 def another_process_failed(output: Optional[Path]) -> bool:
-    """Return True if another process of this job has failed."""
     return ranks.count() > 1 and output is not None and (output / FAILURE_FILE).exists()
 
 

@@ -1,4 +1,4 @@
-"""The job's arguments, checked and resolved before the training starts.
+"""The settings of a job: declared once, read from its arguments, checked and resolved before the training starts.
 
-Open `arguments.py` first.
+Open `declared.py` first.
 """

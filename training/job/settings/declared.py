@@ -27,7 +27,7 @@ LONGEST_NAME = 4_096
 
 
 class Traits(NamedTuple):
-    """Properties of a setting besides its type and default."""
+    """Properties of a setting, in addition to its type and default."""
 
     limits: Mapping[str, float]
     """Limits of the value, by pydantic's names: `ge`, `gt`, `le`, `lt`, `min_length` and `max_length`."""
@@ -109,11 +109,11 @@ class TrainingSettings:
     for rows of up to 1,024 tokens, it takes `blockwise` for common models, else `eager`. `blockwise` is our own, for
     training on a CPU, and computes in parts that fit in the CPU's caches; evaluations then use `eager`."""
     kernels: Literal["torch", "liger"] = setting("torch", since="0.1.0")
-    """Kernels of norms, rotary embeddings, MLPs and the loss of language models: those of PyTorch, or Liger's, for
+    """Kernels of norms, rotary embeddings, MLPs and the loss of language models: PyTorch's, or Liger's for
     decoders such as Llama, Mistral and Qwen. `liger` needs an NVIDIA GPU and the package `liger-kernel`."""
     optimizer: Literal["auto", "adamw"] = setting("auto")
     """AdamW: `auto` takes the fused kernel where torch has one, and on a CPU leaves out the embeddings of tokens that
-    do not occur (equal up to rounding); `adamw` uses one kernel per operation, and trains all."""
+    do not occur (equal but for rounding); `adamw` uses one kernel per operation, and trains all."""
     dataloader_workers: Optional[int] = setting(None, ge=0, le=256, changes_training=False)
     """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU."""
     compiler: Compiler = setting("none")

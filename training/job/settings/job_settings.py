@@ -22,7 +22,7 @@ from training.job.weights.checkpoints import NO_PROGRESS, BestEvaluation, Progre
 from training.job.weights.pretrained import Pretrained
 
 TRANSFORMERS_FOR_SHARDING = (4, 49)
-"""Earliest version of transformers with which sharding is tested: that of AWS's first images with torch 2.6."""
+"""Earliest version of transformers with which sharding is tested: AWS's first images with torch 2.6 have it."""
 RESUMED_VALUES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "cpu": {"precision": ("fp32", "bf16"), "attention": ("blockwise", "eager", "sdpa")},
     "cuda": {"attention": ("eager", "sdpa", "flash_attention_2")},
@@ -208,7 +208,8 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     arguments = _with_resumed_values(arguments, device_kind, resumed)
     task = TASKS[arguments.task]
     train, validation = (
-        read_channel(folder, arguments.task, task.integer_columns) for folder in (folders.train, folders.validation)
+        read_channel(folder, arguments.task, task.integer_columns, task.list_columns)
+        for folder in (folders.train, folders.validation)
     )
     for channel in (train, validation):
         task.check_channel(channel)

@@ -45,7 +45,7 @@ def is_fixed(environment: Mapping[str, str]) -> bool:
 def usable_cpus(root: Path = Path("/"), cpus: Optional[int] = None) -> int:
     """Return the number of CPUs for this job's threads: `cpus`, or the quota of its cgroup if that is less.
 
-    By default, `cpus` is that of the affinity mask. A quota of 1.5 CPUs counts as 2: both threads then wait
+    By default, `cpus` is the number in the affinity mask. A quota of 1.5 CPUs counts as 2: both threads then wait
     at the same time, which loses less than a missing thread.
     """
     quota = min(_quotas(root), default=math.inf)

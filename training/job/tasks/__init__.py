@@ -14,6 +14,7 @@ __all__ = [
     "DEFAULT_TASK",
     "LOSS",
     "METRICS",
+    "METRICS_BY_NAME",
     "OPTIONS_FILE",
     "SOURCE_ROWS",
     "SQUAD_COLUMNS",
@@ -46,3 +47,4 @@ def _metrics_of_all_tasks() -> Tuple[Metric, ...]:
 
 METRICS = _metrics_of_all_tasks()
 """Metrics of all tasks, in order of preference."""
+METRICS_BY_NAME = {metric.name: metric for metric in METRICS}

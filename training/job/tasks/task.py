@@ -10,6 +10,7 @@ from typing import (
     Callable,
     Dict,
     List,
+    Literal,
     Mapping,
     NamedTuple,
     Optional,
@@ -53,6 +54,11 @@ class Metric(NamedTuple):
     """Value of a model that is always right."""
     decimals: int = 4
     """Decimals to show."""
+
+    @property
+    def direction(self) -> Literal["min", "max"]:
+        """Direction of better values, as an experiment names it."""
+        return "max" if self.higher_is_better else "min"
 
     @property
     def text_format(self) -> str:
@@ -210,7 +216,9 @@ class Task:
     reports_first_rows: bool = False
     """True if evaluations report the predictions of the first rows, so that a channel has their numbers."""
     integer_columns: Tuple[str, ...] = ()
-    """Columns of the channel with one integer a row, besides the tokens."""
+    """Columns of the channel with one integer a row."""
+    list_columns: Tuple[str, ...] = ()
+    """Columns of the channel with a list of integers a row, besides the tokens."""
 
     # The model
     head: str

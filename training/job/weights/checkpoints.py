@@ -27,7 +27,6 @@ class Target:
     metric: str
     """Name in Trainer's log, such as `eval_accuracy`."""
     value: float
-    """Value to reach."""
     direction: Optional[str] = None
     """min | max; None means min for losses and perplexity, and max for all others."""
     seconds: Optional[float] = None
@@ -39,12 +38,14 @@ class Target:
 
     @property
     def ends_training(self) -> bool:
-        """True if the target was reached and the training therefore ends."""
         return self.stops and self.seconds is not None
 
     def observe(self, values: Mapping[str, float], seconds: float, samples: int) -> None:
         """Record logged values. Only the first value that reaches the target counts."""
-        if self.seconds is None and self.metric in values and self._reached_by(values[self.metric]):
+        if self.seconds is not None or self.metric not in values:
+            return
+        value, direction = values[self.metric], self.direction or direction_of(self.metric)
+        if value <= self.value if direction == "min" else value >= self.value:
             self.seconds, self.samples = seconds, samples
 
     def metrics(self) -> Dict[str, float]:
@@ -52,10 +53,6 @@ class Target:
         if self.seconds is None or self.samples is None:
             return {"target/reached": 0}
         return {"target/reached": 1, "target/seconds": self.seconds, "target/samples": self.samples}
-
-    def _reached_by(self, value: float) -> bool:
-        direction = self.direction or direction_of(self.metric)
-        return value <= self.value if direction == "min" else value >= self.value
 
 
 @dataclass
@@ -74,17 +71,16 @@ class BestEvaluation:
         if self.metric not in values:
             known = ", ".join(sorted(name for name in values if name.startswith("eval_")))
             raise ArgumentError(f"best_metric is {self.metric!r}, but an evaluation of this task reports only {known}")
-        if not math.isnan(values[self.metric]) and self._is_better(values[self.metric]):
-            self.step, self.value = step, values[self.metric]
+        value = values[self.metric]
+        if math.isnan(value):
+            return
+        is_lower_better = direction_of(self.metric) == "min"
+        if self.value is None or (value < self.value if is_lower_better else value > self.value):
+            self.step, self.value = step, value
 
     def metrics(self) -> Dict[str, float]:
         """Return `best/step`; empty if the metric was NaN in every evaluation."""
         return {} if self.step is None else {"best/step": self.step}
-
-    def _is_better(self, value: float) -> bool:
-        if self.value is None:
-            return True
-        return value < self.value if direction_of(self.metric) == "min" else value > self.value
 
 
 PREFIX = "checkpoint-"
@@ -98,9 +94,7 @@ class Progress:
     """State of a training at a checkpoint."""
 
     step: int
-    """Optimizer steps taken."""
     samples: int
-    """Samples seen by all devices."""
     seconds: float
     """Run time of the job's processes in seconds, summed over all starts."""
     identity: Dict[str, Any] = field(default_factory=dict)
@@ -108,9 +102,7 @@ class Progress:
     owes_evaluation: bool = False
     """True if this step's evaluation was skipped because the job had to stop."""
     best: Optional[Dict[str, Any]] = None
-    """Fields of the best evaluation so far."""
     target: Optional[Dict[str, Any]] = None
-    """Fields of the target."""
 
 
 NO_PROGRESS = Progress(step=0, samples=0, seconds=0.0)
@@ -127,7 +119,6 @@ class CheckpointKeeper:
     identity: Dict[str, Any]
     """Values that identify this training (see `settings/training_identity.py`)."""
     earlier_progress: Progress
-    """Progress of the job's earlier starts."""
     best: Optional[BestEvaluation]
     """Best evaluation so far; None if none is tracked."""
     target: Optional[Target]
@@ -153,12 +144,10 @@ class CheckpointKeeper:
 
 
 def unfinished(folder: Path) -> Path:
-    """Return the folder in which a checkpoint is written until it is complete."""
     return folder / UNFINISHED
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:
-    """Return the path of a step's checkpoint, named as Trainer names it."""
     return folder / f"{PREFIX}{step}"
 
 

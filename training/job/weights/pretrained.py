@@ -12,6 +12,7 @@ import torch
 import transformers
 
 from training.job.compilation import blockwise
+from training.job.processes.protocols import Model
 from training.job.processes.reporting import ArgumentError, Unsupported
 
 TOKENIZER_FILES = (
@@ -41,17 +42,16 @@ class Pretrained:
 
     @property
     def is_folder(self) -> bool:
-        """True if the location is a local folder."""
         return Path(self.location).is_dir()
 
 
-def load(auto_class: Any, pretrained: Pretrained, **head: Any) -> Any:
+def load(auto_class: Any, pretrained: Pretrained, **head: object) -> Model:
     """Return the model with its weights in single precision. `head` has fields for its configuration.
 
     Raises `ArgumentError` when the model cannot be found or read, and `Unsupported` when it does not support the
     attention implementation.
     """
-    source: Dict[str, Any] = {} if pretrained.is_folder else {"revision": pretrained.revision or "main"}
+    source: Dict[str, object] = {} if pretrained.is_folder else {"revision": pretrained.revision or "main"}
     options = {**source, **_attention(pretrained.attention)}
     try:
         if pretrained.weights == "random":
@@ -70,24 +70,20 @@ def load(auto_class: Any, pretrained: Pretrained, **head: Any) -> Any:
     except ImportError as error:
         raise Unsupported(f"attention {pretrained.attention}: {str(error).strip().splitlines()[0]}") from error
     # Newer versions of transformers keep the precision of the saved weights, but optimizers need single precision.
-    return model.float()
+    loaded: Model = model.float()
+    return loaded
 
 
-def can_set_attention(model: Any) -> bool:
-    """Return True if the attention implementation of a loaded model can be changed.
+def set_attention(model: Model, attention: str) -> bool:
+    """Change the attention implementation of a loaded model. Return False if the model does not have it.
 
     Since transformers 4.53, most models look up the implementation in every forward pass.
     """
-    return hasattr(model, "set_attn_implementation") and bool(
-        getattr(model, "_can_set_attn_implementation", lambda: False)()
-    )
-
-
-def set_attention(model: Any, attention: str) -> bool:
-    """Change the attention implementation of a loaded model. Return False if the model does not have it."""
     if getattr(model.config, "_attn_implementation", None) == attention:
         return True
-    if not can_set_attention(model):
+    if not hasattr(model, "set_attn_implementation"):
+        return False
+    if not getattr(model, "_can_set_attn_implementation", lambda: False)():
         return False
     try:
         model.set_attn_implementation(attention)
@@ -96,7 +92,7 @@ def set_attention(model: Any, attention: str) -> bool:
     return getattr(model.config, "_attn_implementation", None) == attention
 
 
-def supports_token_types(model: Any, highest: int) -> bool:
+def supports_token_types(model: Model, highest: int) -> bool:
     """Return True if the model accepts token types from 0 to `highest`.
 
     A tokenizer may produce types that its model does not accept: DistilBERT accepts none, RoBERTa only type 0.
@@ -120,7 +116,7 @@ def save_tokenizer(location: str, revision: Optional[str], folder: Path) -> None
                 shutil.copy(str(file), str(folder / file.name))
 
 
-def _attention(attention: str) -> Dict[str, Any]:
+def _attention(attention: str) -> Dict[str, object]:
     if attention == "auto":
         return {}
     if attention == blockwise.NAME and not blockwise.register():
@@ -161,30 +157,26 @@ def needs_own_reader(folder: Path) -> bool:
     return not reads and bool(list(folder.glob("*.safetensors"))) and not list(folder.glob("pytorch_model*.bin"))
 
 
-def read_safetensors(folder: Path) -> Dict[str, Any]:
+def read_safetensors(folder: Path) -> Dict[str, torch.Tensor]:
     """Return all tensors in the folder's files, by name. Raises `ValueError` for an incomplete file.
 
     A file starts with an 8-byte little-endian length, followed by a JSON header of that length with each tensor's type,
     shape and position, and then the tensors: https://github.com/huggingface/safetensors#format.
     """
-    tensors: Dict[str, Any] = {}
+    tensors: Dict[str, torch.Tensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
-        tensors.update(_read_file(file))
+        content = bytearray(file.read_bytes())
+        try:
+            (length,) = struct.unpack_from("<Q", content)
+            header = json.loads(content[8 : 8 + length].decode("utf-8"))
+            header.pop("__metadata__", None)
+            tensors.update({name: _tensor(content, 8 + length, entry) for name, entry in header.items()})
+        except (struct.error, ValueError, KeyError, TypeError, RuntimeError) as error:
+            raise ValueError(f"{file} is not a complete safetensors file: {error}") from error
     return tensors
 
 
-def _read_file(file: Path) -> Dict[str, Any]:
-    content = bytearray(file.read_bytes())
-    try:
-        (length,) = struct.unpack_from("<Q", content)
-        header = json.loads(content[8 : 8 + length].decode("utf-8"))
-        header.pop("__metadata__", None)
-        return {name: _tensor(content, 8 + length, entry) for name, entry in header.items()}
-    except (struct.error, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{file} is not a complete safetensors file: {error}") from error
-
-
-def _tensor(content: bytearray, start: int, entry: Dict[str, Any]) -> Any:
+def _tensor(content: bytearray, start: int, entry: Dict[str, Any]) -> torch.Tensor:
     kind, shape = TYPES[entry["dtype"]], entry["shape"]
     begin, end = entry["data_offsets"]
     if start + end > len(content):

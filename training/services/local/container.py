@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from state.folders import damage
+from training.contract.service import Channel, Request
 from training.services.local import toolkit
 from training.services.local.disk import FULL_ERRORS, full_reason, names_full_disk
 from training.services.local.toolkit import DataError, DiskFull, FolderError, local_path, script_variables
@@ -50,7 +51,7 @@ class ModelLost(Exception):
     """A job saved no model that can be kept. The message is one sentence about its model folder."""
 
 
-def check_inputs(request: Mapping[str, Any]) -> None:
+def check_inputs(request: Request) -> None:
     """Raise DataError if the source or a channel differs from the digest that was recorded when it was made."""
     source = str(toolkit.decoded(request["HyperParameters"])["sagemaker_submit_directory"])
     channels = request.get("InputDataConfig", [])
@@ -63,7 +64,7 @@ def check_inputs(request: Mapping[str, Any]) -> None:
         raise FolderError(f"{error.strerror}: '{error.filename}'") from error
 
 
-def relocate_paths(request: Mapping[str, Any], base: Path) -> dict[str, Any]:
+def relocate_paths(request: Request, base: Path) -> Request:
     """Return the request with `/opt/ml` replaced by `base` in all hyperparameters and variables that are such paths.
 
     Published workloads pass paths such as `/opt/ml/model`, which exist only in a container. Of the toolkit's own
@@ -91,7 +92,7 @@ def _relocated(value: Any, base: Path) -> Any:
     return value
 
 
-def create_folders(base: Path, request: Mapping[str, Any]) -> None:
+def create_folders(base: Path, request: Request) -> None:
     """Create the container's folders under `base`, with the source, links to the data, and the configuration.
 
     Raises DataError.
@@ -99,9 +100,19 @@ def create_folders(base: Path, request: Mapping[str, Any]) -> None:
     try:
         for folder in FOLDERS:
             (base / folder).mkdir(parents=True, exist_ok=True)
-        _write_configuration(base / "input" / "config", request)
+        files = {
+            "hyperparameters": request["HyperParameters"],
+            "inputdataconfig": toolkit.input_data_config(request),
+            "resourceconfig": toolkit.resource_config(request["ResourceConfig"]["InstanceType"]),
+        }
+        for name, content in files.items():
+            (base / "input" / "config" / f"{name}.json").write_text(json.dumps(content))
         _copy_source(toolkit.decoded(request["HyperParameters"]), base / "code")
-        _link_checkpoints(request, base / "checkpoints")
+        if uri := request.get("CheckpointConfig", {}).get("S3Uri"):
+            target = local_path(uri)
+            target.mkdir(parents=True, exist_ok=True)
+            (base / "checkpoints").rmdir()
+            (base / "checkpoints").symlink_to(target, target_is_directory=True)
         for channel in request.get("InputDataConfig", []):
             _link_channel(channel, base / "input" / "data")
     except OSError as error:
@@ -113,16 +124,6 @@ def _folder_error(error: OSError, path: Path, needed_bytes: int | None = None) -
     if error.errno in FULL_ERRORS or names_full_disk([str(error)]):  # shutil joins several errors without a number
         return DiskFull(full_reason(path, needed_bytes))
     return FolderError(f"{error.strerror}: '{error.filename}'" if error.filename else str(error))
-
-
-def _write_configuration(folder: Path, request: Mapping[str, Any]) -> None:
-    files = {
-        "hyperparameters": request["HyperParameters"],
-        "inputdataconfig": toolkit.input_data_config(request),
-        "resourceconfig": toolkit.resource_config(request["ResourceConfig"]["InstanceType"]),
-    }
-    for name, content in files.items():
-        (folder / f"{name}.json").write_text(json.dumps(content))
 
 
 def _copy_source(hyperparameters: Mapping[str, Any], code: Path) -> None:
@@ -154,16 +155,7 @@ def unpack(archive: Path, folder: Path) -> None:
         raise DataError(f"source '{archive}' is neither a folder nor a tar archive: {error}") from error
 
 
-def _link_checkpoints(request: Mapping[str, Any], folder: Path) -> None:
-    uri = request.get("CheckpointConfig", {}).get("S3Uri")
-    if uri:
-        target = local_path(uri)
-        target.mkdir(parents=True, exist_ok=True)
-        folder.rmdir()
-        folder.symlink_to(target, target_is_directory=True)
-
-
-def _link_channel(channel: Mapping[str, Any], data: Path) -> None:
+def _link_channel(channel: Channel, data: Path) -> None:
     """Link a channel into the data folder. As on SageMaker, a single file becomes a folder that contains it."""
     name = channel["ChannelName"]
     source = local_path(channel["DataSource"]["S3DataSource"]["S3Uri"])
@@ -176,13 +168,10 @@ def _link_channel(channel: Mapping[str, Any], data: Path) -> None:
         raise DataError(f"channel '{name}': '{source}' does not exist")
 
 
-def environment(
-    request: Mapping[str, Any], base: Path, *, cores: int, gpus: tuple[str, ...], processes: int
-) -> dict[str, str]:
+def environment(request: Request, base: Path, *, cores: int, gpus: tuple[str, ...], processes: int) -> dict[str, str]:
     """Return the environment variables of the job's processes.
 
-    Precedence is as in a container: the toolkit's variables override those of the request, which override those of the
-    image.
+    Precedence is as in a container: the toolkit's variables override the request's, which override the image's.
     """
     secrets = request.get("Environment", {}).get(SECRET_VARIABLES, "").split(",")
     inherited = {
@@ -201,18 +190,18 @@ def environment(
     return variables
 
 
-def python(request: Mapping[str, Any]) -> str:
+def python(request: Request) -> str:
     """Return the interpreter that runs the script."""
     return str(request.get("Environment", {}).get(PYTHON_VARIABLE, sys.executable))
 
 
-def artifact_path(request: Mapping[str, Any]) -> Path:
+def artifact_path(request: Request) -> Path:
     """Return the path of the job's model artifact: `<output>/<job>/output/model.tar.gz`, as on SageMaker."""
     folder = local_path(request["OutputDataConfig"]["S3OutputPath"]) / str(request["TrainingJobName"])
     return folder / "output" / "model.tar.gz"
 
 
-def upload_model(base: Path, request: Mapping[str, Any]) -> Path | None:
+def upload_model(base: Path, request: Request) -> Path | None:
     """Pack the model folder, delete it, and return the archive's path, or None if the job saved no model.
 
     Raises ModelLost if the job put something else in its place, or DataError if the model cannot be packed.
@@ -239,7 +228,7 @@ def upload_model(base: Path, request: Mapping[str, Any]) -> Path | None:
     return artifact
 
 
-def _saved_files(model: Path, base: Path, request: Mapping[str, Any]) -> list[Path]:
+def _saved_files(model: Path, base: Path, request: Request) -> list[Path]:
     """Return what the model folder contains, in order. A link is followed only within the job's own folders."""
     try:
         target = model.resolve(strict=True)

@@ -11,12 +11,12 @@ import errno
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from training.contract.plain_text import size_text
+from training.contract.service import Request
 from training.services.local import toolkit
 from training.services.local.toolkit import DataError, local_path
 
@@ -47,7 +47,7 @@ def names_full_disk(lines: Iterable[str]) -> bool:
 
 
 def full_reason(path: Path, needed_bytes: int | None = None) -> str:
-    """Return the sentence about a full disk: that of `path`, or another one if there is space left.
+    """Return the sentence about a full disk: the disk of `path`, or another one if there is space left.
 
     It states the free space, the needed space and what to do.
     """
@@ -80,7 +80,7 @@ class ExpectedFiles:
         return copies * max(self.model_bytes, model_bytes)
 
 
-def expected_files(request: Mapping[str, Any]) -> ExpectedFiles:
+def expected_files(request: Request) -> ExpectedFiles:
     """Return the files that a job writes, by its hyperparameters and its `model` channel.
 
     A user's script has none of these hyperparameters: it may save a model, and its checkpoints are unknown.
@@ -122,7 +122,7 @@ class DiskWatch:
     def __init__(
         self,
         base: Path,
-        request: Mapping[str, Any],
+        request: Request,
         warn: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -145,7 +145,7 @@ class DiskWatch:
             self._warn(text)
 
 
-def _channel_bytes(request: Mapping[str, Any]) -> int:
+def _channel_bytes(request: Request) -> int:
     channels = {each["ChannelName"]: each for each in request.get("InputDataConfig", [])}
     if "model" not in channels:
         return 0

@@ -18,12 +18,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from state.locks import exclusive_lock, is_exclusively_locked
 from state.regular_files import open_regular, read_regular
 from training.contract.errors import ServiceError
 from training.contract.failures import FAILURE, Failure
+from training.contract.service import Request
 from training.services.local.disk import FULL_ERRORS
 
 TAIL_BYTES = 64 * 1024
@@ -78,9 +79,9 @@ class JobFolder:
     def request_file(self) -> Path:
         return self.path / "request.json"
 
-    def request(self) -> dict[str, Any]:
+    def request(self) -> Request:
         """Return the `CreateTrainingJob` request, unchanged. Raises `DamagedJob` if its file cannot be read."""
-        return self._json(self.request_file, "TrainingJobName")
+        return cast(Request, self._json(self.request_file, "TrainingJobName"))
 
     def state(self) -> State:
         """Return the job's state. Raises `DamagedJob` if its file cannot be read."""

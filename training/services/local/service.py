@@ -18,11 +18,11 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlparse
 
 from state.home import SLOTS_VARIABLE, check_compile_cache, slots_folder
@@ -88,7 +88,13 @@ class LocalService:
             raise JobExists(f"Job {folder.name} already exists in {folder.parent}.")
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            self._stage(folder, request)
+            # A folder whose name starts with a full stop is never a job, even if this process is killed.
+            staged = JobFolder(Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent)))
+            try:
+                staged.request_file.write_text(json.dumps(request))
+                self._start(staged, folder)
+            finally:
+                shutil.rmtree(staged.path, ignore_errors=True)
         except OSError as error:
             reason = full_reason(self._root) if error.errno in FULL_ERRORS else str(error)
             raise ServiceError(f"Job {folder.name} could not be started: {reason}.") from error
@@ -104,15 +110,6 @@ class LocalService:
         # A cache in the job's own folder is not shared, and a folder that exists is a job that exists.
         if cache and not Path(cache).resolve().is_relative_to(self._root / "jobs"):
             check_compile_cache(Path(cache), create=create)
-
-    def _stage(self, folder: Path, request: Request) -> None:
-        # A folder whose name starts with a full stop is never a job, even if this process is killed.
-        staged = JobFolder(Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent)))
-        try:
-            staged.request_file.write_text(json.dumps(request))
-            self._start(staged, folder)
-        finally:
-            shutil.rmtree(staged.path, ignore_errors=True)
 
     def _start(self, staged: JobFolder, folder: Path) -> None:
         variables = os.environ | {SLOTS_VARIABLE: str((self._slots or slots_folder()).absolute())}
@@ -139,9 +136,12 @@ class LocalService:
         """Return the job's state now; a job whose folder is damaged has failed. Raises JobNotFound."""
         folder = self._job(job_name)
         try:
-            return _description(folder.request(), _state(folder))
+            request, state = folder.request(), _state(folder)
         except DamagedJob as error:
             return _damaged(folder, str(error))
+        fields = {"Environment": {}} | {name: value for name, value in request.items() if name not in OMITTED_FIELDS}
+        changing = {name: _with_times(name, value) for name, value in state.items() if name != "SupervisorPid"}
+        return cast(Description, fields | changing)
 
     def stop(self, job_name: str) -> None:
         """Stop the job: SIGTERM, then SIGKILL after 120 s of grace. Does nothing if the job has ended."""
@@ -163,7 +163,9 @@ class LocalService:
     def logs(self, job_name: str, cursor: str | None = None) -> LogPage:
         """Return the log lines after `cursor`, a number of bytes, or from the start."""
         folder = self._job(job_name)
-        offset_bytes = _offset(cursor)
+        if cursor is not None and not re.fullmatch(r"[0-9]{1,18}", cursor):
+            raise ServiceError(f"'{cursor}' is not a cursor of the local service; it must be a number of bytes.")
+        offset_bytes = int(cursor or 0)
         # Read the status before the log: if the job has ended, the log that is read next is complete.
         complete = _has_ended(folder)
         stream = folder.open_log()
@@ -187,18 +189,13 @@ class LocalService:
 
     def jobs(self, *, running_only: bool = False) -> list[Description]:
         """Return the jobs, newest first."""
-        folders = self._path("").glob("[!.]*/state.json")
-        jobs = [job for file in folders if (job := self._describe_if_exists(file.parent.name))]
+        jobs: list[Description] = []
+        for file in self._path("").glob("[!.]*/state.json"):
+            with suppress(JobNotFound, FileNotFoundError):  # just deleted
+                jobs.append(self.describe(file.parent.name))
         if running_only:
             jobs = [job for job in jobs if job["TrainingJobStatus"] not in TERMINAL_STATUSES]
         return sorted(jobs, key=lambda job: job["CreationTime"], reverse=True)
-
-    def _describe_if_exists(self, job_name: str) -> Description | None:
-        """Return the job's state, or None if the job has just been deleted."""
-        try:
-            return self.describe(job_name)
-        except (JobNotFound, FileNotFoundError):
-            return None
 
     def fetch_output(self, job_name: str, filename: str) -> bytes | None:
         """Return the content of a file in the job's output data folder, or None if the file does not exist."""
@@ -228,12 +225,6 @@ class LocalService:
         if not re.fullmatch(JOB_NAME_PATTERN, job_name) or not folder.request_file.exists():
             raise JobNotFound(f"Job '{job_name}' does not exist in {folder.path.parent}.")
         return folder
-
-
-def _offset(cursor: str | None) -> int:
-    if cursor is not None and not re.fullmatch(r"[0-9]{1,18}", cursor):
-        raise ServiceError(f"'{cursor}' is not a cursor of the local service; it must be a number of bytes.")
-    return int(cursor or 0)
 
 
 def _page_bytes(marks: LogTimes, offset_bytes: int, complete: bool) -> int:
@@ -274,18 +265,13 @@ def _has_ended(folder: JobFolder) -> bool:
 
 
 def _damaged(folder: JobFolder, reason: str) -> Description:
-    """Return the description of a job whose files cannot be read. Its times are those of its folder."""
+    """Return the description of a job whose files cannot be read. Its times are the times of its folder."""
     changed = datetime.fromtimestamp(folder.path.stat().st_mtime, UTC)
     known = {"TrainingJobName": folder.name, "CreationTime": changed, "LastModifiedTime": changed}
     known |= {"SecondaryStatusTransitions": [], "Environment": {}}
     failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed"}
-    return {**known, **failed, **failure_fields(Failure(OTHER, f"{reason}."), f"InternalServerError: {reason}.")}
-
-
-def _description(request: Request, state: State) -> Description:
-    fields = {"Environment": {}} | {name: value for name, value in request.items() if name not in OMITTED_FIELDS}
-    fields |= {name: _with_times(name, value) for name, value in state.items() if name != "SupervisorPid"}
-    return fields
+    failed |= failure_fields(Failure(OTHER, f"{reason}."), f"InternalServerError: {reason}.")
+    return cast(Description, known | failed)
 
 
 def _with_times(name: str, value: Any) -> Any:

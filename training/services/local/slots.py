@@ -60,19 +60,16 @@ class Slot:
 def machine(environment: Mapping[str, str]) -> Machine:
     """Return the GPUs and cores that a job with this environment may use.
 
-    CUDA_VISIBLE_DEVICES limits the GPUs. It is read from the job's environment, or else from that of this process.
+    CUDA_VISIBLE_DEVICES limits the GPUs. It is read from the job's environment, or else from this process.
     """
     cores = tuple(sorted(os.sched_getaffinity(0)))
     visible = environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
     if visible is not None:
         return Machine(gpus=tuple(gpu.strip() for gpu in visible.split(",") if gpu.strip()), cores=cores)
-    return Machine(gpus=gpu_names(_nvidia_smi()), cores=cores)
-
-
-def _nvidia_smi() -> str:
     if shutil.which("nvidia-smi") is None:
-        return ""
-    return subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False).stdout
+        return Machine(gpus=(), cores=cores)
+    listing = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False).stdout
+    return Machine(gpus=gpu_names(listing), cores=cores)
 
 
 def gpu_names(listing: str) -> tuple[str, ...]:
@@ -121,7 +118,8 @@ def wait_for_slot(
     root.mkdir(parents=True, exist_ok=True)
     with _ticket(root / "queue") as ticket:
         while True:
-            ahead = _count_ahead(ticket)
+            earlier = [other for other in ticket.parent.glob("[0-9]*") if other.name < ticket.name]
+            ahead = sum(not _is_abandoned(other) for other in earlier)
             slot = (
                 shortage(request, f"jobs ahead of it: {ahead}") if ahead else _try_slot(root, request, machine, holder)
             )
@@ -147,7 +145,8 @@ def _try_slot(root: Path, request: SlotRequest, machine: Machine, holder: str) -
     locks = (*gpus.values(), *cores.values())
     if len(locks) < request.gpus + request.cores:
         names, locked = (gpu_names, gpus) if len(gpus) < request.gpus else (core_names, cores)
-        _release(locks)
+        for lock in locks:
+            os.close(lock)
         holders = _holders(root, [name for name in names if name not in locked])
         users = f", used by {', '.join(holders)}" if holders else ""
         return shortage(request, f"{len(locked)} of {len(names)} free{users}")
@@ -191,11 +190,6 @@ def _try_lock(path: Path) -> int | None:
         return None
 
 
-def _release(locks: Iterable[int]) -> None:
-    for lock in locks:
-        os.close(lock)
-
-
 @contextlib.contextmanager
 def _ticket(queue: Path) -> Iterator[Path]:
     """Create a locked file whose name sorts by time of arrival.
@@ -216,16 +210,12 @@ def _ticket(queue: Path) -> Iterator[Path]:
         yield ticket
     finally:
         ticket.unlink(missing_ok=True)
-        _release([lock] if lock is not None else [])
-
-
-def _count_ahead(ticket: Path) -> int:
-    """Return the number of processes that arrived earlier and have not exited."""
-    earlier = [other for other in ticket.parent.glob("[0-9]*") if other.name < ticket.name]
-    return sum(not _is_abandoned(other) for other in earlier)
+        if lock is not None:
+            os.close(lock)
 
 
 def _is_abandoned(ticket: Path) -> bool:
+    """Return whether the process that made a ticket has exited."""
     try:
         if is_exclusively_locked(ticket):
             return False

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from state.home import slots_folder
 from state.own_process import own_process
 from training.contract.errors import InputError
 from training.contract.failures import OTHER, Failure, class_of, error_output
+from training.contract.service import MetricExpression, Request
 from training.services.local import container, processes, slots, toolkit
 from training.services.local.disk import FULL_ERRORS, DiskWatch, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import MAX_REASON_CHARACTERS, JobFolder, Record, first_state
@@ -112,7 +113,7 @@ def _supervise(folder: JobFolder, record: Record) -> None:
         record.fail(Failure(class_of(message) or OTHER, message), message)
 
 
-def supervise(folder: JobFolder, request: Mapping[str, Any], record: Record) -> None:
+def supervise(folder: JobFolder, request: Request, record: Record) -> None:
     """Wait for a slot, create the container's folders, run the script, and pack its model."""
     slot = _slot(folder, request, record)
     if slot is None:
@@ -127,8 +128,12 @@ def supervise(folder: JobFolder, request: Mapping[str, Any], record: Record) -> 
     load = LoadMeasurement(request["TrainingJobName"], slot) if measures_load else None
     disk = DiskWatch(folder.base, request, record.warn)
     disk.look()
-    program = _program(folder, request, slot)
-    outcome = processes.run(program, lambda ended_by: _record_stop(record, ended_by), disk.look)
+
+    def record_stop(ended_by: processes.EndedBy) -> None:
+        if ended_by == "stop":
+            record.enter("Stopping", "Stopping the training job")
+
+    outcome = processes.run(_program(folder, request, slot), record_stop, disk.look)
     if load:
         record.add(FIELD, load.metrics())
     if outcome.ended_by == "itself" and outcome.exit_code != 0:
@@ -137,7 +142,7 @@ def supervise(folder: JobFolder, request: Mapping[str, Any], record: Record) -> 
         _finish(folder, request, record, outcome)
 
 
-def _slot(folder: JobFolder, request: Mapping[str, Any], record: Record) -> slots.Slot | None:
+def _slot(folder: JobFolder, request: Request, record: Record) -> slots.Slot | None:
     variables = request.get("Environment", {})
     machine = slots.machine(variables)
     slot_request = slots.slot_request(variables, _processes(request), machine)
@@ -149,11 +154,11 @@ def _slot(folder: JobFolder, request: Mapping[str, Any], record: Record) -> slot
     return slots.wait_for_slot(slots_folder(), slot_request, machine, folder.name, pause)
 
 
-def _processes(request: Mapping[str, Any]) -> int:
+def _processes(request: Request) -> int:
     return toolkit.processes(toolkit.decoded(request["HyperParameters"]))
 
 
-def _program(folder: JobFolder, request: Mapping[str, Any], slot: slots.Slot) -> processes.Program:
+def _program(folder: JobFolder, request: Request, slot: slots.Slot) -> processes.Program:
     variables = request.get("Environment", {})
     memory_gib = variables.get(MEMORY_VARIABLE)
     count = _processes(request)
@@ -173,12 +178,7 @@ def _program(folder: JobFolder, request: Mapping[str, Any], slot: slots.Slot) ->
     )
 
 
-def _record_stop(record: Record, ended_by: processes.EndedBy) -> None:
-    if ended_by == "stop":
-        record.enter("Stopping", "Stopping the training job")
-
-
-def _finish(folder: JobFolder, request: Mapping[str, Any], record: Record, outcome: processes.Outcome) -> None:
+def _finish(folder: JobFolder, request: Request, record: Record, outcome: processes.Outcome) -> None:
     """End a job that completed or was stopped. A stopped job keeps the model that it saved, as on SageMaker."""
     record.enter("Uploading", "Uploading the model")
     try:
@@ -190,7 +190,7 @@ def _finish(folder: JobFolder, request: Mapping[str, Any], record: Record, outco
     record.end(*FINAL_STATUSES[outcome.ended_by], FinalMetricDataList=_metrics(folder, request, ended))
 
 
-def _finish_failed(folder: JobFolder, request: Mapping[str, Any], record: Record, outcome: processes.Outcome) -> None:
+def _finish_failed(folder: JobFolder, request: Request, record: Record, outcome: processes.Outcome) -> None:
     ended = record.end_billing()
     failure_text, log_tail = folder.failure_text(), folder.log_tail()
     no_space = is_full(folder.path) or names_full_disk([failure_text, *log_tail[-5:]])
@@ -199,7 +199,7 @@ def _finish_failed(folder: JobFolder, request: Mapping[str, Any], record: Record
     record.fail(failure, reason, FinalMetricDataList=_metrics(folder, request, ended))
 
 
-def _metrics(folder: JobFolder, request: Mapping[str, Any], ended: float) -> list[dict[str, Any]]:
+def _metrics(folder: JobFolder, request: Request, ended: float) -> list[dict[str, Any]]:
     definitions = request["AlgorithmSpecification"].get("MetricDefinitions", [])
     return final_metrics(definitions, folder.lines(), ended)
 
@@ -256,7 +256,7 @@ def _signal_text(number: int) -> str:
     return f"Killed by signal {number}"
 
 
-def final_metrics(definitions: Sequence[Mapping[str, str]], lines: Iterable[str], time: float) -> list[dict[str, Any]]:
+def final_metrics(definitions: Sequence[MetricExpression], lines: Iterable[str], time: float) -> list[dict[str, Any]]:
     """Return the last value of each metric in the log, all at `time`, in seconds since the epoch."""
     if not definitions:
         return []

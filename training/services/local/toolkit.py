@@ -1,4 +1,4 @@
-"""Command, configuration files and variables like those of the SageMaker training toolkit (sagemaker-training 5.1.4).
+"""Command, configuration files and variables of the SageMaker training toolkit (sagemaker-training 5.1.4).
 
 Pure functions of a request. A test compares them with the toolkit itself. Standard library only.
 """
@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+
+from training.contract.service import Request
 
 # The machine's host name may not resolve; `localhost` always does.
 HOST = "localhost"
@@ -153,7 +155,7 @@ def resource_config(instance_type: str) -> dict[str, Any]:
     }
 
 
-def input_data_config(request: Mapping[str, Any]) -> dict[str, Any]:
+def input_data_config(request: Request) -> dict[str, Any]:
     """Return the content of `inputdataconfig.json`."""
     channel = {"S3DistributionType": "FullyReplicated", "RecordWrapperType": "None"}
     return {
@@ -162,10 +164,10 @@ def input_data_config(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def script_variables(request: Mapping[str, Any], base: Path, *, cpus: int, gpus: int) -> dict[str, str]:
+def script_variables(request: Request, base: Path, *, cpus: int, gpus: int) -> dict[str, str]:
     """Return the variables that the platform and the toolkit set for the script.
 
-    `cpus` and `gpus` are the numbers of CPUs and GPUs that the job may use, not those of the machine.
+    `cpus` and `gpus` are the numbers of CPUs and GPUs that the job may use, not the machine's.
     """
     values = _settings(request, base, cpus, gpus)
     snapshot = {name: value for name, value in values.items() if name not in ("channels", "hps", "framework_params")}
@@ -183,11 +185,11 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _channel_folders(request: Mapping[str, Any], base: Path) -> dict[str, str]:
+def _channel_folders(request: Request, base: Path) -> dict[str, str]:
     return {name: str(base / "input" / "data" / name) for name in input_data_config(request)}
 
 
-def _settings(request: Mapping[str, Any], base: Path, cpus: int, gpus: int) -> dict[str, Any]:
+def _settings(request: Request, base: Path, cpus: int, gpus: int) -> dict[str, Any]:
     parameters = decoded(request["HyperParameters"])
     resources = resource_config(request["ResourceConfig"]["InstanceType"])
     framework = framework_parameters(parameters)
@@ -230,7 +232,7 @@ def _distribution_groups(framework: Mapping[str, Any]) -> Any:
     return framework.get("sagemaker_distribution_instance_groups", chosen)
 
 
-def _snapshot_only(request: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def _snapshot_only(request: Request, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of SM_TRAINING_ENV that have no variable of the same name."""
     folders = _channel_folders(request, Path(values["input_dir"]).parent)
     groups = values["distribution_instance_groups"]
@@ -249,7 +251,7 @@ def _snapshot_only(request: Mapping[str, Any], values: Mapping[str, Any]) -> dic
     }
 
 
-def _platform(request: Mapping[str, Any], base: Path) -> dict[str, str]:
+def _platform(request: Request, base: Path) -> dict[str, str]:
     parameters = decoded(request["HyperParameters"])
     return {
         # The toolkit's variable for the folder that stands for /opt/ml; scripts use it to find checkpoints.

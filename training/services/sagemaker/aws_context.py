@@ -52,22 +52,18 @@ CONFIG_PATHS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Places:
-    """S3 prefixes of what jobs read and write, without a slash at the end."""
-
-    output: str
-    checkpoints: str
-    sources: Storage
-
-
-@dataclass(frozen=True, kw_only=True)
 class AwsContext:
     """Settings that all jobs of one account and region share."""
 
     clients: Clients
     role_arn: str
     storage: Storage
-    places: Places
+    sources: Storage
+    """Storage of the jobs' sources."""
+    output_uri: str
+    """S3 prefix of the artifacts, without a slash at the end."""
+    checkpoint_uri: str
+    """S3 prefix of the checkpoints, in the same form."""
     fields: Mapping[str, Any]
     """Values of those `SPEC_FIELDS` that are set."""
     _uris: dict[str, str] = field(default_factory=dict)
@@ -87,8 +83,8 @@ class AwsContext:
                 "image": image,
                 "entry_point": entry,
                 "entry_arguments": arguments,
-                "output_uri": self.places.output,
-                "checkpoint_uri": f"{self.places.checkpoints}/{spec.name}" if spec.checkpoint_uri else None,
+                "output_uri": self.output_uri,
+                "checkpoint_uri": f"{self.checkpoint_uri}/{spec.name}" if spec.checkpoint_uri else None,
                 "environment": self._environment(spec, image),
                 **self.fields,
                 "volume_key": volume_key_of(types, self.fields.get("volume_key")),
@@ -100,26 +96,24 @@ class AwsContext:
         check_channels(spec.channels)
         check_devices(resolved)
         check_settings(resolved)
-        self._check_request(self._with_places(resolved))
+        self._check_request(resolved)
         return resolved
 
     def _check_request(self, spec: JobSpec) -> None:
-        """Raise InputError for a value that SageMaker would refuse, first without the members of `aws.request`."""
-        model = self.clients.get("sagemaker").meta.service_model
-        check_request(model, "CreateTrainingJob", build(spec.model_copy(update={"request": {}})))
-        if spec.request:
-            check_request(model, "CreateTrainingJob", build(spec), fields={}, other="aws.request:")
+        """Raise InputError for a value that SageMaker would refuse, first without the members of `aws.request`.
 
-    def _with_places(self, spec: JobSpec) -> JobSpec:
-        """Return the job with S3 URIs as long as those of its uploads, which have not been made."""
-        digest = "0" * 32
-        channel = f"{self.storage.uri('data', digest)}/"
-        return spec.model_copy(
-            update={
-                "source_uri": self.places.sources.uri("source", digest, "sourcedir.tar.gz"),
-                "channels": {name: channel if local_folder(uri) else uri for name, uri in spec.channels.items()},
-            }
-        )
+        The uploads have not been made, so their URIs are placeholders of the same length.
+        """
+        key, model = "0" * 32, self.clients.get("sagemaker").meta.service_model
+        channel = f"{self.storage.uri('data', key)}/"
+        uploads = {
+            "source_uri": self.sources.uri("source", key, "sourcedir.tar.gz"),
+            "channels": {name: channel if local_folder(uri) else uri for name, uri in spec.channels.items()},
+        }
+        check_request(model, "CreateTrainingJob", build(spec.model_copy(update={**uploads, "request": {}})))
+        if spec.request:
+            request = build(spec.model_copy(update=uploads))
+            check_request(model, "CreateTrainingJob", request, fields={}, other="aws.request:")
 
     def upload(self, spec: JobSpec, log: Log) -> JobSpec:
         """Upload the job's source and channels, each once, and return the job with their S3 URIs."""
@@ -132,7 +126,7 @@ class AwsContext:
             log(f"Note: aws.volume_key does not apply to {spec.instance_type}: its disks have a key of their own.")
         return resolved.model_copy(
             update={
-                "source_uri": self._put(spec.source_uri, lambda folder: self.places.sources.put_source(folder)),
+                "source_uri": self._put(spec.source_uri, self.sources.put_source),
                 "channels": {
                     name: self._put(uri, lambda path: self.storage.put_channel(path, "data", log))
                     for name, uri in spec.channels.items()
@@ -143,24 +137,21 @@ class AwsContext:
     def _environment(self, spec: JobSpec, image: str) -> dict[str, str]:
         """Return the job's variables, with the folder of the compile cache in the container.
 
-        What inductor compiled is kept in S3, per image, so that later jobs find it. The folder of other jobs is that of
-        their checkpoints, if they keep any, so that a start after an interruption finds it.
+        What inductor compiled is kept in S3, per image, so that later jobs find it. Other jobs keep it in the
+        folder of their checkpoints, if they have any, so that a start after an interruption finds it.
         """
         variables = dict(spec.environment)
         if CACHE_VARIABLE not in variables:
             return variables
         if spec.compiler == "inductor" and not self.fields.get("isolate_network"):
             variables[CACHE_VARIABLE] = "/tmp/compile-cache"
-            variables["TRAINFARE_COMPILED_URI"] = self._compiled_uri(image)
+            variables["TRAINFARE_COMPILED_URI"] = self.storage.uri("compiled", digest(image, 16))
             if key := self.fields.get("output_key"):
                 variables["TRAINFARE_COMPILED_KMS_KEY"] = key
         else:
             keeps = spec.checkpoint_uri is not None
             variables[CACHE_VARIABLE] = "/opt/ml/checkpoints/.compile-cache" if keeps else "/tmp/compile-cache"
         return variables
-
-    def _compiled_uri(self, image: str) -> str:
-        return self.storage.uri("compiled", digest(image, 16))
 
     def _put(self, uri: str, put: Callable[[Path], str]) -> str:
         path = local_folder(uri)
@@ -184,29 +175,29 @@ def open_aws_context(
     tags = {**defaults.get("tags", {}), **options.get("tags", {})}
     options = {**defaults, **options, **({"tags": tags} if tags else {})}
     clients = clients or Clients(options.get("region"), options.get("profile"))
-    account = account_of(clients)
+    account, key = account_of(clients), options.get("output_key")
     role = role_of(clients, options.get("role"))
-    storage = _storage(clients, account, options, is_read_only)
-    places = Places(
-        output=_prefix(options.get("output_uri")) or storage.uri("output"),
-        checkpoints=_prefix(options.get("checkpoint_uri")) or storage.uri("checkpoints"),
-        sources=_sources(clients, options, storage),
+    prefix = "/".join(part for part in (options.get("bucket_prefix"), "trainfare") if part)
+    bucket, missing = options.get("bucket"), None
+    if is_read_only:
+        bucket, exists = find_bucket(clients, account, bucket)
+        missing = None if exists else bucket
+    else:
+        bucket = session_bucket(clients, account, bucket)
+    storage = Storage(clients, bucket, prefix, key, is_read_only=is_read_only, missing_bucket=missing)
+    sources = storage
+    if options.get("source_uri"):
+        location = urlparse(options["source_uri"])
+        sources = Storage(clients, location.netloc, location.path.strip("/"), key, is_read_only=is_read_only)
+    return AwsContext(
+        clients=clients,
+        role_arn=role,
+        storage=storage,
+        sources=sources,
+        output_uri=(options.get("output_uri") or storage.uri("output")).rstrip("/"),
+        checkpoint_uri=(options.get("checkpoint_uri") or storage.uri("checkpoints")).rstrip("/"),
+        fields=job_fields(options),
     )
-    return AwsContext(clients=clients, role_arn=role, storage=storage, places=places, fields=job_fields(options))
-
-
-def _prefix(uri: str | None) -> str | None:
-    return uri.rstrip("/") if uri else None
-
-
-def _sources(clients: Clients, options: Mapping[str, Any], storage: Storage) -> Storage:
-    """Return the storage of the jobs' sources: that of all else, or the bucket and prefix of `source_uri`."""
-    uri = _prefix(options.get("source_uri"))
-    if uri is None:
-        return storage
-    location = urlparse(uri)
-    key, is_read_only = options.get("output_key"), storage.is_read_only
-    return Storage(clients, location.netloc, location.path.strip("/"), key, is_read_only=is_read_only)
 
 
 def member_names(request: Mapping[str, Any]) -> list[str]:
@@ -224,16 +215,6 @@ def job_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     return fields | {name: tuple(fields[name]) for name in ("subnets", "security_groups") if name in fields}
 
 
-def _storage(clients: Clients, account: str, options: Mapping[str, Any], is_read_only: bool) -> Storage:
-    prefix = "/".join(part for part in (options.get("bucket_prefix"), "trainfare") if part)
-    if not is_read_only:
-        bucket = session_bucket(clients, account, options.get("bucket"))
-        return Storage(clients, bucket, prefix, options.get("output_key"))
-    bucket, exists = find_bucket(clients, account, options.get("bucket"))
-    missing = None if exists else bucket
-    return Storage(clients, bucket, prefix, options.get("output_key"), is_read_only=True, missing_bucket=missing)
-
-
 def sdk_defaults() -> dict[str, Any]:
     """Return the fields that the SDK's configuration sets. Raises InputError for an invalid file."""
     # Imported here because the import takes seconds.
@@ -241,7 +222,7 @@ def sdk_defaults() -> dict[str, Any]:
 
     try:
         return read_defaults(load_sagemaker_config())
-    # The SDK raises its own errors and those of jsonschema and YAML. Each message names the file.
+    # The SDK raises its own errors, and errors of jsonschema and YAML. Each message names the file.
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise InputError(f"The configuration file of SageMaker's SDK cannot be read: {reason}.") from error

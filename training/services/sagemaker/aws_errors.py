@@ -149,7 +149,7 @@ class _Profile:
 
 
 def remember_profile(name: str | None) -> None:
-    """Name the profile of clients in later errors. None means that of the environment."""
+    """Name the profile of clients in later errors. None means the profile of the environment."""
     _Profile.name = name
 
 

@@ -51,22 +51,6 @@ def _without_retry_of_slow_calls(caught_exception: Exception | None = None, **_:
     return False if isinstance(caught_exception, ReadTimeoutError) else None
 
 
-def _default_attempts() -> int:
-    text = os.environ.get("AWS_MAX_ATTEMPTS", "")
-    return int(text) if text.isdigit() and int(text) > 0 else DEFAULT_ATTEMPTS
-
-
-def _config(service: str, attempts: int) -> Config:
-    # Adaptive: if AWS throttles, all calls of the process slow down together, with jitter between them.
-    return Config(
-        retries={"mode": "adaptive", "total_max_attempts": attempts},
-        connect_timeout=10,
-        read_timeout=READ_SECONDS.get(service, 60),
-        max_pool_connections=32,
-        user_agent_extra="trainfare",
-    )
-
-
 class Clients:
     """Cache of boto3 clients. boto3 finds the credentials, the profile and the endpoints."""
 
@@ -91,21 +75,27 @@ class Clients:
         A `quick` client makes only a few attempts if the service does not answer.
         """
         key = service, region or self.region, quick
-        attempts = QUICK_ATTEMPTS if quick else _default_attempts()
+        own_attempts = os.environ.get("AWS_MAX_ATTEMPTS", "")
+        default_attempts = int(own_attempts) if own_attempts.isdigit() and int(own_attempts) > 0 else DEFAULT_ATTEMPTS
+        # Adaptive: if AWS throttles, all calls of the process slow down together, with jitter between them.
+        config = Config(
+            retries={"mode": "adaptive", "total_max_attempts": QUICK_ATTEMPTS if quick else default_attempts},
+            connect_timeout=10,
+            read_timeout=READ_SECONDS.get(service, 60),
+            max_pool_connections=32,
+            user_agent_extra="trainfare",
+        )
         # Creating a client is not thread-safe; using one is.
         with self._lock:
             if key not in self._clients:
                 with translated(service):
-                    client = self._client(service, region_name=key[1], config=_config(service, attempts))
+                    client = self._client(service, region_name=key[1], config=config)
                 if service == RUNTIME:
                     client.meta.events.register_first(f"needs-retry.{RUNTIME}", _without_retry_of_slow_calls)
                 if service in RATE_LIMITED_SERVICES:
-                    client.meta.events.register("before-send", self._wait)
+                    client.meta.events.register("before-send", lambda **_: self._rate_limiter.wait())
                 self._clients[key] = client
             return self._clients[key]
-
-    def _wait(self, **_: Any) -> None:
-        self._rate_limiter.wait()
 
 
 class RateLimiter:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -28,7 +28,7 @@ PYTORCH_NEURON = "pytorch-training-neuronx"
 
 OLDEST_TRANSFORMERS = (4, 21)
 """Oldest version of an AWS image that our job can import. It needs `OptimizerNames`, which the wheels of Transformers
-4.6.1, 4.11.0 and 4.12.5 lack, and Python 3.8; the next image of AWS that has both is that of 4.21.1."""
+4.6.1, 4.11.0 and 4.12.5 lack, and Python 3.8; the next image of AWS with both has 4.21.1."""
 REMEDY = "set machine.image to the URI of your own image"
 
 PROGRAM = Path(__file__).with_name("container_entry.py")
@@ -36,8 +36,8 @@ ENTRY_POINT = ("python", "-c", 'import sys; exec("\\n".join(sys.argv[1:]))')
 """Command that runs its arguments as lines of a Python program. One argument can have only 256 characters."""
 
 
-class Published(BaseModel):
-    """Contents of one image."""
+class Image(BaseModel):
+    """Contents of one image of AWS: a row of the table, or what its address states."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -46,6 +46,7 @@ class Published(BaseModel):
     transformers: str | None
     """Version of Transformers. None if the image does not contain it."""
     pytorch: str
+    """Version of PyTorch, such as `1.11.0`."""
     python: str
     """Version of Python without the full stop, as in the tag: `312`."""
     cuda: str | None
@@ -55,7 +56,27 @@ class Published(BaseModel):
     tag: str | None = None
     """Tag, for images that SageMaker's SDK cannot name."""
 
-    def has(self, versions: dict[str, str]) -> bool:
+    @property
+    def pytorch_version(self) -> tuple[int, ...]:
+        """Version of PyTorch as numbers."""
+        return version_number(self.pytorch)
+
+    @property
+    def on_gpu(self) -> bool:
+        """True for an image with CUDA."""
+        return "gpu" in self.devices
+
+    @property
+    def has_training_compiler(self) -> bool:
+        """True if the image contains SageMaker Training Compiler."""
+        return "-trcomp-" in self.repository
+
+    @property
+    def cuda_version(self) -> tuple[int, ...]:
+        """Version of CUDA, such as (13, 0) for `cu130`; () if it is unknown or absent."""
+        return (int(self.cuda[2:-1]), int(self.cuda[-1])) if self.cuda else ()
+
+    def has(self, versions: Mapping[str, str]) -> bool:
         """Return whether the image has these versions: `{"pytorch": "2.5"}` matches 2.5.1 and not 2.50."""
         own = {"transformers": self.transformers, "pytorch": self.pytorch}
         return all(f"{own[name]}.".startswith(f"{version}.") for name, version in versions.items())
@@ -66,33 +87,34 @@ class Published(BaseModel):
         PyTorch's builds for CUDA 13 have none. Those for CUDA 12.8 and 12.9 had none in PyTorch 2.7 and from 2.11 on
         (pytorch/pytorch#157517 and #172352).
         """
-        return cuda_version(self.cuda) < (12, 8)
+        return self.cuda_version < (12, 8)
+
+
+_TAG = re.compile(
+    r"/(?P<repository>[^/:]+):(?P<pytorch>\d+\.\d+(?:\.\d+)?)(?:-transformers(?P<transformers>\d[\d.]*))?-"
+    r"(?P<device>gpu|cpu|neuron)x?-py(?P<python>\d+)(?:-(?P<cuda>cu\d+))?"
+)
 
 
 @cache
-def published_images() -> tuple[Published, ...]:
+def published_images() -> tuple[Image, ...]:
     """Return all images, those with Transformers first, by ascending versions within a family."""
-    return tuple(Published.model_validate(each) for each in json.loads(TABLE.read_text())["images"])
+    return tuple(Image.model_validate(each) for each in json.loads(TABLE.read_text())["images"])
+
+
+def read_image(uri: str) -> Image | None:
+    """Return the parts of the address of an AWS PyTorch container, or None for any other image."""
+    match = _TAG.search(uri)
+    if match is None:
+        return None
+    fields: dict[str, Any] = match.groupdict()
+    return Image(devices=(fields.pop("device"),), **fields)
 
 
 def aws_image(uri: str) -> Image | None:
     """Return the parts of the address of an AWS training image, or None for any other image."""
     image = read_image(uri)
     return image if image and any(each.repository == image.repository for each in published_images()) else None
-
-
-def cuda_of(image: Image) -> tuple[int, ...]:
-    """Return the version of CUDA, such as (12, 4), from the tag or the table; () if it is unknown or absent."""
-    if image.cuda is not None or not image.on_gpu:
-        return cuda_version(image.cuda)
-    versions = {"pytorch": image.pytorch_text} | ({"transformers": image.transformers} if image.transformers else {})
-    rows = [each for each in published_images() if each.repository == image.repository and each.has(versions)]
-    return cuda_version(rows[-1].cuda) if rows else ()
-
-
-def cuda_version(text: str | None) -> tuple[int, ...]:
-    """Return (13, 0) for `cu130`, and () for None."""
-    return (int(text[2:-1]), int(text[-1])) if text else ()
 
 
 def version_number(text: str) -> tuple[int, ...]:
@@ -108,33 +130,40 @@ def default_image(spec: JobSpec, region: str) -> str:
     return _uri(chosen(spec), spec.instance_type, region)
 
 
-def chosen(spec: JobSpec) -> Published:
+def chosen(spec: JobSpec) -> Image:
     """Return the newest image of the table that can run the job. Pure. Raises InputError if none does.
 
-    Scripts may need no Transformers, so they may get an image without.
+    A script may need no Transformers, so it may get an image without, but gets one with it where both would do.
     """
     types = all_types(spec)
-    candidates = [each for each in published_images() if each.repository in _families(spec, types)]
-    if not spec.is_script:
-        candidates = [each for each in candidates if _is_recent(each)]
-    fitting = [each for each in candidates if all(_runs_on(each, one) for one in types)]
+    families = _families(spec, types)
+    fitting = [
+        each
+        for each in published_images()
+        if each.repository in families
+        and (spec.is_script or version_number(each.transformers or "0") >= OLDEST_TRANSFORMERS)
+        and all(_runs_on(each, one) for one in types)
+    ]
     if not fitting:
         what = "PyTorch" if spec.is_script else "Transformers"
         kind = "Arm CPUs" if any(map(is_arm, types)) else "CPUs"
         kind = "Trainium" if any(map(is_trainium, types)) else kind
         raise InputError(f"AWS publishes no image with {what} for {', '.join(types)} ({kind}): {REMEDY}.")
-    matching = [each for each in fitting if each.has(dict(spec.image_versions))]
+    matching = [each for each in fitting if each.has(spec.image_versions)]
     if not matching:
         versions = " and ".join(f"{name} {version}" for name, version in spec.image_versions.items())
+        rows = [
+            f"transformers {each.transformers} with pytorch {each.pytorch}" if each.transformers else each.pytorch
+            for each in fitting
+        ]
         raise InputError(
-            f"machine.image asks for {versions}, which no image for {', '.join(types)} has; "
-            f"there are {'; '.join(_row(each) for each in fitting)}."
+            f"machine.image asks for {versions}, which no image for {', '.join(types)} has; there are "
+            f"{'; '.join(rows)}."
         )
-    # A script gets Transformers where an image with the same right to be chosen has it.
-    families = [each.repository for each in matching]
-    family = next(each for each in _families(spec, types) if each in families)
+    first = next(name for name in families if any(each.repository == name for each in matching))
     # Of equal versions, the last in the table has the newest Neuron SDK; sorting keeps their order.
-    return sorted((each for each in matching if each.repository == family), key=_age)[-1]
+    own = [each for each in matching if each.repository == first]
+    return sorted(own, key=lambda each: (version_number(each.transformers or "0"), each.pytorch_version))[-1]
 
 
 def _families(spec: JobSpec, types: Sequence[str]) -> tuple[str, ...]:
@@ -146,26 +175,14 @@ def _families(spec: JobSpec, types: Sequence[str]) -> tuple[str, ...]:
     return (TRANSFORMERS, PYTORCH) if spec.is_script else (TRANSFORMERS,)
 
 
-def _runs_on(image: Published, instance_type: str) -> bool:
+def _runs_on(image: Image, instance_type: str) -> bool:
     device = "neuron" if is_trainium(instance_type) else "gpu" if is_gpu(instance_type) else "cpu"
     if is_arm(instance_type) or device not in image.devices:
         return False
     return family(instance_type) not in VOLTA or image.supports_volta()
 
 
-def _is_recent(image: Published) -> bool:
-    return image.transformers is not None and version_number(image.transformers) >= OLDEST_TRANSFORMERS
-
-
-def _age(image: Published) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return version_number(image.transformers or "0"), version_number(image.pytorch)
-
-
-def _row(image: Published) -> str:
-    return f"transformers {image.transformers} with pytorch {image.pytorch}" if image.transformers else image.pytorch
-
-
-def _uri(image: Published, instance_type: str, region: str) -> str:
+def _uri(image: Image, instance_type: str, region: str) -> str:
     """Return the address of an image in a region, from the SDK's table of registries."""
     if image.tag is not None:
         return _neuron_uri(image, instance_type, region)
@@ -177,8 +194,7 @@ def _uri(image: Published, instance_type: str, region: str) -> str:
     if image.transformers:
         options = {"framework": "huggingface", "version": image.transformers}
         options |= {"base_framework_version": f"pytorch{image.pytorch}", "py_version": f"py{image.python}"}
-    has_compiler = image.repository == TRANSFORMERS_COMPILER
-    configuration = TrainingCompilerConfig() if has_compiler else None
+    configuration = TrainingCompilerConfig() if image.has_training_compiler else None
     try:
         return str(
             image_uris.retrieve(
@@ -196,7 +212,7 @@ def _uri(image: Published, instance_type: str, region: str) -> str:
         ) from error
 
 
-def _neuron_uri(image: Published, instance_type: str, region: str) -> str:
+def _neuron_uri(image: Image, instance_type: str, region: str) -> str:
     """Return the address of a Neuron image.
 
     The SDK cannot: `image_uris.retrieve` refuses Hugging Face images on Trainium ("Supported framework(s) for Trainium
@@ -225,25 +241,18 @@ def check_image(spec: JobSpec) -> None:
     """
     if spec.is_script:
         return
-    if message := _region(spec):
-        raise InputError(message)
-    image = aws_image(spec.image)
-    for rule in (_transformers, _device, _kernels) if image else ():
-        if image and (message := rule(spec, image)):
-            raise InputError(f"machine.image {spec.image} {message}.")
-
-
-def _region(spec: JobSpec) -> str | None:
     match = re.match(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.", spec.image)
-    if match is None or match[1] == spec.region:
-        return None
-    return (
-        f"machine.image {spec.image} is in {match[1]}, but the jobs run in {spec.region}: SageMaker pulls images only "
-        "from the region of the job."
-    )
+    if match and match[1] != spec.region:
+        raise InputError(
+            f"machine.image {spec.image} is in {match[1]}, but the jobs run in {spec.region}: SageMaker pulls images "
+            "only from the region of the job."
+        )
+    image = aws_image(spec.image)
+    if message := image and _image_error(spec, image):
+        raise InputError(f"machine.image {spec.image} {message}.")
 
 
-def _transformers(_: JobSpec, image: Image) -> str | None:
+def _image_error(spec: JobSpec, image: Image) -> str | None:
     if image.transformers is None:
         return (
             "does not contain Transformers, which this training needs: leave machine.image out, choose an image of "
@@ -254,21 +263,15 @@ def _transformers(_: JobSpec, image: Image) -> str | None:
             f"has Transformers {image.transformers}, and this training needs 4.21 or later: leave machine.image out, "
             'or set it to {transformers: "4.26"} or later versions'
         )
-    return None
-
-
-def _device(spec: JobSpec, image: Image) -> str | None:
-    if image.on_neuron:
+    if "neuron" in image.devices:
         return "is for Trainium, on which only your own script runs"
+    listed = [each for each in published_images() if each.repository == image.repository]
+    alike = [each for each in listed if each.has({"pytorch": image.pytorch, "transformers": image.transformers})]
+    cuda = (alike[-1] if alike and image.on_gpu and not image.cuda else image).cuda_version
     for each in all_types(spec):
         if is_gpu(each) and not image.on_gpu:
             return f"is for CPUs, but {each} has GPUs, which would be billed and not used"
-    return None
-
-
-def _kernels(spec: JobSpec, image: Image) -> str | None:
-    for each in all_types(spec):
-        if family(each) in VOLTA and cuda_of(image) >= (13,):
+        if family(each) in VOLTA and cuda >= (13,):
             return (
                 f"has PyTorch for CUDA 13, which has no kernels for the V100 of {each}: leave machine.image out, or "
                 'set it to {transformers: "4.49"}'
@@ -290,63 +293,11 @@ def entry_point(image: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 @cache
 def arguments() -> tuple[str, ...]:
     """Return the lines of `container_entry.py` without empty lines, comments and docstrings."""
-    return tuple(_code(PROGRAM.read_text(encoding="utf-8")))
-
-
-def _code(text: str) -> Iterator[str]:
-    in_docstring = False
-    for line in text.splitlines():
+    lines, in_docstring = [], False
+    for line in PROGRAM.read_text(encoding="utf-8").splitlines():
         bare = line.strip()
         if '"""' in bare:
             in_docstring ^= bare.count('"""') == 1
         elif bare and not bare.startswith("#") and not in_docstring:
-            yield line
-
-
-_TAG = re.compile(
-    r"/(?P<repository>[^/:]+):(?P<pytorch>\d+\.\d+(?:\.\d+)?)(?:-transformers(?P<transformers>\d[\d.]*))?-"
-    r"(?P<device>gpu|cpu|neuronx?)-py(?P<python>\d+)(?:-(?P<cuda>cu\d+))?"
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Image:
-    """AWS deep-learning container."""
-
-    repository: str
-    """Name of the repository, such as `huggingface-pytorch-training`."""
-    pytorch: tuple[int, ...]
-    """Version of PyTorch: two or three numbers from the tag."""
-    transformers: str | None
-    """Version of Transformers, or None if the image does not contain it."""
-    on_gpu: bool
-    """True for an image with CUDA."""
-    on_neuron: bool
-    """True for an image with torch-neuronx, for Trainium."""
-    cuda: str | None
-    """Version of CUDA, such as `cu130`, or None if the tag does not state it."""
-
-    @property
-    def has_training_compiler(self) -> bool:
-        """True if the image contains SageMaker Training Compiler."""
-        return "-trcomp-" in self.repository
-
-    @property
-    def pytorch_text(self) -> str:
-        """Version of PyTorch as text, such as `1.11.0`."""
-        return ".".join(str(number) for number in self.pytorch)
-
-
-def read_image(uri: str) -> Image | None:
-    """Return the parts of the address of an AWS PyTorch container, or None for any other image."""
-    match = _TAG.search(uri)
-    if match is None:
-        return None
-    return Image(
-        repository=match["repository"],
-        pytorch=tuple(int(number) for number in match["pytorch"].split(".")),
-        transformers=match["transformers"],
-        on_gpu=match["device"] == "gpu",
-        on_neuron=match["device"].startswith("neuron"),
-        cuda=match["cuda"],
-    )
+            lines.append(line)
+    return tuple(lines)

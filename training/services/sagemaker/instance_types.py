@@ -66,7 +66,7 @@ def source() -> str:
 
 def is_known(instance_type: str) -> bool:
     """Return whether the table lists the instance type."""
-    return instance_type in _accelerated() or instance_type in _cpu_only()
+    return instance_type in _accelerated() or instance_type in _table()["cpu_only"]
 
 
 def accelerators(instance_type: str) -> Accelerators | None:
@@ -112,11 +112,6 @@ def _table() -> dict[str, Any]:
 def _accelerated() -> Mapping[str, Accelerators]:
     fields = ("kind", "name", "count", "memory_mib", "cores")
     return {name: Accelerators(**dict(zip(fields, row, strict=True))) for name, row in _table()["accelerated"].items()}
-
-
-@cache
-def _cpu_only() -> frozenset[str]:
-    return frozenset(_table()["cpu_only"])
 
 
 FAMILIES = re.compile(r"[a-z]+\d+[a-z]*d[a-z]*|g[5-9].*|gr6.*|p3dn|p4de?|p[5-9].*|trn.*|dl1")

@@ -104,10 +104,10 @@ def _compiler_image(spec: JobSpec, image: Image | None) -> str | None:
             f"compiler '{spec.compiler}' does not run in the Training Compiler's image {spec.image}: "
             "use 'trcomp-off' to train without the compiler in that image"
         )
-    if needs_compiler and image and image.transformers and not (1, 9) <= image.pytorch[:2] <= (1, 11):
+    if needs_compiler and image and image.transformers and not (1, 9) <= image.pytorch_version[:2] <= (1, 11):
         return (
             f"compiler '{spec.compiler}' needs PyTorch 1.9 to 1.11 in images with Transformers; "
-            f"this image has {image.pytorch_text}"
+            f"this image has {image.pytorch}"
         )
     return None
 
@@ -120,17 +120,11 @@ def _compiler_launcher(spec: JobSpec, image: Image | None) -> str | None:
         return None
     if launcher in {"smddp", "smp"}:
         return f"launcher '{launcher}' and compiler '{spec.compiler}' cannot be combined"
-    is_old = image is not None and image.pytorch < (1, 11)
+    is_old = image is not None and image.pytorch_version < (1, 11)
     if launcher == "xla" and is_old:
-        return f"launcher 'xla' needs PyTorch 1.11 or later; the image has {image.pytorch_text if image else ''}"
+        return f"launcher 'xla' needs PyTorch 1.11 or later; the image has {image.pytorch if image else ''}"
     if launcher != "xla" and not is_old:
         return f"compiler '{spec.compiler}' needs launcher 'xla' with PyTorch 1.11 or later, not '{launcher}'"
-    return None
-
-
-def _inductor(spec: JobSpec, image: Image | None) -> str | None:
-    if spec.compiler == "inductor" and image and image.pytorch < (2,):
-        return f"compiler 'inductor' needs PyTorch 2.0 or later; the image has {image.pytorch_text}"
     return None
 
 
@@ -141,21 +135,21 @@ def _torchrun(spec: JobSpec, image: Image | None) -> str | None:
         if not (is_gpu(each) or is_trainium(each)):
             return f"launcher 'torchrun' runs only on GPUs and Trainium; {each} has neither"
     # The SDK lists the versions from 1.13.1 to the newest of its release; later versions are allowed here.
-    if image and is_gpu(spec.instance_type) and image.pytorch < (1, 13, 1):
-        return f"launcher 'torchrun' needs PyTorch 1.13.1 or later on GPUs; the image has {image.pytorch_text}"
+    if image and is_gpu(spec.instance_type) and image.pytorch_version < (1, 13, 1):
+        return f"launcher 'torchrun' needs PyTorch 1.13.1 or later on GPUs; the image has {image.pytorch}"
     if not spec.program.endswith(".py"):
         return f"launcher 'torchrun' starts only Python programs; '{spec.program}' is not one"
     return None
 
 
-def _pytorch_ddp(spec: JobSpec, image: Image | None) -> str | None:
-    if (
-        launcher_of(spec) == "pytorchddp"
-        and spec.compiler not in TRAINING_COMPILER
-        and image
-        and image.pytorch < (1, 10)
-    ):
-        return f"launcher 'pytorchddp' needs PyTorch 1.10 or later; the image has {image.pytorch_text}"
+def _versions(spec: JobSpec, image: Image | None) -> str | None:
+    if image is None:
+        return None
+    if spec.compiler == "inductor" and image.pytorch_version < (2,):
+        return f"compiler 'inductor' needs PyTorch 2.0 or later; the image has {image.pytorch}"
+    is_ddp = launcher_of(spec) == "pytorchddp" and spec.compiler not in TRAINING_COMPILER
+    if is_ddp and image.pytorch_version < (1, 10):
+        return f"launcher 'pytorchddp' needs PyTorch 1.10 or later; the image has {image.pytorch}"
     return None
 
 
@@ -175,8 +169,8 @@ def _data_parallel(spec: JobSpec, image: Image | None) -> str | None:
     for each in all_types(spec):
         if each not in SMDDP_TYPES:
             return f"launcher 'smddp' runs only on {', '.join(SMDDP_TYPES)}, not on {each}"
-    if image and not (1, 6) <= image.pytorch <= (2, 2, 0):
-        return f"launcher 'smddp' needs PyTorch 1.6 to 2.2.0; the image has {image.pytorch_text}"
+    if image and not (1, 6) <= image.pytorch_version <= (2, 2, 0):
+        return f"launcher 'smddp' needs PyTorch 1.6 to 2.2.0; the image has {image.pytorch}"
     return None
 
 
@@ -228,7 +222,7 @@ def _network(spec: JobSpec, _: Image | None) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
-    *(_instance_types, _compiler_family, _compiler_image, _compiler_launcher, _inductor, _torchrun, _pytorch_ddp),
+    *(_instance_types, _compiler_family, _compiler_image, _compiler_launcher, _versions, _torchrun),
     *(_trainium, _data_parallel, _launcher_options, _spot, _network),
 )
 
@@ -237,7 +231,7 @@ def check_devices(spec: JobSpec) -> None:
     """Raise InputError if `devices` is not the number of devices, or would not be on a fallback type.
 
     SageMaker's launchers start a process on each device. With any other number, the batch size and the learning rate
-    would not be those of the experiment.
+    would differ from the experiment's.
     """
     count = device_count(spec.instance_type)
     launcher = launcher_of(spec)

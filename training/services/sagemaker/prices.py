@@ -57,8 +57,8 @@ def listed_price(
     be read, a note is logged and None returned.
     """
     key = f"{clients.region} {instance_type}" + ("" if component == "Training" else f" {component}")
-    cached = _read_cache(cache)
-    if key in cached and _age_days(cached[key]["read"]) <= CACHED_DAYS:
+    cached, today = _read_cache(cache), datetime.now(UTC).date()
+    if key in cached and (today - date.fromisoformat(cached[key]["read"])).days <= CACHED_DAYS:
         return _price(cached[key])
     try:
         listed = parse_price_list(_price_list(clients, instance_type, component))
@@ -71,7 +71,7 @@ def listed_price(
             "set aws.prices to a price table."
         )
         return None
-    cached[key] = {"usd_per_hour": listed[0], "date": listed[1], "read": _today().isoformat()}
+    cached[key] = {"usd_per_hour": listed[0], "date": listed[1], "read": today.isoformat()}
     if is_read_only:
         return _price(cached[key])
     cache.parent.mkdir(parents=True, exist_ok=True)
@@ -136,11 +136,3 @@ def _read_cache(cache: Path) -> dict[str, Mapping[str, Any]]:
 
 def _price(entry: Mapping[str, Any]) -> Price:
     return Price(usd_per_hour=float(entry["usd_per_hour"]), source="AWS price list", date=str(entry["date"]))
-
-
-def _age_days(read_on: str) -> int:
-    return (_today() - date.fromisoformat(read_on)).days
-
-
-def _today() -> date:
-    return datetime.now(UTC).date()

@@ -1,6 +1,6 @@
 """Check a request before anything is uploaded, so that SageMaker does not refuse it afterwards.
 
-The limits are those of the installed botocore's model, and rules that its documentation states beside the model.
+The limits come from the installed botocore's model, and from rules in its documentation.
 State of the account, such as quotas, roles and images, is known only to AWS.
 """
 

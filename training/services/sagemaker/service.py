@@ -33,7 +33,7 @@ MAX_OUTPUT_BYTES = 2**30
 GROUP = "/aws/sagemaker/TrainingJobs"
 LATE_SECONDS = 60
 CLOCK_SECONDS = 3600
-"""Most by which an instance's clock may be behind that of SageMaker."""
+"""Most by which an instance's clock may be behind SageMaker's."""
 PAGE_EVENTS = 10_000
 """Maximum number of events that FilterLogEvents returns per call."""
 
@@ -74,11 +74,11 @@ class SageMakerService:
     def describe(self, job_name: str) -> Description:
         """Return the job's state now. Raises JobNotFound."""
         with self._translated(job_name):
-            description: Description = self._sagemaker.describe_training_job(TrainingJobName=job_name)
-        description.pop("ResponseMetadata", None)
-        if not description["ModelArtifacts"]["S3ModelArtifacts"]:
-            del description["ModelArtifacts"]
-        return {"Environment": {}, "FinalMetricDataList": [], **description}
+            response: dict[str, Any] = self._sagemaker.describe_training_job(TrainingJobName=job_name)
+        response.pop("ResponseMetadata", None)
+        if not response["ModelArtifacts"]["S3ModelArtifacts"]:
+            del response["ModelArtifacts"]
+        return cast(Description, {"Environment": {}, "FinalMetricDataList": [], **response})
 
     def stop(self, job_name: str) -> None:
         """Stop the job: SIGTERM, then SIGKILL after 120 s of grace. Does nothing if the job has ended."""
@@ -110,7 +110,8 @@ class SageMakerService:
             pages = self._sagemaker.get_paginator("list_training_jobs").paginate(
                 **order, **selection, PaginationConfig={"MaxItems": MAX_LISTED}
             )
-            return [_listed(summary) for page in pages for summary in page["TrainingJobSummaries"]]
+            summaries = [summary for page in pages for summary in page["TrainingJobSummaries"]]
+        return [cast(Description, {"SecondaryStatus": each["TrainingJobStatus"], **each}) for each in summaries]
 
     def fetch_output(self, job_name: str, filename: str) -> bytes | None:
         """Return the content of a file in the job's output data folder, or None if the file does not exist."""
@@ -193,10 +194,6 @@ def _check_name(job_name: str) -> None:
     """Raise JobNotFound for an invalid name, which as a prefix could match the log streams of other jobs."""
     if not re.fullmatch(JOB_NAME_PATTERN, job_name):
         raise JobNotFound(f"Job {job_name} does not exist at SageMaker: the name is not a valid job name.")
-
-
-def _listed(summary: dict[str, Any]) -> Description:
-    return {**summary, "SecondaryStatus": summary.get("SecondaryStatus", summary["TrainingJobStatus"])}
 
 
 @dataclass(frozen=True)

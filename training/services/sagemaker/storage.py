@@ -8,7 +8,7 @@ import os
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -171,7 +171,9 @@ def pack_source(folder: Path) -> bytes:
     """Return a folder as `tar.gz`. Equal files give equal bytes: entries are sorted, without times and owners."""
     content = io.BytesIO()
     with gzip.GzipFile(fileobj=content, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
-        for path in _sources(folder):
+        for path in sorted(folder.rglob("*")):
+            if not path.is_file() or "__pycache__" in path.parts:
+                continue
             entry = tar.gettarinfo(str(path), arcname=path.relative_to(folder).as_posix())
             entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname = 0, 0, 0, "", ""
             with path.open("rb") as file:
@@ -179,17 +181,14 @@ def pack_source(folder: Path) -> bytes:
     return content.getvalue()
 
 
-def _sources(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            yield path
-
-
 def session_bucket(clients: Clients, account: str, name: str | None = None) -> str:
     """Return the bucket `name`, or else the default bucket, created if missing. Raises as `find_bucket` does."""
     bucket, exists = find_bucket(clients, account, name)
     if not exists:
-        _create_bucket(clients, bucket)
+        region = clients.region
+        location = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        with translated(f"Bucket {bucket}"):
+            clients.get("s3").create_bucket(Bucket=bucket, **location)
     return bucket
 
 
@@ -226,13 +225,6 @@ def _check_missing(clients: Clients, bucket: str, account: str, error: ClientErr
         raise InputError(f"Bucket {bucket} does not exist: create it, or do not set aws.bucket.") from error
 
 
-def _create_bucket(clients: Clients, bucket: str) -> None:
-    location = {} if clients.region == "us-east-1" else {"LocationConstraint": clients.region}
-    with translated(f"Bucket {bucket}"):
-        s3 = clients.get("s3")
-        s3.create_bucket(Bucket=bucket, **({"CreateBucketConfiguration": location} if location else {}))
-
-
 def _check_region(bucket: str, bucket_region: str, job_region: str) -> None:
     if bucket_region != job_region:
         raise InputError(
@@ -242,7 +234,7 @@ def _check_region(bucket: str, bucket_region: str, job_region: str) -> None:
 
 
 def channel_files(path: Path) -> dict[str, Path]:
-    """Return the files of a channel by their names in it, sorted: a single file, or those of a folder and its links.
+    """Return the files of a channel by their names in it, sorted: a single file, or all of a folder and its links.
 
     Raises InputError if there is no file, or if a file's name cannot be a key of S3.
     """

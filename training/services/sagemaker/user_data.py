@@ -76,7 +76,7 @@ def object_data(clients: Clients, field: str, uri: str) -> StoredData:
 
 
 def list_objects(clients: Clients, field: str, location: Location) -> Iterator[dict[str, Any]]:
-    """Yield Key, Size and ETag of every object whose key begins with that of the location, in the order of the keys.
+    """Yield Key, Size and ETag of every object whose key begins with the location's key, in the order of the keys.
 
     Raises as `prefix_data` does, but for the region: S3 itself answers from any.
     """
@@ -92,7 +92,7 @@ def list_objects(clients: Clients, field: str, location: Location) -> Iterator[d
 
 
 def check_region(clients: Clients, field: str, location: Location) -> None:
-    """Raise InputError for a bucket that does not exist or is in another region than that of the clients.
+    """Raise InputError for a bucket that does not exist or is in another region than the clients.
 
     "Your input bucket must be located in same Amazon Web Services region as your training job"
     (`S3DataSource.S3Uri`, botocore 1.44.5). The bucket may belong to another account.
@@ -145,7 +145,10 @@ def manifest_data(clients: Clients, field: str, uri: str) -> StoredData:
     own = object_data(clients, field, uri)
     if own.size_bytes > MAX_BYTES:
         raise InputError(f"{field} {uri!r} has {own.size_bytes:,} bytes; a manifest has at most {MAX_BYTES:,}")
-    bucket, keys = manifest_keys(field, uri, _content(clients, field, location_of(field, uri)))
+    location = location_of(field, uri)
+    with translated(f"{field} {uri!r}"):
+        content = clients.get("s3").get_object(Bucket=location.bucket, Key=location.key)["Body"].read()
+    bucket, keys = manifest_keys(field, uri, content)
     beginning = Location(bucket, os.path.commonprefix(list(keys)))  # noqa: RUF071 - keys are no paths
     listed = {each["Key"]: each for each in list_objects(clients, field, beginning) if each["Key"] in keys}
     missing = next((key for key in keys if key not in listed), None)
@@ -164,12 +167,6 @@ def manifest_keys(field: str, uri: str, content: bytes) -> tuple[str, dict[str, 
     if not rest or not all(isinstance(each, str) for each in rest):
         raise InputError(f"{field} {uri!r} is no manifest with objects, which is {FORM}")
     return prefix.bucket, dict.fromkeys(f"{prefix.key}{each}" for each in rest)
-
-
-def _content(clients: Clients, field: str, location: Location) -> bytes:
-    with translated(f"{field} {location.uri!r}"):
-        response: dict[str, Any] = clients.get("s3").get_object(Bucket=location.bucket, Key=location.key)
-        return bytes(response["Body"].read())
 
 
 def download(

@@ -157,7 +157,24 @@ class Data(Frozen):
                 )
 
 
-class StagingRequest(Frozen):
+class InputFields(Frozen):
+    """Fields of an experiment that only staging takes, unchanged."""
+
+    model_type: Name | None = None
+    """Architecture in Transformers to train from scratch, such as `gpt2`."""
+    model_overrides: ModelOverrides = Field(default_factory=dict)
+    """Fields of the model configuration to change, such as `n_layer`. Requires random weights."""
+    tokenizer: Name | None = None
+    """Tokenizer, named like a model. None means the model's own. Requires random weights."""
+    doc_stride: Annotated[int, Field(ge=0, le=MAX_TOKENS)] = 128
+    """Questions: tokens of the context that two neighbouring windows share. Must be below `max_length`."""
+    n_best_answers: Annotated[int, Field(ge=1, le=1_000)] = 20
+    """Questions: most likely starts and ends per window that are combined into answers."""
+    max_answer_length: Annotated[int, Field(ge=1, le=MAX_TOKENS)] = 30
+    """Questions: longest answer, in tokens."""
+
+
+class StagingRequest(InputFields):
     """Everything that determines a job's channels, and a lower limit on their rows."""
 
     task: Task = DEFAULT_TASK
@@ -170,20 +187,8 @@ class StagingRequest(Frozen):
     """Branch, tag or commit of a Hub model."""
     weights: Literal["pretrained", "random"] = "pretrained"
     """The model's own weights, or random weights. For random weights the model's configuration is staged too."""
-    model_type: Name | None = None
-    """Architecture of Transformers, such as `gpt2`, if `model` is None."""
-    model_overrides: ModelOverrides = Field(default_factory=dict)
-    """Configuration fields that replace the default values of a model with random weights."""
-    tokenizer: Name | None = None
-    """Hub name, folder, or `package:` and the name of a packaged tokenizer; None is the model's own."""
     max_length: Annotated[int, Field(ge=8, le=MAX_TOKENS)]
     """Longest sequence in tokens, special tokens included. Longer sequences are truncated."""
-    doc_stride: int = 128
-    """Questions: overlap of neighbouring windows of a context, in tokens."""
-    n_best_answers: int = 20
-    """Questions: number of most likely starts and ends per window that are combined."""
-    max_answer_length: int = 30
-    """Questions: longest possible answer, in tokens."""
     packing: bool = True
     """Language models: join all texts and cut them into blocks of `max_length`; else one text per row."""
     bucket_lengths: tuple[int, ...] | None = None

@@ -202,7 +202,7 @@ def test_the_request_has_the_named_image(built: Built, tmp_path: Path, name: str
     data = {f"script.channels.{each}": str(tmp_path / "rows.jsonl") for each in channels}
     request = built(name, backend_config=str(SETTINGS / f"{name}.yaml"), **ACCOUNT, **data)
     image, settings = image_of(request), read(SETTINGS / f"{name}.yaml")["machine"]
-    versions = {"transformers": str(image.transformers), "pytorch": image.pytorch_text}
+    versions = {"transformers": str(image.transformers), "pytorch": image.pytorch}
     assert all(versions[key].startswith(f"{value}.") for key, value in settings["image"].items()), versions
     assert request["ResourceConfig"]["InstanceType"] == settings["instance_type"]
     assert request["ResourceConfig"]["InstanceCount"] == settings.get("instance_count", 1)
