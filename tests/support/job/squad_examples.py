@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from tests.support.job.job_process import Job
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
 
@@ -59,10 +58,3 @@ def staged(folder: Path, train: Path, model: Path, validation: Path | None = Non
     request = StagingRequest(task="question-answering", data=data, model=str(model), **fields)
     channels = stage(request, folder / "home").channels
     return {name: Path(unquote(urlparse(uri).path)) for name, uri in channels.items()}
-
-
-def run_job(folder: Path, model: Path, channels: dict[str, Path], **arguments: Any) -> Any:
-    job = Job(folder, model)
-    job.environment |= {f"SM_CHANNEL_{name.upper()}": str(channels[name]) for name in ("train", "validation")}
-    options = {"task": "question-answering", "max_length": 100, "max_steps": 4, "learning_rate": 1e-3, **arguments}
-    return job.run(**options)

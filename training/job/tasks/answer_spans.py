@@ -1,7 +1,7 @@
 """Answers to questions: windows of a context, the best spans over all windows, their scores and their text.
 
-This is the only implementation: evaluation imports it, the local endpoint loads it by path, and each logged model and
-each archive for SageMaker contains a copy. It therefore imports nothing of ours and needs only Python 3.8 and NumPy.
+This is the only implementation: staging, evaluation and predictions use it, and each logged model and each archive for
+SageMaker contains a copy. In the archive it is alone, so it imports nothing of ours and needs only NumPy.
 
 A context that is longer than a window is cut into overlapping windows. As in Hugging Face's `run_qa.py`, the likeliest
 starts of each window are paired with its likeliest ends. A pair must lie in the context, must not end before it starts

@@ -41,6 +41,16 @@ def test_rows_are_read_as_written(tmp_path: Path, channel_writer: Writer) -> Non
         check_tokens(rows, 10, tmp_path)
 
 
+def test_a_list_of_integers_belongs_to_its_row(tmp_path: Path, channel_writer: Writer) -> None:
+    channel_writer(tmp_path, IDS, [0, 1, 0])
+    ids, tags = (pa.array(values, pa.list_(pa.int32())) for values in (IDS, [[3], [4, 5], []]))
+    pq.write_table(pa.table({"input_ids": ids, "tags": tags}), tmp_path / "data.parquet")
+    rows = read_any(tmp_path, "classification", (), ("tags",)).rows
+    assert [rows[at]["tags"].tolist() for at in range(3)] == [[3], [4, 5], []]
+    by_length = rows.sorted_by_length()
+    assert [by_length[at]["tags"].tolist() for at in range(3)] == [[4, 5], [], [3]]
+
+
 def test_a_missing_shard_is_refused(tmp_path: Path, channel_writer: Writer) -> None:
     channel_writer(tmp_path, IDS, [0, 1, 0])
     (tmp_path / "data.parquet").rename(tmp_path / "data-00000.parquet")

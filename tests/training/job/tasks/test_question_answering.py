@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.job.squad_examples import ANSWERS, model_folder, run_job, squad_file, staged
+from tests.support.job.squad_examples import ANSWERS, model_folder, squad_file, staged
 from tests.support.staging.fast_tokenizers import KINDS
 from training.job.data.channels import Channel, read_channel
 from training.job.data.padding import Collator, Padding
@@ -78,18 +78,6 @@ def test_perfect_predictions_answer_real_questions(shared: Path, tmp_path: Path)
     # Some references are part of a word ("7" of "1817"), which no span of tokens can match.
     assert scores["exact_match"] > 99
     assert scores["f1"] > 99
-
-
-def test_a_question_answering_job_trains(tmp_path: Path) -> None:
-    model = model_folder(tmp_path / "model", KINDS["wordpiece"]())
-    channels = staged(tmp_path, squad_file(tmp_path, 4), model, max_length=100, doc_stride=40)
-    ended = run_job(tmp_path / "job", model, channels, padding="buckets", bucket_lengths="64,100")
-    metrics = ended.result["metrics"]
-    assert 0 <= metrics["eval_exact_match"] <= metrics["eval_f1"] <= 100
-    assert metrics["eval_loss"] > 0
-    assert len(ended.result["tables"]["predictions.json"]) == 20
-    assert ended.losses[-1] < ended.losses[0]
-    assert ended.events("start")[0]["model"]["architecture"] == "BertForQuestionAnswering"
 
 
 @pytest.mark.parametrize(
