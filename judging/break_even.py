@@ -61,7 +61,7 @@ class _Means:
     degrees_of_freedom: int
 
     def variance_after(self, samples: float) -> float:
-        """Return the variance of the mean time for this many samples; without end, that of the pace."""
+        """Return the variance of the mean time for this many samples; without end, of the pace."""
         if math.isinf(samples):
             return self.pace_variance
         return self.setup_variance + 2 * samples * self.covariance + samples**2 * self.pace_variance

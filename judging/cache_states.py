@@ -61,7 +61,7 @@ def mean_of_trainings(
     jobs: the first training costs C and each later one W, both geometric means, so the mean of N is
     (C + (N - 1) W) / N. Jobs of both states are taken to have the same relative spread. Its error follows by the delta
     method: with w = C / (C + (N - 1) W), the variance is s^2 (w^2 / n_cold + (1 - w)^2 / n_later).
-    `rounding` and `least_spread` are those of `intervals.difference_interval`.
+    See `intervals.difference_interval` for `rounding` and `least_spread`.
     """
     if not logs.is_mixed:
         return mean_estimate(logs.all, rounding, least_spread) if len(logs.all) > 1 else None

@@ -42,9 +42,9 @@ def cost_ratio(
 ) -> CostRatio | None:
     """Return the ratio with its intervals at the two-sided `level`; None if a side has too few successful jobs.
 
-    With jobs of one cache state, the ratio is one of geometric means with Welch's t. From `MIN_RANKED` repeats on it is
-    that of typical costs (`summaries.typical`) with the interval of Mann and Whitney's test. With both states it is
-    that of `trainings` to come; see `cache_states.mean_of_trainings`. Failed jobs add their cost to that of the
+    With jobs of one cache state, the ratio compares geometric means, with Welch's t. From `MIN_RANKED` repeats on it
+    compares typical costs (`summaries.typical`), with the interval of Mann and Whitney's test. With both states it
+    compares `trainings` to come; see `cache_states.mean_of_trainings`. Failed jobs add their cost to the cost of the
     successful ones, and the interval covers the ratio with and without them: their number is known too badly for an
     interval of its own.
 
@@ -67,7 +67,7 @@ class _Sides:
     rounding: float
     """Variance of the rounding of the logarithms."""
     failures: float
-    """Ratio of the costs of usable models over that of the costs of successful jobs."""
+    """Ratio of the costs of usable models, divided by the ratio of the costs of successful jobs."""
 
     def of_trainings(self, trainings: int) -> CostRatio | None:
         """Return the ratio for this many trainings to come."""
@@ -122,7 +122,7 @@ class _Sides:
         return mine.value - others.value, low, high, welch_ends(mine, others, 1 - 2 * FUTILITY_LEVEL)[0]
 
     def _ratio(self, estimate: float, low: float, high: float, least: float) -> CostRatio:
-        """Return the ratio with failures, given the logarithms of that of successful jobs."""
+        """Return the ratio with failures, given the logarithms of the ratio of successful jobs."""
         at_least, at_most = min(self.failures, 1), max(self.failures, 1)
         ratio = Interval(
             math.exp(estimate) * self.failures,

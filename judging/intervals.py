@@ -64,7 +64,7 @@ def ratio_interval(
     Welch's t on the logarithms. `resolution` is the step to which values are rounded, in their own unit: billing counts
     whole seconds. The variance of that rounding, resolution^2 / 12, is added to each side. Three jobs that all bill
     41 s do not prove a spread of zero, and jobs that bill 40 or 41 s by chance do not prove a difference.
-    `least_spread` is that of `difference_interval`, for the logarithms. The first rules of verdicts have none.
+    `least_spread` applies to the logarithms, see `difference_interval`. The first rules of verdicts have none.
     """
     if min(len(arm), len(baseline)) < 2:
         return None

@@ -1,7 +1,7 @@
 """The measure of quality of a comparison, and the unit of its values. Pure.
 
-Our own jobs log each metric in one unit. A script may log an F1 between 0 and 1 or in percent. The unit is that which
-the experiment declares, or else that of the values where they leave no doubt.
+Our own jobs log each metric in one unit. A script may log an F1 between 0 and 1 or in percent. The experiment
+declares the unit. If it does not, the values decide where they leave no doubt.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ Reason = Literal[
     "quality not measured",
     "too many failures",
     "too few jobs succeeded",
-    "doomed",
+    "all jobs fail",
     "last look",
 ]
 

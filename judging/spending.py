@@ -65,7 +65,7 @@ def look_levels(looks: Sequence[int], error: float = 0.05, spending: Spending = 
 
 
 def _bound(points: np.ndarray, weights: np.ndarray, step: float, target: float) -> float:
-    """Return the sum that the next look exceeds with probability `target`. `weights` are those of the sums `points`."""
+    """Return the sum that the next look exceeds with probability `target`. `weights` belong to the sums `points`."""
     low, high = 0.0, _REACH * (step + float(np.abs(points).max()) / _REACH + 1)
     for _ in range(60):
         middle = (low + high) / 2

@@ -45,7 +45,7 @@ def progress(
     paired: Set[str] = frozenset(),
     seed: int = 0,
     resolution: float = 0.0,
-    doomed: Set[str] = frozenset(),
+    failing: Set[str] = frozenset(),
     started: Set[Job] = frozenset(),
 ) -> Progress:
     """Return the progress of a comparison of `arms`, the baseline first.
@@ -55,7 +55,7 @@ def progress(
     the same repeat are compared. `seed` draws the order of the rounds; see `round_order`.
     `resolution` is the step to which costs are rounded.
 
-    Of the arms `doomed`, whose jobs would all fail, only the jobs that have `started` belong to the waves.
+    Of the arms `failing`, whose jobs would all fail, only the jobs that have `started` belong to the waves.
     """
     looks: list[Mapping[str, Look]] = []
     stopped: dict[str, Reason] = {}
@@ -65,7 +65,7 @@ def progress(
     for number, repeats in enumerate(design.looks):
         active = [arms[0], *(arm for arm in arms[1:] if arm not in stopped)]
         planned = _in_order(active, repeats, seed)
-        wave = [job for job in planned if job[0] not in doomed or job in started or job in results]
+        wave = [job for job in planned if job[0] not in failing or job in started or job in results]
         begun.update(wave)
         if due := [job for job in wave if job not in results]:
             break
@@ -76,7 +76,7 @@ def progress(
             rivals, known[arms[0]], design, number, measure=measure, paired=paired, others=others, resolution=resolution
         )
         looks.append(new)
-        ended = _ended(active[1:], new, doomed)
+        ended = _ended(active[1:], new, failing)
         stopped |= ended
         different += sum(arm in new and new[arm].cost_outcome != "undecided" for arm in ended)
         if len(stopped) == len(arms) - 1:
@@ -84,10 +84,10 @@ def progress(
     return Progress(design=design, looks=tuple(looks), stopped=stopped, due=tuple(due), begun=frozenset(begun))
 
 
-def _ended(arms: Sequence[str], looks: Mapping[str, Look], doomed: Set[str]) -> dict[str, Reason]:
+def _ended(arms: Sequence[str], looks: Mapping[str, Look], failing: Set[str]) -> dict[str, Reason]:
     """Return the arms that stop at a look, with their reasons. An arm without a look has too few results."""
     reasons: dict[str, Reason | None] = {
-        arm: "doomed" if arm in doomed else looks[arm].stops if arm in looks else "too few jobs succeeded"
+        arm: "all jobs fail" if arm in failing else looks[arm].stops if arm in looks else "too few jobs succeeded"
         for arm in arms
     }
     return {arm: reason for arm, reason in reasons.items() if reason}

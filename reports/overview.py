@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -16,9 +16,9 @@ from mlflow.entities import Run
 from reports.model.numbers import NONE, counted, durations, figure, money, run_url
 from reports.model.report import (
     Block,
+    Cell,
     Column,
     Definition,
-    Definitions,
     Item,
     Items,
     Report,
@@ -27,6 +27,7 @@ from reports.model.report import (
     Table,
     Text,
     build_table,
+    measured_section,
 )
 from tracking.queries.job_tables import job_key
 from tracking.queries.metric_histories import number
@@ -34,30 +35,11 @@ from tracking.queries.metric_histories import number
 STATUSES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
 """Outcomes by MLflow status; a job with any other status is still running."""
 RUNNING = "running"
+OUTCOMES = (*STATUSES.values(), RUNNING)
 NO_REPORT = "no report yet"
 MAX_GROUPS = 20
 """Number of groups listed in the terminal; the page lists all groups."""
 _VERBS = {"compare": "comparison", "probe": "probe", "sweep": "sweep", "train": "training"}
-_DEFINITIONS = (
-    Definition(
-        "Date", "Start of the command. Costs by month use the month in which a job's run started. All times are UTC."
-    ),
-    Definition(
-        "Verdict",
-        f"The answer of the group's latest report. If it says “{NO_REPORT}”, make one with “trainfare report "
-        "--group ID”.",
-    ),
-    Definition(
-        "Billed",
-        "Billable seconds times instances, as the service bills them, of all jobs with a billing record, whatever "
-        "their outcome.",
-    ),
-    Definition(
-        "Failed, stopped",
-        "The cost of a failed job counts as wasted. The cost of a job that a person or a sweep stopped does not. "
-        "Deleted runs are not counted.",
-    ),
-)
 Key = TypeVar("Key")
 
 
@@ -90,10 +72,8 @@ class JobCosts:
 
     label: str
     """Name of these jobs, such as a month."""
-    finished: int
-    failed: int
-    stopped: int
-    running: int
+    counts: Mapping[str, int]
+    """Jobs by outcome: finished, failed, stopped or running."""
     billable_instance_seconds: float
     """Sum over the jobs with a billing record, whatever their outcome."""
     usd: float
@@ -105,7 +85,7 @@ class JobCosts:
 
     @property
     def jobs(self) -> int:
-        return self.finished + self.failed + self.stopped + self.running
+        return sum(self.counts.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +159,7 @@ def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
         groups=tuple(sorted(groups, key=lambda group: group.started_at, reverse=True)),
         total=_costs_of("all", jobs),
         months=tuple(_costs_of(month, months[month]) for month in sorted(months, reverse=True)),
-        statuses=tuple(_costs_of(each, statuses[each]) for each in (*STATUSES.values(), RUNNING) if each in statuses),
+        statuses=tuple(_costs_of(each, statuses[each]) for each in OUTCOMES if each in statuses),
         prices=tuple(sorted({job.price for job in jobs if job.price})),
         warm_pool_instance_seconds=math.fsum(job.warm_pool_instance_seconds for job in jobs),
         warm_pool_usd=math.fsum(job.warm_pool_usd for job in jobs),
@@ -228,16 +208,12 @@ def _job_of(run: Run) -> TrackedJob:
 
 
 def _costs_of(label: str, jobs: Sequence[TrackedJob]) -> JobCosts:
-    """Return the outcomes and costs of these jobs."""
     count = Counter(job.status for job in jobs)
     billed = [job for job in jobs if math.isfinite(job.billable_instance_seconds)]
     priced = [job.usd for job in jobs if math.isfinite(job.usd)]
     return JobCosts(
         label=label,
-        finished=count["finished"],
-        failed=count["failed"],
-        stopped=count["stopped"],
-        running=count[RUNNING],
+        counts={status: count[status] for status in OUTCOMES},
         billable_instance_seconds=math.fsum(job.billable_instance_seconds for job in billed),
         usd=math.fsum(priced) if priced else math.nan,
         unbilled=sum(job.status != RUNNING and math.isnan(job.billable_instance_seconds) for job in jobs),
@@ -246,7 +222,6 @@ def _costs_of(label: str, jobs: Sequence[TrackedJob]) -> JobCosts:
 
 
 def _started_at(run: Run) -> datetime:
-    """Return the start of a run, UTC."""
     return datetime.fromtimestamp((run.info.start_time or 0) / 1000, UTC)
 
 
@@ -264,7 +239,6 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
         Section("All comparisons, probes and sweeps, newest first", (_group_table(overview, tracking_uri),)),
         Section("Costs by month", (months,)),
         Section("Costs by outcome", (statuses,)),
-        Section("How each number is measured", (Definitions(_DEFINITIONS),)),
     )
     has_groups = bool(overview.groups)
     tables: tuple[Block, ...] = (*_listed(overview), months, statuses) if has_groups else ()
@@ -273,7 +247,7 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
         title=f"Overview of {overview.name}",
         headline=headline,
         answer=(remarks,),
-        sections=sections if has_groups else (),
+        sections=(*sections, measured_section(sections, ())) if has_groups else (),
         terminal=(*tables, Text(headline, "strong"), remarks),
         summary={},
         rows_csv=_csv(overview),
@@ -297,7 +271,6 @@ def _listed(overview: Overview) -> tuple[Block, ...]:
 
 
 def _csv(overview: Overview) -> str:
-    counts = ("jobs", "finished", "failed", "stopped", "running", "unbilled")
     lines = [
         {
             "group": group.id,
@@ -307,7 +280,9 @@ def _csv(overview: Overview) -> str:
             "experiment": group.experiment,
             "arms": "; ".join(group.arms),
             "headline": group.headline,
-            **{name: getattr(group.costs, name) for name in counts},
+            "jobs": group.costs.jobs,
+            **group.costs.counts,
+            "unbilled": group.costs.unbilled,
             "billable_instance_seconds": group.costs.billable_instance_seconds,
             "usd": group.costs.usd if group.costs.usd >= 0 else None,
         }
@@ -340,7 +315,7 @@ def _sentences(overview: Overview) -> list[str]:
     if wasted := overview.wasted:
         share = wasted.billable_instance_seconds / (overview.total.billable_instance_seconds or math.inf)
         lines.append(
-            f"{counted(wasted.failed, 'job')} failed: {_cost_text(wasted, f' ({100 * share:.0f} %)')} were wasted."
+            f"{counted(wasted.jobs, 'job')} failed: {_cost_text(wasted, f' ({100 * share:.0f} %)')} were wasted."
         )
     if unbilled := overview.total.unbilled:
         lines.append(f"{counted(unbilled, 'job')} ended without a billing record.")
@@ -371,8 +346,8 @@ def _arms(group: TrackedGroup, most: int = 6) -> str:
 def _details(group: TrackedGroup) -> str:
     """Return start, outcomes, cost and id of a group on one line."""
     costs = group.costs
-    others = {"failed": costs.failed, "stopped": costs.stopped, "running": costs.running}
-    outcomes = [counted(costs.jobs, "job"), *(f"{count:,} {name}" for name, count in others.items() if count)]
+    others = [f"{count:,} {outcome}" for outcome, count in costs.counts.items() if count and outcome != "finished"]
+    outcomes = [counted(costs.jobs, "job"), *others]
     usd = f", {money(costs.usd)} USD" if costs.usd >= 0 else ""
     cost = f"{figure(costs.billable_instance_seconds)} s{usd}"
     return f"{group.started_at:%Y-%m-%d %H:%M}  {', '.join(outcomes)}  {cost}  {group.id or 'no group'}"
@@ -386,31 +361,64 @@ def _cost_text(costs: JobCosts, note: str) -> str:
 def _group_table(overview: Overview, tracking_uri: str) -> Table:
     """Return the table of groups. The date links to the group's run, and the answer comes last."""
 
-    def url(group: TrackedGroup) -> str | None:
-        return run_url(tracking_uri, group.experiment_id, group.run_id) if group.run_id else None
+    def date(group: TrackedGroup) -> Cell:
+        url = run_url(tracking_uri, group.experiment_id, group.run_id) if group.run_id else None
+        return Cell(text=f"{group.started_at:%Y-%m-%d %H:%M}", url=url)
 
-    columns: list[Column[TrackedGroup]] = [
-        Column("date", "date", "UTC", lambda group: f"{group.started_at:%Y-%m-%d %H:%M}", url=url),
-        Column("command", "command", "", _command, lambda group: group.id or "no group", kind="text"),
+    columns = [
+        Column[TrackedGroup](
+            "date",
+            date,
+            unit="UTC",
+            explanation=Definition(
+                "Date",
+                "Start of the command. Costs by month use the month in which a job's run started. All times are UTC.",
+            ),
+        ),
+        Column[TrackedGroup](
+            "command", lambda group: Cell(text=_command(group), detail=group.id or "no group"), kind="text"
+        ),
         *_figures(overview, lambda group: group.costs),
-        Column("verdict", "verdict", "", lambda group: group.headline or NO_REPORT, _arms, kind="text"),
+        Column[TrackedGroup](
+            "verdict",
+            lambda group: Cell(text=group.headline or NO_REPORT, detail=_arms(group)),
+            kind="text",
+            explanation=Definition(
+                "Verdict",
+                f"The answer of the group's latest report. If it says “{NO_REPORT}”, make one with “trainfare report "
+                "--group ID”.",
+            ),
+        ),
     ]
     return build_table("Groups", columns, overview.groups, style="settings trials groups")
 
 
 def _cost_table(overview: Overview, name: str, costs: Sequence[JobCosts]) -> Table:
     """Return the table of outcomes and costs by `name`, which is also the first heading."""
-    columns = [Column[JobCosts](name, name, "", lambda each: each.label), *_figures(overview, lambda each: each)]
+    columns = [Column[JobCosts](name, lambda each: each.label), *_figures(overview, lambda each: each)]
     return build_table(f"Costs by {name}", columns, costs)
 
 
 def _figures(overview: Overview, costs: Callable[[Key], JobCosts]) -> list[Column[Key]]:
-    def count(name: str) -> Column[Key]:
-        return Column(name, name, "", lambda each: f"{getattr(costs(each), name):,}")
+    wasted = Definition(
+        "Failed, stopped",
+        "The cost of a failed job counts as wasted. The cost of a job that a person or a sweep stopped does not. "
+        "Deleted runs are not counted.",
+    )
+    billed = Definition(
+        "Billed",
+        "Billable seconds times instances, as the service bills them, of all jobs with a billing record, whatever "
+        "their outcome.",
+    )
 
-    usd = Column[Key]("cost", "cost\nUSD", "USD", lambda each: money(costs(each).usd))
+    def of_outcome(outcome: str) -> Column[Key]:
+        explanation = wasted if outcome == "failed" else None
+        return Column(outcome, lambda each: costs(each).counts[outcome], explanation=explanation)
+
+    usd = Column[Key]("cost", lambda each: costs(each).usd, unit="USD", text=money)
     return [
-        *map(count, ("jobs", "finished", "failed", "stopped", "running")),
-        Column("billed", "billed\ns", "s", lambda each: figure(costs(each).billable_instance_seconds)),
+        Column("jobs", lambda each: costs(each).jobs),
+        *map(of_outcome, OUTCOMES),
+        Column("billed", lambda each: costs(each).billable_instance_seconds, unit="s", explanation=billed),
         *([usd] if math.isfinite(overview.total.usd) else []),
     ]

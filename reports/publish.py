@@ -13,7 +13,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from reports.formats.html import html_page
 from reports.formats.text import is_ours, markdown, name_with_answer, run_metrics, summary_text
-from reports.model.report import Report, texts_by_title
+from reports.model.report import Report, values_by_title
 from tracking.queries.mlflow_ui import job_charts
 from tracking.recording.run_artifacts import log_tables
 from tracking.server.store import Store
@@ -51,7 +51,7 @@ def publish(store: Store, run_id: str, report: Report, folder: Path, name: str) 
     """
     store.call(store.client.log_artifacts, run_id, str(folder), "report")
     table = report.comparison_table
-    log_tables(store, run_id, {"comparison.json": texts_by_title(table)} if table else {})
+    log_tables(store, run_id, {"comparison.json": values_by_title(table)} if table else {})
     run = store.call(store.client.get_run, run_id)
     tags = {MLFLOW_RUN_NOTE: _note(run, report), HEADLINE: report.headline}
     if report.rules is not None:

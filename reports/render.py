@@ -24,7 +24,8 @@ from reports.overview import Overview, overview_of, overview_report
 from reports.probe.report import is_probe_table, job_spreads, probe_report, probes_of
 from reports.sweep.report import sweep_report
 from reports.sweep.sweep import is_sweep_table, sweep_of
-from reports.sweep.trials import CALIBRATION_COLUMNS, read_spec
+from reports.sweep.trials import read_spec
+from sweeps.costs import FIGURES
 from tracking.budgets.ledger import end_sentence, read_budget_end
 from tracking.groups.plan_file import SWEEP_FILE, read_design
 from tracking.queries import job_tables
@@ -136,7 +137,7 @@ def _sweep_report(reader: Reader, table: pd.DataFrame, parent: Run | None, group
     calibrations = [job for job in jobs if job.text.get("role") == "calibration"]
     trials = [job for job in jobs if job.text.get("role") == "trial"][:_MAX_CURVES]
     metric = read_spec(document).metric
-    points = reader.histories(calibrations, [f"calibration/{c}" for c in CALIBRATION_COLUMNS])
+    points = reader.histories(calibrations, list(FIGURES))
     curves = reader.histories(trials, [metric]) if metric else {}
     design = read_design(parent.data.tags) if parent else None
     sweep = sweep_of(table, group, document, points, curves, design)

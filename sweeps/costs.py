@@ -19,9 +19,20 @@ BEND = 0.1
 """Expected relative distance of true step times from the line: kernels are more efficient at some batch sizes."""
 
 
+FIGURES = {
+    "calibration/fits": "fits",
+    "calibration/step_seconds": "step_seconds",
+    "calibration/step_seconds_low": "low",
+    "calibration/step_seconds_high": "high",
+    "calibration/samples_per_second": "samples_per_second",
+    "calibration/peak_memory_gib": "peak_memory_gib",
+}
+"""Metrics of a calibration, of which MLflow's step is the batch size, and their fields in `Measurement`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """Calibration result of one batch size."""
+    """Calibration result of one batch size; unknown numbers are NaN."""
 
     batch_size: int
     """Samples per device."""
@@ -35,6 +46,27 @@ class Measurement:
     """Upper bound of the 95 % interval of `step_seconds`."""
     samples_per_second: float = math.nan
     """Rate of all devices together."""
+    peak_memory_gib: float = math.nan
+
+
+def measurements(points: Iterable[tuple[int, str, float]]) -> tuple[Measurement, ...]:
+    """Return the result of each batch size, ascending, from points given as (batch size, metric, value)."""
+    by_size: dict[int, dict[str, float]] = {}
+    for size, metric, value in points:
+        is_known = math.isfinite(value) and value > 0
+        by_size.setdefault(int(size), {})[FIGURES[metric]] = value if is_known else math.nan
+    return tuple(
+        Measurement(batch_size=size, fits=figures.pop("fits", figures.get("step_seconds", math.nan)) > 0, **figures)
+        for size, figures in sorted(by_size.items())
+        if size > 0
+    )
+
+
+def device_count(rows: Iterable[Measurement]) -> int:
+    """Return the number of devices: samples per step, divided by the batch size of one device; 1 if unknown."""
+    counts = [row.samples_per_second * row.step_seconds / row.batch_size for row in rows]
+    finite = [count for count in counts if math.isfinite(count)]
+    return max(round(statistics.median(finite)), 1) if finite else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,19 +80,12 @@ class CostModel:
     """Largest batch size that fits; infinite if every calibrated size fits."""
 
     def step_seconds(self, batch_size: int) -> float:
-        """Return the seconds of a step: those of the line, corrected towards the nearest measured sizes."""
+        """Return the seconds of a step: the time of the line, corrected towards the nearest measured sizes."""
         return self.line.step_seconds(batch_size) * self._correction(batch_size)
 
     def samples_per_second(self, batch_size: int) -> float:
         """Return the steady training rate of all devices, without evaluations."""
-        return batch_size * self._devices / self.step_seconds(batch_size)
-
-    @property
-    def _devices(self) -> float:
-        """Number of devices, from the calibration: samples per step, divided by the batch size of one device."""
-        counts = [row.samples_per_second * row.step_seconds / row.batch_size for row in self.measured]
-        finite = [count for count in counts if math.isfinite(count)]
-        return float(max(round(statistics.median(finite)), 1)) if finite else 1.0
+        return batch_size * device_count(self.measured) / self.step_seconds(batch_size)
 
     def _correction(self, batch_size: int) -> float:
         """Return the ratio of measured to fitted step time, interpolated between two sizes on a logarithmic scale."""

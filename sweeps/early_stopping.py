@@ -128,7 +128,14 @@ def _reason_beyond_bound(
     quality in the remaining samples.
     """
     quality, bound = goal
-    within = [record for record in others if record.state == "complete" and _is_within(quality, bound, record)]
+    within = [
+        record
+        for record in others
+        if record.state == "complete"
+        and record.curve
+        and record.outcome is not None
+        and quality.is_as_good(record.outcome.quality, bound)
+    ]
     samples, value = curve[-1].samples, best_value(quality, curve)
     moves = [abs(record.curve[-1].value - value_at(record.curve, samples)) for record in others if record.curve]
     known = [move for move in moves if math.isfinite(move)]
@@ -142,10 +149,6 @@ def _reason_beyond_bound(
         f"at {quality.metric} {value:.4g} after {samples:,} samples it is further from {bound:.4g} than any trial "
         f"moved in the remaining {left:,}"
     )
-
-
-def _is_within(quality: Quality, bound: float, record: Record) -> bool:
-    return record.outcome is not None and bool(record.curve) and quality.is_as_good(record.outcome.quality, bound)
 
 
 def fewest_remaining_samples(quality: Quality, reached: Sequence[Record], value: float, goal: float) -> float:

@@ -69,7 +69,6 @@ class Space:
         return {**size, **factor}
 
     def point(self, params: Mapping[str, Any]) -> Point:
-        """Return the point for Optuna's parameters."""
         size = params.get("batch_size") or 2 ** int(params["log2_batch_size"])
         exponent = float(params.get("log2_multiplier", math.log2(self.multipliers[0])))
         return Point(int(size), min(self.multipliers, key=lambda each: abs(math.log2(each) - exponent)))

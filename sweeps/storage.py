@@ -85,8 +85,6 @@ _DATABASE_ERRORS = (StorageInternalError, SQLAlchemyError, OSError)
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """Database of studies, with its retries and locks."""
-
     rdb: RDBStorage
     retries: StorageRetries
     """Wrapper of every call on `rdb`."""
@@ -143,7 +141,11 @@ def database_url(url: str) -> URL:
     if kind not in _ENGINE:
         raise InputError(f"storage {name} is a {kind} database, but sweeps need {' or '.join(_ENGINE)}")
     if kind == "sqlite":
-        _check_file(address, name)
+        if address.database in (None, "", ":memory:"):
+            raise InputError(f"storage {name} does not name a file: use an address such as sqlite:///sweeps.db")
+        folder = Path(str(address.database)).resolve().parent
+        if not folder.is_dir():
+            raise InputError(f"storage {name}: the folder {folder} does not exist")
     return address
 
 
@@ -152,16 +154,7 @@ def sqlite_url(path: Path) -> str:
     return URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
 
 
-def _check_file(address: URL, name: str) -> None:
-    if address.database in (None, "", ":memory:"):
-        raise InputError(f"storage {name} does not name a file: use an address such as sqlite:///sweeps.db")
-    folder = Path(str(address.database)).resolve().parent
-    if not folder.is_dir():
-        raise InputError(f"storage {name}: the folder {folder} does not exist")
-
-
 def _locks(address: URL, engine_options: dict[str, Any]) -> tuple[Lock, Lock]:
-    """Return the lock and the lease for a database."""
     if address.get_backend_name() == "sqlite":
         file = Path(str(address.database)).resolve()
         return file_locks(file)
@@ -234,7 +227,7 @@ def wait_for_lock(lock: Lock, name: str, seconds: float) -> Iterator[None]:
 
 
 def file_locks(database: Path) -> tuple[Lock, Lock]:
-    """Return the lock and the lease beside an SQLite file. The kernel releases both when their holder ends."""
+    """Return the lock and the lease next to an SQLite file. The kernel releases both when their holder ends."""
 
     @contextmanager
     def locked(path: Path) -> Iterator[bool]:

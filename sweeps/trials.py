@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from judging.doomed import Death
+from judging.deterministic_failures import Death
 from sweeps.search_space import Point, Space
 from training.contract.failures import Failure
 
@@ -26,8 +26,6 @@ CostName = Literal["billable_seconds", "usd", "steady_samples_per_second"]
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """Quality metric of a trained model."""
-
     metric: str
     """Evaluation metric, such as `eval_loss`."""
     higher_is_better: bool
@@ -157,7 +155,6 @@ class Record:
 
     @property
     def failure_class(self) -> str | None:
-        """Class of the job's failure, or None."""
         return self.outcome.failure.failure_class if self.outcome and self.outcome.failure else None
 
 

@@ -24,10 +24,9 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
-from sweeps.optuna_study import current_trials
+from sweeps.optuna_study import Claim, Limits, NoTrial, Part, claim_trial, current_trials
 from sweeps.search_space import Point
 from sweeps.storage import Storage
-from sweeps.trial_queue import Claim, Limits, NoTrial, Part, claim_trial
 from sweeps.trials import CurvePoint, Objective, TrialOutcome, excess, values_of
 from training.contract.errors import BudgetFull, InputError, JobNotFound, QuotaError, TrainfareError
 from training.contract.failures import Failure
@@ -309,8 +308,6 @@ def heartbeats(rdb: RDBStorage) -> Iterator[set[int]]:
 
 
 class FollowedTrial:
-    """A claimed trial and its job."""
-
     def __init__(self, storage: Storage, claim: Claim, running: Running | None) -> None:
         self.claim = claim
         self.trial_id = claim.trial._trial_id
@@ -322,7 +319,6 @@ class FollowedTrial:
 
     @property
     def due(self) -> float:
-        """Time of the next `look`, in seconds of the monotonic clock."""
         return self._running.due if self._running else 0.0
 
     def look(self) -> TrialOutcome | None:
@@ -377,12 +373,10 @@ class FollowedTrial:
             self._call(self._storage.rdb.set_trial_state_values, self.trial_id, TrialState.FAIL)
 
     def stop(self) -> None:
-        """Ask the job to stop; `look` returns its outcome."""
         if self._running:
             self._running.stop()
 
     def close(self) -> None:
-        """Stop following the job. It keeps running."""
         if self._running:
             self._running.close()
 

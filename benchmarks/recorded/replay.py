@@ -21,9 +21,8 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from experiments.schema.fields import Sweep
 from sweeps.early_stopping import choose, finalists
-from sweeps.optuna_study import PointSampler, count_trials, distributions
+from sweeps.optuna_study import Part, PointSampler, count_trials, distributions
 from sweeps.search_space import Point, Space
-from sweeps.trial_queue import Part
 from sweeps.trials import (
     CurvePoint,
     Objective,

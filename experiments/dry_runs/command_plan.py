@@ -17,7 +17,7 @@ from experiments.schema.experiment import Experiment
 from judging.design import Design
 from reports.formats.terminal import print_blocks
 from reports.formats.text import json_value
-from reports.model.numbers import NONE, durations, figure, joined, money, rate
+from reports.model.numbers import durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from reports.probe.spot import spot_lines
 from tracking.groups.planned_job import PlannedJob
@@ -185,9 +185,9 @@ class CommandPlan:
 
 
 SIZE_COLUMNS: tuple[Column[JobEntry], ...] = (
-    Column("steps", "steps", "", lambda job: f"{job.size.steps:,}" if job.size else NONE),
-    Column("samples", "samples", "", lambda job: f"{job.size.samples:,}" if job.size else NONE),
-    Column("tokens", "tokens", "", lambda job: _tokens(job.size.tokens) if job.size else NONE),
+    Column("steps", lambda job: job.size.steps if job.size else None, is_optional=True),
+    Column("samples", lambda job: job.size.samples if job.size else None, is_optional=True),
+    Column("tokens", lambda job: _tokens(job.size.tokens) if job.size else None, is_optional=True),
 )
 """Work of a job. For a script, it is not known before it runs."""
 
@@ -232,27 +232,22 @@ def arms_table(plan: CommandPlan) -> Table:
         first.setdefault((job.planned.arm, job.planned.tags.get("platform.role")), job)
     rows = [job for job in first.values() if not job.planned.is_again]
     is_global = any(job.experiment.global_batch_size != job.experiment.batch_size for job in rows)
-    has_price = any(job.planned.price for job in rows)
     columns: list[Column[JobEntry]] = [
-        Column("arm", "job", "", lambda job: job.planned.arm if plan.search is None else job.planned.run_name),
-        Column("batch size", "batch", "", lambda job: f"{job.experiment.batch_size:,}"),
-        *(
-            [Column("global batch", "global\nbatch", "", lambda job: f"{job.experiment.global_batch_size:,}")]
-            if is_global
-            else []
-        ),
-        Column("learning rate", "rate", "", lambda job: rate(job.experiment.optimiser.learning_rate)),
-        *(SIZE_COLUMNS if any(job.size for job in rows) else ()),
-        Column("expected", "expected", "", lambda job: durations(job.expected.seconds)[0] if job.expected else NONE),
-        *([Column("expected USD", "expected\nUSD", "", lambda job: _usd(job.expected))] if has_price else []),
-        Column("at most", "at most", "", lambda job: durations(job.worst.seconds)[0]),
-        *([Column("at most, USD", "at most\nUSD", "", lambda job: _usd(job.worst))] if has_price else []),
+        Column("arm", lambda job: job.planned.arm if plan.search is None else job.planned.run_name, head="job"),
+        Column("batch size", lambda job: job.experiment.batch_size, head="batch"),
+        Column("global batch", lambda job: job.experiment.global_batch_size if is_global else None, is_optional=True),
+        Column("learning rate", lambda job: job.experiment.optimiser.learning_rate, head="rate", text=rate),
+        *SIZE_COLUMNS,
+        Column("expected", lambda job: durations(job.expected.seconds)[0] if job.expected else None),
+        Column("expected USD", lambda job: _usd(job.expected), text=money, is_optional=True),
+        Column("at most", lambda job: durations(job.worst.seconds)[0], head="at most"),
+        Column("at most, USD", lambda job: _usd(job.worst), head="at most\nUSD", text=money, is_optional=True),
     ]
     return build_table("The arms", columns, rows)
 
 
-def _usd(cost: ExpectedCost | Amount | None) -> str:
-    return NONE if cost is None or cost.usd is None else money(cost.usd)
+def _usd(cost: ExpectedCost | Amount | None) -> float | None:
+    return cost.usd if cost else None
 
 
 def _tokens(count: int) -> str:

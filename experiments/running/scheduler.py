@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from experiments.running.followed_job import FollowedJob, start_job
 from experiments.running.progress import GroupProgress
-from judging.doomed import Death, doom_of
+from judging.deterministic_failures import Death, deterministic_failure
 from tracking.budgets.ledger import Ledger
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
@@ -275,12 +275,12 @@ class FailingArms:
     def leaves_out(self, job: PlannedJob) -> bool:
         """Return True if the job must not be started. Report its arm, and record it for the report."""
         deaths = self._deaths.get(job.arm, {})
-        doom = doom_of(list(deaths.values()))
-        if doom and job.arm not in self._reported:
+        failure = deterministic_failure(list(deaths.values()))
+        if failure and job.arm not in self._reported:
             self._reported.add(job.arm)
-            self._echo(f"  {job.arm}: no further repeats are started: they would fail as well ({doom.exception})")
+            self._echo(f"  {job.arm}: no further repeats are started: they would fail as well ({failure.exception})")
             self._store.tag(next(iter(deaths)), {LEFT_OUT: "true"})
-        return doom is not None
+        return failure is not None
 
 
 def without_left_out(jobs: Sequence[PlannedJob], outcomes: Iterable[Outcome]) -> list[PlannedJob]:
@@ -291,7 +291,7 @@ def without_left_out(jobs: Sequence[PlannedJob], outcomes: Iterable[Outcome]) ->
         ended.add(outcome.planned.spec.name)
         if outcome.death:
             deaths.setdefault(outcome.planned.arm, []).append(outcome.death)
-    failing = {arm for arm, of_arm in deaths.items() if doom_of(of_arm)}
+    failing = {arm for arm, of_arm in deaths.items() if deterministic_failure(of_arm)}
     return [job for job in jobs if job.spec.name in ended or job.arm not in failing]
 
 

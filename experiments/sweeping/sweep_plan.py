@@ -76,8 +76,11 @@ def plan_sweep(experiment: Experiment) -> SweepPlan:
         )
     try:
         _check_objective(experiment)
-        _check_compilers(experiment.sweep)
-        searched = _space(experiment)
+        fields = experiment.sweep
+        if twice := next((name for name in fields.compilers if fields.compilers.count(name) > 1), None):
+            raise ValueError(f"compilers names {twice} twice")
+        sizes = fields.batch_sizes or _tested_sizes(experiment) or DEFAULT_BATCH_SIZES
+        searched = space(sizes, fields.learning_rate_multipliers, fields.batch_grid, fields.multipliers_per_octave)
     except ValueError as error:
         raise InputError(f"sweep.{error}") from error
     return SweepPlan(experiment=experiment, space=searched, objective=_objective(experiment))
@@ -100,12 +103,6 @@ def _quality(metric: str, direction: str | None = None) -> Quality:
     return Quality(metric=metric, higher_is_better=(direction or METRICS_BY_NAME[metric].direction) == "max")
 
 
-def _space(experiment: Experiment) -> Space:
-    fields = experiment.sweep
-    sizes = fields.batch_sizes or _tested_sizes(experiment) or DEFAULT_BATCH_SIZES
-    return space(sizes, fields.learning_rate_multipliers, fields.batch_grid, fields.multipliers_per_octave)
-
-
 def _tested_sizes(experiment: Experiment) -> str | None:
     """Return the range of batch sizes that AWS has tested for the model and instance type, over all compilers, or None.
 
@@ -118,12 +115,6 @@ def _tested_sizes(experiment: Experiment) -> str | None:
         for size in tested_batch_sizes(experiment.model or "", machine, compiler, length) or ()
     ]
     return f"{min(tested)}..{max(tested)}" if tested else None
-
-
-def _check_compilers(fields: Sweep) -> None:
-    twice = next((name for name in fields.compilers if fields.compilers.count(name) > 1), None)
-    if twice:
-        raise ValueError(f"compilers names {twice} twice")
 
 
 def _check_objective(experiment: Experiment) -> None:
@@ -156,8 +147,6 @@ def _check_objective(experiment: Experiment) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPlan:
-    """A checked sweep."""
-
     experiment: Experiment
     space: Space
     objective: Objective
@@ -165,12 +154,10 @@ class SweepPlan:
 
     @property
     def fields(self) -> Sweep:
-        """Fields `sweep.*` of the experiment."""
         return self.experiment.sweep
 
     @property
     def baseline(self) -> tuple[str, Point]:
-        """First compiler, at the experiment's own batch size and learning rate."""
         return self.fields.compilers[0], self.base_point
 
     @property
@@ -188,7 +175,7 @@ class SweepPlan:
             **({"save_model": self.experiment.save_model} if is_whole else {}),
             **self.setting(compiler, point),
             **self._evaluations(train_rows),
-            **self._target(),
+            **({"target": None} if self.objective.target is None else {"target.stop": True}),
             **({"probe.precision": PRECISION} if self.objective.quality is None and not is_whole else {}),
             **({} if self.experiment.machine.spot else {"save_strategy": "none", "save_steps": None}),
         }
@@ -242,7 +229,6 @@ class SweepPlan:
 
     @property
     def maximises(self) -> bool:
-        """True if the first objective is maximised."""
         return self.objective.directions[0] == "maximize"
 
     def evaluated_every(self, train_rows: int) -> int:
@@ -281,9 +267,6 @@ class SweepPlan:
         every = self.evaluated_every(train_rows)
         return {"eval_strategy": "samples", "eval_samples": every, "eval_steps": None}
 
-    def _target(self) -> dict[str, Any]:
-        return {"target": None} if self.objective.target is None else {"target.stop": True}
-
 
 @dataclass(frozen=True)
 class SweepJobs:
@@ -312,7 +295,6 @@ class SweepJobs:
 
     @property
     def samples(self) -> int:
-        """Samples of a full training."""
         return self.sweep.samples(self.staged.train_rows)
 
     def trial(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> PlannedJob:
@@ -362,7 +344,6 @@ class SweepJobs:
         ]
 
     def name_of(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> str:
-        """Return the name of a point's job."""
         multipliers = self.sweep.space.multipliers
         at = multipliers.index(point.multiplier) if point.multiplier in multipliers else "x"
         return f"{group_id}-{_short(compiler)}-b{point.batch_size}m{at}" + (f"s{repeat}" if repeat else "")
@@ -420,8 +401,6 @@ def label(compiler: str, point: Point) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedSweep(Prepared):
-    """Sweep whose jobs are checked and not started."""
-
     sweep: SweepPlan
 
     @property
@@ -432,7 +411,6 @@ class PreparedSweep(Prepared):
 
     @property
     def key(self) -> str:
-        """Key of the sweep's group."""
         return self.jobs.key
 
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
@@ -494,6 +472,5 @@ def _read(overrides: Mapping[str, str]) -> PreparedSweep:
 
 
 def _check_price(sweep: SweepPlan, sample: PlannedJob) -> None:
-    """Raise InputError if an objective in dollars needs a price that is unknown."""
     if "usd" in sweep.fields.objective and sample.price is None:
         raise InputError(f"sweep.objective contains usd, but {why_no_price(sample.spec.instance_type)}")

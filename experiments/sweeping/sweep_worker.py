@@ -38,10 +38,9 @@ from reports.sweep.sweep import repeat_rows
 from state.home import home
 from sweeps.costs import CostModel
 from sweeps.early_stopping import choose, finalists, settings
-from sweeps.optuna_study import PointSampler, importances, open_study
+from sweeps.optuna_study import Limits, Part, PointSampler, importances, open_study
 from sweeps.search_space import Point
 from sweeps.storage import Storage, hold_lease, open_storage, sqlite_url
-from sweeps.trial_queue import Limits, Part
 from sweeps.trials import Objective, Search, best_trial, cost, cost_of, eligible_trials, excess, values_of
 from sweeps.worker import run_worker
 from tracking.budgets.ledger import Ledger, end_sentence, set_budget
@@ -116,12 +115,10 @@ class OpenSweep:
         )
 
     def find_run(self, planned: PlannedJob) -> JobRun | None:
-        """Return the run of a job, or None if it was not opened."""
         return find_job_run(self.store, self.group, planned.spec.name)
 
     @property
     def ledger(self) -> Ledger:
-        """Budget of the sweep."""
         return Ledger(self.store, self.context.service, self.group)
 
 

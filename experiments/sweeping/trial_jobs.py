@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from experiments.running.followed_job import FollowedJob, start_job
-from sweeps.costs import CostModel, Measurement, cost_model
+from sweeps.costs import FIGURES, CostModel, cost_model, measurements
 from sweeps.search_space import Point
 from sweeps.trials import CurvePoint, Objective, TrialOutcome
 from sweeps.worker import Running
@@ -23,15 +23,6 @@ from training.contract.errors import TrackingError
 from training.contract.events import Event
 from training.contract.price import instance_seconds
 from training.contract.service import Service
-
-FIGURES = {
-    "fits": "fits",
-    "step_seconds": "step_seconds",
-    "step_seconds_low": "low",
-    "step_seconds_high": "high",
-    "samples_per_second": "samples_per_second",
-}
-"""Metrics of a calibration, and their fields in `Measurement`."""
 
 
 class TrialJobs:
@@ -58,7 +49,6 @@ class TrialJobs:
         self._jobs: dict[tuple[str, Point], PlannedJob] = {}
 
     def job_name(self, compiler: str, point: Point) -> str:
-        """Return the name of the point's job."""
         return self._job(compiler, point).spec.name
 
     def _job(self, compiler: str, point: Point) -> PlannedJob:
@@ -88,7 +78,6 @@ class TrialJobs:
         raise started.refusal
 
     def conclude(self, job_name: str, end: str) -> None:
-        """Write the trial's `end` to its job's run."""
         self._store.tag(self._read(job_name).id, {"platform.end": end})
 
     def _read(self, job_name: str) -> JobRun:
@@ -99,8 +88,6 @@ class TrialJobs:
 
 
 class _RunningJob:
-    """Running job of a trial."""
-
     def __init__(self, followed: FollowedJob, read: Callable[[str], JobRun], objective: Objective) -> None:
         self._followed, self._read, self._objective = followed, read, objective
         self.job_name = followed.planned.spec.name
@@ -165,16 +152,6 @@ def outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
 
 
 def calibrated_costs(store: Store, run: JobRun) -> CostModel:
-    """Return the cost model of a calibration. Raises ValueError if no batch size fits in memory.
-
-    In the metrics of a calibration, the step is the batch size.
-    """
-    keys = [f"calibration/{name}" for name in FIGURES]
-    table = store.call(lambda: histories(store.client, {run.id: 0.0}, keys))[run.id]
-    by_size: dict[int, dict[str, float]] = {}
-    for size, key, value in zip(table["step"], table["key"], table["value"], strict=True):
-        by_size.setdefault(int(size), {})[FIGURES[str(key).removeprefix("calibration/")]] = float(value)
-    return cost_model(
-        Measurement(batch_size=size, fits=bool(figures.pop("fits", False)), **figures)
-        for size, figures in by_size.items()
-    )
+    """Return the cost model of a calibration. Raises ValueError if no batch size fits in memory."""
+    table = store.call(lambda: histories(store.client, {run.id: 0.0}, list(FIGURES)))[run.id]
+    return cost_model(measurements(zip(table["step"], table["key"], table["value"], strict=True)))

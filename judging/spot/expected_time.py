@@ -40,7 +40,7 @@ def expected_seconds(training: Training, rate_per_second: float, interval_second
 
     A checkpoint follows every `interval_seconds` of work, and the end. With an infinite interval, no checkpoint is
     written, and an interrupted training starts again from the beginning. `rate_per_second` is the rate at which the job
-    is interrupted: on several machines, that of one machine times their number.
+    is interrupted: on several machines, the rate of one machine times their number.
     """
     if rate_per_second <= 0:
         return uninterrupted_seconds(training, interval_seconds)

@@ -81,7 +81,6 @@ def comparison_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]
 
 
 def training_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
-    """Return the charts of one training that have numbers to show."""
     charts = (
         phases(comparison),
         loss_curves(comparison, curves, *BY_SAMPLES),
@@ -91,7 +90,6 @@ def training_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) 
 
 
 def probe_charts(probes: Probes, comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
-    """Return the charts of a group of probes that have numbers to show."""
     charts = (
         projections(probes, comparison),
         bars(comparison, STEADY, "throughput", "Steady throughput", "samples per second after warm-up"),
@@ -117,14 +115,13 @@ class Bar:
 def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) -> Chart | None:
     """Return a bar per arm with its typical value, its jobs and its change against the baseline; None without numbers.
 
-    The change is that of the bars. A note below the axis states a verdict's estimate that differs visibly.
+    The change compares the bars. A note below the axis states a verdict's estimate that differs visibly.
     """
     rows: list[Bar] = []
     compared = [c.arm.label for c in comparison.contrasts if c.verdict.outcome != "not comparable"]
     for index, arm in enumerate(comparison.arms):
         if jobs := arm.summary(column):
-            cost = comparison.cost(arm, column) if column in (BILLABLE, DOLLARS.column) else None
-            value = jobs.typical if cost is None else cost
+            value = comparison.typical(arm, column) or 0.0
             has_baseline = bool(rows) and rows[0].index == 0 and rows[0].value > 0
             change = signed_percent(value / rows[0].value) if has_baseline and arm.label in compared else ""
             rows.append(Bar(index, arm, jobs, value, change))
@@ -160,7 +157,6 @@ def _draw(axes: Axes, y: int, bar: Bar, values: Sequence[float]) -> None:
 
 
 def _notes(comparison: Comparison, column: str, rows: Sequence[Bar]) -> list[str]:
-    """Return the lines below the axis that explain the bars."""
     notes = ["bar: typical job; ticks: jobs"] if any(bar.jobs.n > 1 for bar in rows) else []
     if any(bar.value > bar.jobs.typical for bar in rows):
         notes.append("hatched: what failed jobs add")

@@ -25,7 +25,8 @@ from reports.model.numbers import capitalized, figure, score, short_labels
 from reports.model.report import Chart
 from reports.sweep.report import peak_memory_gib
 from reports.sweep.sweep import Sweep, seconds_per_sample
-from reports.sweep.trials import Setting, Size, Trial
+from reports.sweep.trials import Setting, Trial
+from sweeps.costs import Measurement
 from sweeps.trials import MIN_TRIALS
 
 _HEIGHT_INCHES = 3.5
@@ -108,7 +109,9 @@ def throughput_by_batch(sweep: Sweep) -> Chart | None:
 
 def memory_by_batch(sweep: Sweep) -> Chart | None:
     """Return the peak memory over the batch size, from calibrations or else trials, with sizes that do not fit."""
-    shown = [(c.compiler, s.batch_size, s.peak_memory_gib) for c in sweep.calibrations for s in c.sizes]
+    shown: list[tuple[str, float, float]] = [
+        (c.compiler, s.batch_size, s.peak_memory_gib) for c in sweep.calibrations for s in c.sizes
+    ]
     if not any(value > 0 for _, _, value in shown):
         shown = [(t.setting.compiler, t.setting.batch_size, peak_memory_gib(t)) for t in sweep.trials]
     fitting = sorted({row for row in shown if row[1] > 0 and row[2] > 0})
@@ -286,7 +289,7 @@ def _lines_of_the_best(
         axes.plot(*points, color=marks.colour(compiler), linewidth=1.2, linestyle=style, alpha=0.7)
 
 
-def _model_line(axes: Axes, marks: Marks, compiler: str, sizes: Sequence[Size]) -> None:
+def _model_line(axes: Axes, marks: Marks, compiler: str, sizes: Sequence[Measurement]) -> None:
     low, high = min(s.batch_size for s in sizes), max(s.batch_size for s in sizes)
     xs = [math.log2(low) + at / 40 * math.log2(high / low) for at in range(41)]
     rates = [1 / seconds_per_sample(marks.sweep, Setting(compiler, 2**x)) for x in xs]
@@ -296,8 +299,6 @@ def _model_line(axes: Axes, marks: Marks, compiler: str, sizes: Sequence[Size]) 
 
 @dataclass(frozen=True)
 class Marks:
-    """Markers of one sweep."""
-
     sweep: Sweep
 
     @cached_property
@@ -308,7 +309,6 @@ class Marks:
         return arm_colour(self.sweep.compilers.index(compiler))
 
     def dashes(self, compiler: str) -> Any:
-        """Return the dash pattern of a compiler's line in the chart."""
         return _DASHES[self.sweep.compilers.index(compiler) % len(_DASHES)]
 
     def mark(self, compiler: str, shape: str = "o", *, hollow: bool = False, **more: Any) -> tuple[Line2D, ...]:
@@ -331,7 +331,7 @@ class Marks:
         return shapes[min(at, len(shapes) - 1)]
 
     def x(self, trial: Trial) -> float:
-        """Return a trial's position on an axis of batch sizes, beside the other compilers and rates."""
+        """Return a trial's position on an axis of batch sizes, next to the other compilers and rates."""
         factors, band = self.multipliers, self.band / len(self.sweep.compilers)
         offset = _centred(factors.index(trial.setting.multiplier), len(factors), 0.9 * band)
         return self.x_of(trial.setting.compiler, trial.setting.batch_size) + offset

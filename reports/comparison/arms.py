@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from judging.doomed import Death, doom_of
+from judging.deterministic_failures import Death, deterministic_failure
 from judging.summaries import Summary, summary
 from tracking.groups.plan_file import SCALES_COLUMN, read_scales
 from tracking.queries.measures import MEASURES
@@ -64,11 +64,11 @@ class Arm:
         return [job for job in self.jobs if job.stopped]
 
     @property
-    def doom(self) -> Death | None:
-        """Exception of which further jobs would die as well, or None."""
+    def deterministic_failure(self) -> Death | None:
+        """Exception with which further jobs would fail as well, or None."""
         tags = ({EXCEPTION: job.text.get("exception"), MOMENT: job.text.get("exception_moment")} for job in self.jobs)
         deaths = [recorded_death(of_job) for of_job in tags]
-        return doom_of([death for death in deaths if death])
+        return deterministic_failure([death for death in deaths if death])
 
     @property
     def compiler_warnings(self) -> list[str]:
@@ -102,7 +102,6 @@ class Arm:
         return {state: [job for job in self.succeeded if job.cache_state == state] for state in states}
 
     def values(self, column: str) -> list[float]:
-        """Return the finite numbers of the compared jobs."""
         return finite(self.compared, column)
 
     def positive(self, column: str) -> list[float]:
@@ -253,8 +252,6 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference between the work of two arms."""
-
     kind: Kind
     description: str
     """The difference with its values, such as `the samples seen differ (1,000 to 2,000)`."""
@@ -327,7 +324,7 @@ def misses_target(job: Job) -> bool:
 def work_differences(arm: Arm, baseline: Arm) -> list[Difference]:
     """Return the differences between the work of two arms; empty if either arm has no successful job.
 
-    Every successful job counts, also one whose cache state differs from that of the jobs in the tables. Machines may
+    Every successful job counts, also one whose cache state differs from the jobs in the tables. Machines may
     differ if the arms request different ones, each arm's jobs ran on equal machines, and every job has a price. Samples
     may differ if all jobs were to end at the same target.
     """

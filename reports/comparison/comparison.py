@@ -1,7 +1,7 @@
 """The comparison of the arms of a group: is an arm cheaper than the baseline, at the same quality, for the same work?
 
 The first of these rules that applies decides. Jobs that ran in waves, and selections of jobs, are judged by their last
-look: after the first three rules come those of `_judge_looks`.
+look: after the first three rules come the rules of `_judge_looks`.
 
 1. *not comparable*: the jobs did not do the same work (see `equal_work.work_differences`) in a way that was not
    allowed, or a compiler ran although the setting says otherwise, or did not run.
@@ -52,10 +52,9 @@ from reports.comparison.arms import (
 from reports.model.numbers import counted, joined, score
 from tracking.groups.plan_file import SCALES_COLUMN, common_scales, read_scales
 from tracking.queries.measures import MEASURES
-from tracking.recorded.recorded_job import STEADY, Job
+from tracking.recorded.recorded_job import COSTS, STEADY, Job
 from training.contract.errors import InputError, nearest
 
-END_TO_END = "throughput_end_to_end_samples_per_second"
 VISIBLE = 0.005
 """Relative difference between two ratios from which charts and tables explain it."""
 INCLUDES_ZERO = "but the interval includes 0 %"
@@ -79,8 +78,6 @@ class CacheVerdicts:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict on one arm against the baseline."""
-
     outcome: Outcome
     reason: str
     """Reason for an inconclusive verdict or a missing ratio; empty if the ratio alone explains the verdict."""
@@ -103,8 +100,6 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One arm compared with the baseline."""
-
     arm: Arm
     verdict: Verdict
     speed_up: Interval | None
@@ -161,24 +156,25 @@ class Comparison:
         ]
         return min(later, key=lambda each: each[1], default=None) if self.best is None else None
 
-    def cost(self, arm: Arm, column: str) -> float | None:
-        """Return the typical cost of a usable model of an arm, as tables and charts show it; None if it is unknown.
+    def typical(self, arm: Arm, column: str) -> float | None:
+        """Return the typical value of an arm, as tables, charts and metrics show it; None if it is unknown.
 
-        By the rules of waves, failed jobs count towards the cost of the successful ones.
+        A cost is the cost of a usable model: by the rules of waves, failed jobs count towards it.
         """
         values = arm.summary(column)
-        return values.typical * (arm.surcharge(column) if self.progress else 1.0) if values else None
+        is_raised = self.progress and column in COSTS
+        return values.typical * (arm.surcharge(column) if is_raised else 1.0) if values else None
 
     def unlike_shown(self, *columns: str) -> list[tuple[str, float]]:
-        """Return the label and the ratio of each arm whose ratio differs visibly from that of the shown costs.
+        """Return the label and the ratio of each arm whose ratio differs visibly from the ratio of the shown costs.
 
-        A ratio is that of the look that stopped the arm, or of trainings with cold and warm caches; the shown costs are
-        those of all jobs of one cache state. Only ratios in these units of cost are returned.
+        The ratio comes from the look that stopped the arm, or from trainings with cold and warm caches; the shown costs
+        come from all jobs of one cache state. Only ratios in these units of cost are returned.
         """
         unlike = []
         for each in self.contrasts:
             column, ratio = each.verdict.currency.column, each.verdict.ratio
-            mine, others = self.cost(each.arm, column), self.cost(self.arms[0], column)
+            mine, others = self.typical(each.arm, column), self.typical(self.arms[0], column)
             if column in columns and ratio and mine and others and abs(mine / others / ratio.estimate - 1) > VISIBLE:
                 unlike.append((each.arm.label, ratio.estimate))
         return unlike
@@ -190,7 +186,6 @@ class Comparison:
 
     @property
     def has_scripts(self) -> bool:
-        """True if any job is a user's own script, measured from outside."""
         return any(job.is_script for job in self.jobs)
 
     @property
@@ -220,7 +215,7 @@ def compare(
     `baseline` is the label of the arm that the others are compared with, or the name or run id of one of its jobs. With
     None, it is the arm whose jobs are marked as the baseline. Differences of the `allowed` kinds are accepted. With a
     `design`, the arms are judged at its looks, or at one look at all jobs if another baseline is chosen. A selection of
-    jobs is judged at one look too. All other jobs are judged by the first rules. `design` is that of the only group of
+    jobs is judged at one look too. All other jobs are judged by the first rules. `design` belongs to the only group of
     the jobs. Raises `InputError` for an unknown baseline.
     """
     arms = tuple(arms_of(table))
@@ -421,7 +416,8 @@ _ALIKE = frozenset(
         *("hp_kernels", "hp_sharding"),
     }
 )
-"""Settings with which the same seed still trains the same model, up to rounding. Repeats differ in the seed."""
+"""Settings that change the trained model by no more than rounding errors, given the same seed. Repeats differ in the
+seed."""
 _NOT_SCORES = ("_runtime", "_time", "_per_second", "_samples")
 """Ends of the names of Trainer's times and sizes of an evaluation."""
 
@@ -440,7 +436,7 @@ def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed
         paired=_paired(arms),
         seed=seed,
         resolution=_whole_costs(results),
-        doomed={arm.label for arm in arms if arm.doom},
+        failing={arm.label for arm in arms if arm.deterministic_failure},
         started={(arm.label, int(job.repeat)) for arm in arms for job in arm.jobs if job.repeat.isdecimal()},
     )
 
@@ -485,7 +481,7 @@ def measure_of(jobs: Sequence[Job]) -> Measure | None:
     measure = choose_measure(
         MEASURES, lambda column: finite(own, column), lambda column: finite(scripts, column), scales
     )
-    # A training loss may depend on the batch size. It is no measure beside scores of an evaluation.
+    # A training loss may depend on the batch size. It is no measure if an evaluation logged scores.
     return None if measure and measure.column == "train_loss" and evaluation_scores(scripts) else measure
 
 

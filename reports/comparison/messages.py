@@ -22,10 +22,12 @@ from reports.model.numbers import (
     factor,
     figure,
     joined,
+    percent,
     score,
     short,
     signed,
 )
+from reports.model.report import ShortAnswer
 from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import recorded_failure
 
@@ -44,33 +46,57 @@ _MAX_NAMES = 4
 
 
 def headline(comparison: Comparison) -> str:
-    baseline, contrasts = comparison.baseline, comparison.contrasts
+    return answer_of(comparison)[0]
+
+
+def answer_of(comparison: Comparison) -> tuple[str, ShortAnswer]:
+    """Return the answer in one sentence, and in a few words for a run's name, such as `inductor 20 % cheaper`."""
+    baseline, contrasts, jobs = comparison.baseline, comparison.contrasts, comparison.jobs
     if baseline is None:
-        return "This group has no jobs."
+        return "This group has no jobs.", ShortAnswer("", "no jobs")
     if not any(arm.succeeded for arm in comparison.arms):
-        n = len(comparison.jobs)
-        if all(job.stopped for job in comparison.jobs):
-            return f"No verdict: all {n} jobs were stopped." if n > 1 else "No verdict: the only job was stopped."
-        return f"No verdict: none of the {n} jobs succeeded." if n > 1 else "No verdict: the only job did not succeed."
+        stopped = "failed" if any(job.failed for job in jobs) else "stopped"
+        short_answer = ShortAnswer("", "no answer yet" if any(job.unfinished for job in jobs) else stopped)
+        if all(job.stopped for job in jobs):
+            which = f"all {len(jobs)} jobs were stopped" if len(jobs) > 1 else "the only job was stopped"
+        else:
+            which = f"none of the {len(jobs)} jobs succeeded" if len(jobs) > 1 else "the only job did not succeed"
+        return f"No verdict: {which}.", short_answer
     if not contrasts:
         cost = baseline.summary(BILLABLE)
-        return f"“{baseline.label}” took {figure(cost.typical) if cost else 'an unknown number of'} billable seconds."
-    if (best := comparison.best) and best.verdict.ratio:
-        fewer = change(best.verdict.ratio.estimate)
-        trainings = trainings_phrase(best.verdict.caches)
-        return f"“{best.arm.label}” is cheaper: {fewer} {noun(best.verdict)} than “{baseline.label}”{trainings}."
+        seconds = f"{figure(cost.typical)} s billed" if cost else "billed seconds unknown"
+        number = figure(cost.typical) if cost else "an unknown number of"
+        return f"“{baseline.label}” took {number} billable seconds.", ShortAnswer("", seconds)
+    if (best := comparison.best) and (ratio := best.verdict.ratio):
+        fewer = f"{change(ratio.estimate)} {noun(best.verdict)} than “{baseline.label}”"
+        sentence = f"“{best.arm.label}” is cheaper: {fewer}{trainings_phrase(best.verdict.caches)}."
+        return sentence, cheaper(best.arm.label, ratio)
     outcomes = {contrast.verdict.outcome for contrast in contrasts}
-    if outcomes == {"not comparable"} and any(arm.compiler_warnings for arm in comparison.arms):
-        return "No verdict: a compiler did not run as its setting says."
     if outcomes == {"not comparable"}:
-        return "No verdict: the settings did not do the same work."
+        has_warnings = any(arm.compiler_warnings for arm in comparison.arms)
+        why = "a compiler did not run as its setting says" if has_warnings else "the settings did not do the same work"
+        return f"No verdict: {why}.", ShortAnswer("", "not comparable")
     if later := comparison.later_best:
         contrast, first = later
-        cheaper = f"“{contrast.arm.label}” is cheaper than “{baseline.label}” from {first} trainings on"
-        return f"{cheaper}, but not{trainings_phrase(contrast.verdict.caches)}."
+        label, trainings = contrast.arm.label, f"cheaper from {first} trainings on"
+        sentence = f"“{label}” is cheaper than “{baseline.label}” from {first} trainings on, but not"
+        return (
+            f"{sentence}{trainings_phrase(contrast.verdict.caches)}.",
+            ShortAnswer(label, f"{_comma(label)} {trainings}"),
+        )
     if outcomes == {"not cheaper"}:
-        return f"No setting is cheaper than “{baseline.label}”."
-    return f"No setting is shown to be cheaper than “{baseline.label}”."
+        return f"No setting is cheaper than “{baseline.label}”.", ShortAnswer("", "nothing cheaper")
+    return f"No setting is shown to be cheaper than “{baseline.label}”.", ShortAnswer("", "inconclusive")
+
+
+def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
+    """Return `inductor 20 % cheaper`."""
+    return ShortAnswer(setting, f"{_comma(setting)} {percent(ratio.estimate)} % cheaper")
+
+
+def _comma(setting: str) -> str:
+    """Return a comma after a setting that contains digits or commas: `batch 64, 20 % cheaper`."""
+    return "" if setting.isalpha() else ","
 
 
 def measured_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
@@ -213,7 +239,7 @@ def cache_sentences(arm: Arm) -> list[str]:
 
 
 def unlike_sentences(comparison: Comparison) -> list[str]:
-    """Return a sentence for each verdict whose ratio differs visibly from that of the typical costs in the table."""
+    """Return a sentence for each verdict whose ratio differs visibly from the ratio of the costs in the table."""
     by = "rests on other jobs than the table's" if comparison.progress else "compares geometric means"
     return [
         f"The verdict on “{label}”, {change(estimate)}, {by}."
@@ -255,7 +281,7 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     keeps = comparison.design is not None and comparison.design.when_disturbed == "keep"
     if is_undecided and keeps and any(job.disturbances for job in comparison.jobs):
         sentences.append("With compare.when_disturbed=repeat, each disturbed job runs once more.")
-    sentences += doom_sentences(comparison)
+    sentences += left_out_sentences(comparison)
     sentences += rate_sentences(comparison.jobs)
     if comparison.has_scripts and comparison.assumes_equal_work:
         sentences.append("No job recorded how many samples it saw: equal work is assumed.")
@@ -299,14 +325,15 @@ def disturbance_sentences(jobs: Sequence[Job]) -> list[str]:
     return [f"{count}: during {first.title}, {reasons}.{again}"]
 
 
-def doom_sentences(comparison: Comparison) -> list[str]:
+def left_out_sentences(comparison: Comparison) -> list[str]:
     """Return why no further repeats of an arm were started; empty if all planned repeats were."""
     most = comparison.design.looks[-1] if comparison.design else 0
     return [
         f"No further repeats of “{arm.label}” were started: they would have failed as well "
-        f"({short(arm.doom.exception, 160)})."
+        f"({short(arm.deterministic_failure.exception, 160)})."
         for arm in comparison.arms
-        if arm.doom and (len(arm.jobs) < most or any(job.text.get("repeats_left_out") for job in arm.jobs))
+        if arm.deterministic_failure
+        and (len(arm.jobs) < most or any(job.text.get("repeats_left_out") for job in arm.jobs))
     ]
 
 
@@ -323,7 +350,7 @@ def warning_sentences(arm: Arm) -> list[str]:
 
 def missing_data(comparison: Comparison) -> list[str]:
     """Return sentences about jobs that have not ended, successful jobs without a number that others have, data that
-    arrived too late, and costs that cannot be true: negative ones, and those of 0 of successful jobs."""
+    arrived too late, and costs that cannot be true: negative ones, and 0 for a successful job."""
     running = [job for job in comparison.jobs if job.unfinished]
     sentences = []
     if running:

@@ -15,19 +15,19 @@ from judging.summaries import gain_percent, summary
 from reports.comparison import messages
 from reports.comparison.arms import BILLABLE, DOLLARS, Arm
 from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.messages import doom_sentences, rate_sentences
+from reports.comparison.messages import left_out_sentences, rate_sentences
 from reports.comparison.tables import (
-    columns,
     factorial_of,
+    figures,
     job_sections,
     looks_sections,
     looks_summary,
     published_sections,
+    settings_table,
     short_looks,
     spent_sentence,
-    verdict_column,
 )
-from reports.model.numbers import NONE, figure, money, percent, score, short
+from reports.model.numbers import NONE, figure, money, score, short
 from reports.model.report import (
     Block,
     Cell,
@@ -45,13 +45,12 @@ from reports.model.report import (
     ShortAnswer,
     Table,
     Text,
-    build_table,
+    explanations,
+    measured_section,
 )
-from tracking.recorded.recorded_job import STEADY, Job
+from tracking.recorded.recorded_job import Job
 from training.contract.failures import recorded_failure
 
-MEASURED = "How each number is measured"
-"""Title of the section with the definitions, in every kind of report."""
 TYPICAL = (
     "Typical values over the successful repeats, with the smallest and the largest value below. They are geometric "
     "means, and from five repeats on the medians of all pairs' means; losses and scores have their mean. The billable "
@@ -65,31 +64,21 @@ SCRIPTS = Definition(
     "are the steps times the batch size where the log does not show them. The steady samples/s leave out the first "
     "tenth of the steps and the evaluations.",
 )
-STEADY_RATE = Definition(
-    "Steady samples/s",
-    "Samples between the end of warm-up and the last step, divided by the wall-clock time between the two. Includes "
-    "data loading and counts all devices.",
-)
-END_TO_END_RATE = Definition("End-to-end samples/s", "All samples divided by the billable seconds.")
-_TIMES = (
-    Definition(
-        "Billable seconds",
-        "Wall-clock time from the start of downloading to the end of uploading, as the service bills it. Provisioning "
-        "is not included. Multiplied by the instances of a job, they are billable instance seconds, on which the "
-        "verdict is based. Between different instance types the verdict is based on dollars, which are shown only "
-        "where a price is known.",
-    ),
-    STEADY_RATE,
-    END_TO_END_RATE,
-    Definition(
-        "Compile + warm-up",
-        "Seconds before the steady state. A warm compile cache shortens them, so jobs with different cache states are "
-        "never averaged together: an arm's figures come from the cache state of most of its repeats.",
-    ),
+_COMPARED = (
     Definition(
         "Training time",
         "Time of Trainer's whole loop, as Trainer reports it: compile, warm-up, steps and evaluations, the same as in "
         "published figures. “Training” in the table is the time of the steady steps only.",
+    ),
+    Definition(
+        "Cost",
+        "The verdict is based on billable seconds. Between different instance types it is based on dollars, which are "
+        "shown only where a price is known.",
+    ),
+    Definition(
+        "Cache states",
+        "Jobs with different states of the compile cache are never averaged together: an arm's figures come from the "
+        "cache state of most of its repeats.",
     ),
 )
 _NOT_COMPARABLE = (
@@ -170,7 +159,10 @@ class Source:
 
 
 def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
-    headline, remarks = messages.headline(comparison), _remarks(comparison)
+    (headline, short_answer), remarks = messages.answer_of(comparison), _remarks(comparison)
+    sections = tuple(_sections(comparison, charts, source))
+    measured = measured_section(sections, _definitions(comparison))
+    environment = ran_on_sections(comparison.jobs, source.environment, comparison.group)
     verdicts = Items(
         tuple(
             Item(
@@ -188,7 +180,7 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         title=source.title,
         headline=headline,
         answer=tuple(_answer(comparison)),
-        sections=tuple(_sections(comparison, charts, source)),
+        sections=(*sections, measured, *environment),
         terminal=(Text(headline, "strong"), *settings, verdicts, *remarks),
         markdown=(
             *((with_verdicts,) if with_verdicts else ()),
@@ -200,20 +192,12 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         missing=source.missing,
         summary=summary_of(comparison),
         metrics=tuple(metrics_of(comparison)),
-        short_answer=short_answer_of(comparison),
+        short_answer=short_answer,
         results=results_by_arm(comparison),
         rules=comparison.rules if comparison.contrasts else None,
         comparison_table=with_verdicts,
         rows_csv=source.table.to_csv(index=False),
     )
-
-
-def settings_table(comparison: Comparison, *, with_verdicts: bool = False) -> Table | None:
-    """Return the table with a row per arm; None if there are no arms."""
-    if not comparison.arms:
-        return None
-    verdict = [verdict_column(comparison)] if with_verdicts and comparison.contrasts else []
-    return build_table("The settings", [*columns(comparison), *verdict], comparison.arms)
 
 
 def unlike_notes(comparison: Comparison) -> tuple[Text, ...]:
@@ -229,7 +213,6 @@ def _settings(comparison: Comparison) -> Iterator[Block]:
 
 
 def chart_sections(charts: Sequence[Chart], note: str = "") -> tuple[Section, ...]:
-    """Return the section with the charts; empty without charts."""
     notes = (Text(note, "small"),) if note else ()
     return (Section("Charts", (Charts(tuple(charts)), *notes)),) if charts else ()
 
@@ -278,24 +261,20 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
             definitions.append(Definition(contrast.arm.label, text))
         yield Section("Break-even", (Definitions(tuple(definitions), is_card=True),))
     yield from job_sections(comparison.jobs, source.tracking_uri)
-    yield measured_section(comparison)
-    yield from ran_on_sections(comparison.jobs, source.environment, comparison.group)
 
 
-def measured_section(comparison: Comparison) -> Section:
-    """Return the definitions of the figures that this comparison has."""
+def _definitions(comparison: Comparison) -> Iterator[Definition]:
+    """Yield the definitions of what this comparison has besides columns."""
     measure = f"Measured by {comparison.measure.label}. " if comparison.measure else ""
-    has_target = any(contrast.verdict.target for contrast in comparison.contrasts)
-    definitions = (
-        *([SCRIPTS] if comparison.has_scripts else []),
-        *_TIMES,
-        *(_WAVES if comparison.progress else _JUDGEMENT),
-        Definition("Quality", measure + (_KEPT_BY_BOUND if comparison.progress else _KEPT_BY_MEAN)),
-        *([_TARGET] if has_target else []),
-        Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/measuring.md lists them."),
-        _BREAK_EVEN,
-    )
-    return Section(MEASURED, (Definitions(definitions),))
+    if comparison.has_scripts:
+        yield SCRIPTS
+    yield from _COMPARED
+    yield from _WAVES if comparison.progress else _JUDGEMENT
+    yield Definition("Quality", measure + (_KEPT_BY_BOUND if comparison.progress else _KEPT_BY_MEAN))
+    if any(contrast.verdict.target for contrast in comparison.contrasts):
+        yield _TARGET
+    yield Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/measuring.md lists them.")
+    yield _BREAK_EVEN
 
 
 def summary_of(comparison: Comparison) -> dict[str, Any]:
@@ -324,17 +303,12 @@ def contrast_summary(contrast: Contrast) -> dict[str, Any]:
 
 
 def metrics_of(comparison: Comparison) -> Iterator[Metric]:
-    """Yield each arm's typical cost, speed and quality, and its saving against the baseline."""
-    columns = {"billable_instance_seconds": BILLABLE, "usd": DOLLARS.column, "steady_samples_per_second": STEADY}
-    columns[comparison.loss_column] = comparison.loss_column
-    if comparison.measure:
-        columns[comparison.measure.column] = comparison.measure.column
+    """Yield each arm's figures that have a metric, and its saving against the baseline."""
+    columns = [column for column in figures(comparison) if column.metric]
     for arm in comparison.arms:
-        for name, column in columns.items():
-            values = arm.summary(column)
-            is_cost = column in (BILLABLE, DOLLARS.column)
-            shown = comparison.cost(arm, column) if is_cost else values.typical if values else None
-            yield Metric(name=name, label=arm.label, value=math.nan if shown is None else shown)
+        for column in columns:
+            number = column.cell(arm).number
+            yield Metric(name=column.metric, label=arm.label, value=math.nan if number is None else number)
     for contrast in comparison.contrasts:
         if ratio := contrast.verdict.ratio:
             yield percent_metric("saving_percent", ratio, contrast.arm.label)
@@ -348,38 +322,6 @@ def percent_metric(name: str, ratio: Interval, label: str = "", *, sign: int = -
     low, high = sorted(sign * gain_percent(end) for end in (ratio.low, ratio.high))
     interval = (low, high) if ratio.is_informative else None
     return Metric(name=name, label=label, value=sign * gain_percent(ratio.estimate), interval=interval)
-
-
-def short_answer_of(comparison: Comparison) -> ShortAnswer:
-    """Return the answer in a few words, such as `inductor 20 % cheaper`."""
-    baseline, outcomes = comparison.baseline, {contrast.verdict.outcome for contrast in comparison.contrasts}
-    if baseline is None:
-        return ShortAnswer("", "no jobs")
-    if not any(arm.succeeded for arm in comparison.arms):
-        if any(job.unfinished for job in comparison.jobs):
-            return ShortAnswer("", "no answer yet")
-        return ShortAnswer("", "failed" if any(job.failed for job in comparison.jobs) else "stopped")
-    if not comparison.contrasts:
-        cost = baseline.summary(BILLABLE)
-        return ShortAnswer("", f"{figure(cost.typical)} s billed" if cost else "billed seconds unknown")
-    if (best := comparison.best) and best.verdict.ratio:
-        return cheaper(best.arm.label, best.verdict.ratio)
-    if later := comparison.later_best:
-        contrast, trainings = later
-        return ShortAnswer(contrast.arm.label, f"{_comma(contrast.arm.label)} cheaper from {trainings} trainings on")
-    if outcomes == {"not cheaper"}:
-        return ShortAnswer("", "nothing cheaper")
-    return ShortAnswer("", "not comparable" if outcomes == {"not comparable"} else "inconclusive")
-
-
-def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
-    """Return `inductor 20 % cheaper`."""
-    return ShortAnswer(setting, f"{_comma(setting)} {percent(ratio.estimate)} % cheaper")
-
-
-def _comma(setting: str) -> str:
-    """Return a comma after a setting that contains digits or commas: `batch 64, 20 % cheaper`."""
-    return "" if setting.isalpha() else ","
 
 
 def _arm(arm: Arm) -> dict[str, Any]:
@@ -460,28 +402,8 @@ def environment_texts(jobs: Sequence[Job], environment: Mapping[str, Any]) -> di
     return {name: text for name, text in texts.items() if text}
 
 
-_ABOUT_ARMS = ("arm", "repeats", "failed", "stopped")
-"""Columns of a comparison that say nothing about a single training."""
 _ABOUT_VERDICTS = ("baseline", "best", "rules", "contrasts")
 """Fields of a comparison's summary that say nothing about a single training."""
-_NAMES_IN_TRAINING = {
-    "batch": "batch size",
-    "steady": "steady rate",
-    "end to end": "end-to-end rate",
-    "training": "steady training",
-}
-"""Names of figures that have another one as a narrow column."""
-_TRAINING_DEFINITIONS = (
-    Definition(
-        "Billable seconds",
-        "Wall-clock time from the start of downloading to the end of uploading, as the service bills it. Provisioning "
-        "is not included. Several instances are all counted.",
-    ),
-    STEADY_RATE,
-    END_TO_END_RATE,
-    Definition("Compile + warm-up", "Seconds before the steady state. A warm compile cache shortens them."),
-    Definition("Steady training", "Seconds of the steps after warm-up."),
-)
 
 
 def is_one_training(comparison: Comparison) -> bool:
@@ -498,15 +420,35 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
     [arm] = comparison.arms
     [job] = arm.jobs
     headline = _training_headline(job, comparison.measure)
-    sentences = [*_training_remarks(arm), *doom_sentences(comparison), *rate_sentences(comparison.jobs)]
-    tables, remarks = _figures(comparison), tuple(map(Text, sentences))
+    sentences = [*_training_remarks(arm), *left_out_sentences(comparison), *rate_sentences(comparison.jobs)]
+    shown = [(column, cell) for column in figures(comparison) if (cell := column.cell(arm)).text != NONE]
+    rows = [
+        Row(
+            (
+                Cell(text=column.name or column.label),
+                replace(cell, text=f"{cell.text} {column.unit}".strip(), detail=""),
+            )
+        )
+        for column, cell in shown
+    ]
+    headings = (Heading("figure", kind="text"), Heading("value"))
+    tables = (Table(name="The training", headings=headings, rows=tuple(rows), is_sortable=False),) if rows else ()
+    definitions = [*([SCRIPTS] if comparison.has_scripts else []), *explanations(column for column, _ in shown)]
+    jobs = job_sections(comparison.jobs, source.tracking_uri, "The job")
+    remarks = tuple(map(Text, sentences))
     numbers = {**summary_of(comparison), "headline": headline}
     return Report(
         group=comparison.group,
         title=source.title,
         headline=headline,
         answer=remarks,
-        sections=tuple(_training_sections(comparison, tables, charts, source)),
+        sections=(
+            *(Section("The training", (table,)) for table in tables),
+            *chart_sections(charts),
+            *jobs,
+            measured_section(jobs, definitions),
+            *ran_on_sections(comparison.jobs, source.environment, comparison.group),
+        ),
         terminal=(Text(headline, "strong"), *tables, *remarks),
         markdown=(*tables, *remarks),
         missing=source.missing,
@@ -516,17 +458,6 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
         results={"failed": (arm.label,)} if job.failed else {},
         rows_csv=source.table.to_csv(index=False),
     )
-
-
-def _training_sections(
-    comparison: Comparison, tables: Sequence[Table], charts: Sequence[Chart], source: Source
-) -> Iterator[Section]:
-    for table in tables:
-        yield Section("The training", (table,))
-    yield from chart_sections(charts)
-    yield from job_sections(comparison.jobs, source.tracking_uri, "The job")
-    yield Section(MEASURED, (Definitions((*([SCRIPTS] if comparison.has_scripts else []), *_TRAINING_DEFINITIONS)),))
-    yield from ran_on_sections(comparison.jobs, source.environment, comparison.group)
 
 
 def _training_headline(job: Job, measure: Measure | None) -> str:
@@ -563,15 +494,3 @@ def _training_remarks(arm: Arm) -> list[str]:
     if job.disturbances:
         sentences.append(f"Its measurement was disturbed: {', '.join(job.disturbances)}.")
     return sentences
-
-
-def _figures(comparison: Comparison) -> tuple[Table, ...]:
-    """Return the table with a row per figure; empty without any."""
-    [arm] = comparison.arms
-    figures = [column for column in columns(comparison) if column.label not in _ABOUT_ARMS]
-    rows = [(_NAMES_IN_TRAINING.get(each.label, each.label), each.value(arm), each.unit) for each in figures]
-    cells = [
-        Row((Cell(text=name), Cell(text=f"{value} {unit}".strip()))) for name, value, unit in rows if value != NONE
-    ]
-    headings = (Heading(label="figure", kind="text"), Heading(label="value"))
-    return (Table(name="The training", headings=headings, rows=tuple(cells), is_sortable=False),) if cells else ()

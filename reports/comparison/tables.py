@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from judging.sequential import Look, Reason
-from judging.summaries import Summary, summary
+from judging.summaries import Summary, gain_percent, summary
 from reports.comparison.arms import BILLABLE, DOLLARS, Arm
-from reports.comparison.comparison import END_TO_END, Comparison, Contrast
+from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.messages import noun
 from reports.model.numbers import (
     NONE,
@@ -29,7 +29,17 @@ from reports.model.numbers import (
     signed_interval,
     signed_percent,
 )
-from reports.model.report import Block, Cell, Column, Heading, Row, Section, Table, Text
+from reports.model.report import (
+    Block,
+    Cell,
+    Column,
+    Definition,
+    Section,
+    Table,
+    Text,
+    build_table,
+    number_cell,
+)
 from tracking.recorded.recorded_job import STEADY, Job
 
 _LOSSES = {
@@ -37,116 +47,157 @@ _LOSSES = {
     "train_loss": ("training loss", "train\nloss"),
     "loss": ("last training loss", "last\nloss"),
 }
-_OPTIONAL = ("batch", "learning rate", "steady", "end to end", "compile + warm-up", "training")
-"""Columns that are left out if no arm has a value. A script measured from outside may not record its steps."""
+BILLABLE_SECONDS = Definition(
+    "Billable seconds",
+    "Wall-clock time from the start of downloading to the end of uploading, as the service bills it, times the "
+    "instances of a job. Provisioning is not included.",
+)
 
 
-def columns(comparison: Comparison) -> list[Column[Arm]]:
-    """Return the table's columns, the arm's name first."""
-    arms, loss, measure = comparison.arms, comparison.loss_column, comparison.measure
-    judged = comparison.baseline if comparison.contrasts else None
-    has_price = any(arm.values(DOLLARS.column) for arm in arms)
-    training = "time_train_steady_seconds"
-    training = training if any(arm.values(training) for arm in arms) else "time_train_seconds"
+def figures(comparison: Comparison) -> list[Column[Arm]]:
+    """Return the columns with an arm's settings and figures. Scripts measured from outside may not record them all."""
+    loss, measure, steady_seconds = comparison.loss_column, comparison.measure, "time_train_steady_seconds"
+    has_steady_seconds = any(arm.values(steady_seconds) for arm in comparison.arms)
+
+    def figure_of(column: str, text: Callable[[float], str] = figure) -> Callable[[Arm], Cell]:
+        return lambda arm: summary_cell(arm.summary(column), text, comparison.typical(arm, column))
+
     shown = [
-        Column("arm", "arm", "", lambda arm: arm.label, lambda arm: "baseline" if arm is judged else ""),
-        _setting("batch", "batch", "hp_batch_size", lambda value: f"{value:g}"),
-        _setting("learning rate", "learn.\nrate", "hp_learning_rate", rate),
-        _metric("steady", "steady\nsamples\n/s", "samples/s", STEADY),
-        _metric("end to end", "end to\nend\n/s", "samples/s", END_TO_END),
-        _column("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda arm: summary(arm.setup_seconds)),
-        _metric("training", "train\ns", "s", training),
-        _cost(comparison, "billable", "billed\ns", "s", BILLABLE),
-        *([_cost(comparison, "cost", "cost\nUSD", "USD", DOLLARS.column)] if has_price else []),
-        _metric(*_LOSSES[loss], "", loss, score),
+        Column("batch", _setting("hp_batch_size", "{:g}".format), name="batch size", is_optional=True),
+        Column("learning rate", _setting("hp_learning_rate", rate), head="learn.\nrate", is_optional=True),
+        Column(
+            "steady",
+            figure_of(STEADY),
+            head="steady\nsamples\n/s",
+            unit="samples/s",
+            name="steady rate",
+            is_optional=True,
+            metric="steady_samples_per_second",
+            explanation=Definition(
+                "Steady samples/s",
+                "Samples between the end of warm-up and the last step, divided by the wall-clock time between the two. "
+                "Includes data loading and counts all devices.",
+            ),
+        ),
+        Column(
+            "end to end",
+            figure_of("throughput_end_to_end_samples_per_second"),
+            head="end to\nend\n/s",
+            unit="samples/s",
+            name="end-to-end rate",
+            is_optional=True,
+            explanation=Definition("End-to-end samples/s", "All samples divided by the billable seconds."),
+        ),
+        Column(
+            "compile + warm-up",
+            lambda arm: summary_cell(summary(arm.setup_seconds)),
+            head="compile,\nwarm-up\ns",
+            unit="s",
+            is_optional=True,
+            explanation=Definition(
+                "Compile + warm-up", "Seconds before the steady state. A warm compile cache shortens them."
+            ),
+        ),
+        Column(
+            "training",
+            figure_of(steady_seconds if has_steady_seconds else "time_train_seconds"),
+            head="train\ns",
+            unit="s",
+            name="steady training",
+            is_optional=True,
+            explanation=Definition("Steady training", "Seconds of the steps after warm-up.")
+            if has_steady_seconds
+            else None,
+        ),
+        Column(
+            "billable",
+            figure_of(BILLABLE),
+            head="billed\ns",
+            unit="s",
+            metric="billable_instance_seconds",
+            explanation=BILLABLE_SECONDS,
+        ),
+        Column("cost", figure_of(DOLLARS.column), unit="USD", metric="usd", is_optional=True),
+        Column(_LOSSES[loss][0], figure_of(loss, score), head=_LOSSES[loss][1], metric=loss),
     ]
     if measure and measure.column != loss:
-        shown.append(_metric(measure.label, measure.label.replace(" ", "\n"), "", measure.column, score))
-    if any(arm.values("target_reached") for arm in arms):
-        shown.append(Column("target reached", "target\nmet", "", _target, _target_seconds))
-    if any(arm.succeeded for arm in arms):
-        empty = [column for column in shown if all(column.value(arm) == NONE for arm in arms)]
-        shown = [column for column in shown if column.label not in _OPTIONAL or column not in empty]
-    repeats = Column[Arm]("repeats", "n", "", lambda arm: str(len(arm.compared)))
-    failed = Column[Arm]("failed", "fail", "", lambda arm: str(len(arm.failed)))
-    stopped = Column[Arm]("stopped", "stop", "", lambda arm: str(len(arm.stopped)))
-    return [*shown, repeats, failed, *([stopped] if any(arm.stopped for arm in arms) else [])]
+        shown.append(Column(measure.label, figure_of(measure.column, score), metric=measure.column))
+    return [*shown, Column("target reached", _reached, head="target\nmet", is_optional=True)]
 
 
-def verdict_column(comparison: Comparison) -> Column[Arm]:
-    """Return the verdict column, for tables that are shown without the sentences about each arm."""
+def settings_table(comparison: Comparison, *, with_verdicts: bool = False) -> Table | None:
+    """Return the table with a row per arm; None if there are no arms.
+
+    With verdicts, it makes sense without the sentences about each arm.
+    """
+    if not comparison.arms:
+        return None
+    judged = comparison.baseline if comparison.contrasts else None
     verdicts: dict[str, str] = {contrast.arm.label: contrast.verdict.outcome for contrast in comparison.contrasts}
     for label, estimate in comparison.unlike_shown(BILLABLE, DOLLARS.column):
         verdicts[label] += f" ({change(estimate)}, from other jobs)"
-    return Column("verdict", "verdict", "", lambda arm: verdicts.get(arm.label, "baseline"), kind="text")
+    verdict: Column[Arm] = Column("verdict", lambda arm: verdicts.get(arm.label, "baseline"), kind="text")
+    stopped: Column[Arm] = Column("stopped", lambda arm: len(arm.stopped), head="stop")
+    columns = [
+        Column[Arm]("arm", lambda arm: Cell(text=arm.label, detail="baseline" if arm is judged else "")),
+        *figures(comparison),
+        Column[Arm]("repeats", lambda arm: len(arm.compared), head="n"),
+        Column[Arm]("failed", lambda arm: len(arm.failed), head="fail"),
+        *([stopped] if any(arm.stopped for arm in comparison.arms) else []),
+        *([verdict] if with_verdicts and comparison.contrasts else []),
+    ]
+    return build_table("The settings", columns, comparison.arms)
 
 
-def _setting(label: str, head: str, column: str, text: Callable[[float], str]) -> Column[Arm]:
-    return Column(label, head, "", lambda arm: ", ".join(map(text, arm.setting(column))) or NONE)
+def summary_cell(values: Summary | None, text: Callable[[float], str] = figure, typical: float | None = None) -> Cell:
+    """Return the typical value, with the extremes below it if they differ."""
+    if values is None:
+        return Cell(text=NONE)
+    low, high = text(values.low), text(values.high)
+    return number_cell(values.typical if typical is None else typical, text, f"{low}–{high}" if low != high else "")
 
 
-def _metric(label: str, head: str, unit: str, column: str, text: Callable[[float], str] = figure) -> Column[Arm]:
-    return _column(label, head, unit, lambda arm: arm.summary(column), text)
+def _setting(column: str, text: Callable[[float], str]) -> Callable[[Arm], Cell]:
+    def cell(arm: Arm) -> Cell:
+        values = arm.setting(column)
+        return Cell(text=", ".join(map(text, values)) or NONE, number=values[0] if values else None)
+
+    return cell
 
 
-def _cost(comparison: Comparison, label: str, head: str, unit: str, column: str) -> Column[Arm]:
-    """Return a column with the cost of a usable model."""
-    successful = _metric(label, head, unit, column)
-
-    def value(arm: Arm) -> str:
-        cost = comparison.cost(arm, column)
-        return NONE if cost is None else figure(cost)
-
-    return replace(successful, value=value)
-
-
-def _column(
-    label: str, head: str, unit: str, summarized: Callable[[Arm], Summary | None], text: Callable[[float], str] = figure
-) -> Column[Arm]:
-    def value(arm: Arm) -> str:
-        values = summarized(arm)
-        return text(values.typical) if values else NONE
-
-    def extremes(arm: Arm) -> str:
-        values = summarized(arm)
-        low, high = (text(values.low), text(values.high)) if values else ("", "")
-        return f"{low}–{high}" if low != high else ""
-
-    return Column(label, head, unit, value, extremes)
-
-
-def _target(arm: Arm) -> str:
-    reached = arm.values("target_reached")
-    return f"{sum(value > 0 for value in reached)} of {len(reached)}" if reached else NONE
-
-
-def _target_seconds(arm: Arm) -> str:
-    seconds = arm.summary("target_seconds")
-    return f"after {figure(seconds.typical)} s" if seconds else ""
+def _reached(arm: Arm) -> Cell:
+    reached, seconds = arm.values("target_reached"), arm.summary("target_seconds")
+    count = sum(value > 0 for value in reached)
+    detail = f"after {figure(seconds.typical)} s" if seconds else ""
+    return Cell(text=f"{count} of {len(reached)}", number=count, detail=detail) if reached else Cell(text=NONE)
 
 
 def factorial_of(comparison: Comparison) -> tuple[Table, list[str]] | None:
     """Return the table of compilers and batch sizes, and sentences about their separate and joint effects on the cost.
 
-    None with fewer than three pairs, or if two arms share a compiler and batch size.
+    None with fewer than three pairs, or if two arms share a compiler and batch size, or if an arm's jobs differ in one.
     """
-    arms = {factors: arm for arm in comparison.arms if (factors := _factors(arm))}
-    compilers = list(dict.fromkeys(compiler for compiler, _ in arms))
-    sizes = list(dict.fromkeys(size for _, size in arms))
+    arms: dict[tuple[str, float], Arm] = {}
+    for arm in comparison.arms:
+        names, batches = {job.text.get("compiler") or "" for job in arm.jobs}, arm.setting("hp_batch_size")
+        if len(names) == len(batches) == 1 and "" not in names:
+            arms[names.pop(), batches[0]] = arm
+    compilers, sizes = (list(dict.fromkeys(factor)) for factor in zip(*arms, strict=True)) if arms else ([], [])
     if len(arms) < max(3, len(comparison.arms)) or min(len(compilers), len(sizes)) < 2:
         return None
     verdicts = {contrast.arm.label: contrast.verdict for contrast in comparison.contrasts}
 
-    def texts(compiler: str, size: float) -> tuple[str, str]:
+    def cell(size: float, compiler: str) -> Cell:
         arm = arms.get((compiler, size))
         if arm is None:
-            return NONE, ""
-        cost, verdict = comparison.cost(arm, BILLABLE), verdicts.get(arm.label)
+            return Cell(text=NONE)
+        cost, verdict = comparison.typical(arm, BILLABLE), verdicts.get(arm.label)
         detail = "" if cost is None else f"{figure(cost)} s"
         if verdict is None:
-            return "baseline", detail
+            return Cell(text="baseline", detail=detail)
         ratio = verdict.ratio
-        return (f"{change(ratio.estimate)} ({change_interval(ratio)})" if ratio else verdict.outcome), detail
+        text = f"{change(ratio.estimate)} ({change_interval(ratio)})" if ratio else verdict.outcome
+        return Cell(text=text, number=gain_percent(ratio.estimate) if ratio else None, detail=detail)
 
     sentences = []
     for (compiler, size), arm in arms.items():
@@ -160,32 +211,19 @@ def factorial_of(comparison: Comparison) -> tuple[Table, list[str]] | None:
         else:
             changed = f"{compiler} and batch {size:g} together"
         sentences.append(f"{changed}: {change(verdict.ratio.estimate)} {noun(verdict)}.")
-    rows = {compiler: [texts(compiler, size) for size in sizes] for compiler in compilers}
-    return factorial_table([f"batch {size:g}" for size in sizes], rows), sentences
+    columns = {f"batch {size:g}": partial(cell, size) for size in sizes}
+    return factorial_table(compilers, columns), sentences
 
 
-def factorial_table(points: Sequence[str], rows: Mapping[str, Sequence[tuple[str, str]]]) -> Table:
-    """Return the table with a column for each of `points`, and a row by compiler of cells with their small print."""
-    return Table(
-        name="Compiler and batch size separately",
-        headings=tuple(Heading(label=label) for label in ("compiler", *points)),
-        rows=tuple(
-            Row((Cell(text=compiler), *(Cell(text=text, detail=detail) for text, detail in cells)))
-            for compiler, cells in rows.items()
-        ),
-        is_sortable=False,
-    )
+def factorial_table(compilers: Sequence[str], columns: Mapping[str, Callable[[str], Cell]]) -> Table:
+    """Return the table with a row for each compiler, and functions from a compiler to a cell by their headings."""
+    cells = [Column(label, cell) for label, cell in columns.items()]
+    columns_of_table = [Column[str]("compiler", lambda compiler: compiler), *cells]
+    return build_table("Compiler and batch size separately", columns_of_table, compilers, is_sortable=False)
 
 
-def _factors(arm: Arm) -> tuple[str, float] | None:
-    """Return an arm's compiler and batch size; None if its jobs differ in either."""
-    compilers = {job.text.get("compiler") for job in arm.jobs}
-    sizes = arm.setting("hp_batch_size")
-    compiler = next(iter(compilers))
-    return (compiler, sizes[0]) if len(compilers) == len(sizes) == 1 and compiler else None
-
-
-_ENDINGS: dict[Reason, str] = {
+_ENDINGS: dict[Reason | None, str] = {
+    None: "continues",
     "cheaper": "stops: it is cheaper",
     "dearer": "stops: it is dearer",
     "no gain worth having": "stops: no gain worth having is left",
@@ -193,14 +231,22 @@ _ENDINGS: dict[Reason, str] = {
     "quality not measured": "stops: its quality is not known",
     "too many failures": "stops: it fails too often",
     "too few jobs succeeded": "stops: too few jobs succeeded",
-    "doomed": "stops: its jobs fail at once",
+    "all jobs fail": "stops: its jobs fail at once",
     "last look": "ends undecided: this was the last look",
 }
 
 
 def look_sentence(look: Look) -> str:
     """Return the result of a look, and whether the arm continues."""
-    return f"{_look_ratio(look)}; {_ending(look)}"
+    cell = _look_cell(look)
+    return f"{cell.text}; {cell.detail}"
+
+
+def _look_cell(look: Look) -> Cell:
+    """Return the cost ratio with its interval, and the one with a warm cache if some jobs started with a cold one."""
+    text = f"{change(look.ratio.estimate)} ({change_interval(look.ratio)})"
+    text += f", with a warm cache {change(look.warm.estimate)}" if look.warm else ""
+    return Cell(text=text, detail=_ENDINGS[look.stops])
 
 
 def spent_sentence(comparison: Comparison) -> str:
@@ -226,21 +272,18 @@ def looks_table(comparison: Comparison, *, is_short: bool = False) -> Table | No
     design, progress = comparison.design, comparison.progress
     if design is None or progress is None or not progress.looks:
         return None
-    labels = [arm.label for arm in comparison.arms[1:]]
-    rows = []
-    for repeats, looks in zip(design.looks, progress.looks, strict=False):
-        cells = [Cell(text=f"after {repeats}")]
-        for label in labels:
-            if look := looks.get(label):
-                cells.append(
-                    Cell(text=look_sentence(look)) if is_short else Cell(text=_look_ratio(look), detail=_ending(look))
-                )
-            else:
-                has_results = any(label in looks for looks in progress.looks)
-                cells.append(Cell(text="stopped" if has_results else "too few jobs"))
-        rows.append(Row(tuple(cells)))
-    headings = tuple(Heading(label=label) for label in ("repeats", *labels))
-    return Table(name="The looks", headings=headings, rows=tuple(rows), is_sortable=False)
+    all_looks = progress.looks
+
+    def cell(label: str, row: tuple[int, Mapping[str, Look]]) -> Cell:
+        if look := row[1].get(label):
+            return Cell(text=look_sentence(look)) if is_short else _look_cell(look)
+        return Cell(text="stopped" if any(label in looks for looks in all_looks) else "too few jobs")
+
+    columns = [
+        Column[tuple[int, Mapping[str, Look]]]("repeats", lambda row: f"after {row[0]}"),
+        *(Column(arm.label, partial(cell, arm.label)) for arm in comparison.arms[1:]),
+    ]
+    return build_table("The looks", columns, zip(design.looks, all_looks, strict=False), is_sortable=False)
 
 
 def short_looks(comparison: Comparison) -> tuple[Block, ...]:
@@ -275,25 +318,30 @@ def looks_sections(comparison: Comparison) -> tuple[Section, ...]:
     return (Section("The looks", (table, Text(note, "small"))),)
 
 
-def _ending(look: Look) -> str:
-    return _ENDINGS[look.stops] if look.stops else "continues"
-
-
-def _look_ratio(look: Look) -> str:
-    """Return the cost ratio with its interval, and the one with a warm cache if some jobs started with a cold one."""
-    text = f"{change(look.ratio.estimate)} ({change_interval(look.ratio)})"
-    return f"{text}, with a warm cache {change(look.warm.estimate)}" if look.warm else text
-
-
 def job_sections(jobs: Sequence[Job], tracking_uri: str, title: str = "Every job") -> tuple[Section, ...]:
     """Return the section with the table of these jobs, with their outcomes and links to their runs; empty without."""
-    headings = (
-        *(Heading(label=label, kind="text") for label in ("job", "status", "cache")),
-        Heading(label="billable", unit="s"),
-        Heading(label="run", kind="text"),
-    )
-    rows = tuple(_job_row(job, job_url(tracking_uri, job)) for job in jobs)
-    return (Section(title, (Table(name=title, headings=headings, rows=rows, style="jobs"),)),) if rows else ()
+
+    def status(job: Job) -> Cell:
+        message = short(job.text.get("failure_message") or "no message", 300)
+        return Cell(
+            text="stopped" if job.stopped else job.status.lower(),
+            badge=job.status,
+            error=f"{job.text.get('failure_class') or 'unclassified'}: {message}" if job.failed else "",
+            detail=f"disturbed: {', '.join(job.disturbances)}" if job.disturbances else "",
+        )
+
+    def run(job: Job) -> Cell:
+        url = job_url(tracking_uri, job)
+        return Cell(text=job.name, url=url, code="" if url else job.run_id)
+
+    columns = [
+        Column[Job]("job", lambda job: job.title, kind="text"),
+        Column[Job]("status", status, kind="text"),
+        Column[Job]("cache", lambda job: job.cache_state, kind="text"),
+        Column[Job]("billable", lambda job: job.number(BILLABLE), unit="s", explanation=BILLABLE_SECONDS),
+        Column[Job]("run", run, kind="text"),
+    ]
+    return (Section(title, (build_table(title, columns, jobs, style="jobs"),)),) if jobs else ()
 
 
 def job_url(tracking_uri: str, job: Job) -> str | None:
@@ -301,24 +349,8 @@ def job_url(tracking_uri: str, job: Job) -> str | None:
     return run_url(tracking_uri, job.experiment_id, job.run_id)
 
 
-def _job_row(job: Job, url: str | None) -> Row:
-    seconds, status = job.number(BILLABLE), "stopped" if job.stopped else job.status.lower()
-    message = short(job.text.get("failure_message") or "no message", 300)
-    failure = f"{job.text.get('failure_class') or 'unclassified'}: {message}" if job.failed else ""
-    mark = f"disturbed: {', '.join(job.disturbances)}" if job.disturbances else ""
-    return Row(
-        (
-            Cell(text=job.title),
-            Cell(text=status, badge=job.status, error=failure, detail=mark),
-            Cell(text=job.cache_state),
-            Cell(text=figure(seconds), sort=seconds if 0 < seconds < math.inf else None),
-            Cell(text=job.name, url=url, code="" if url else job.run_id),
-        )
-    )
-
-
 def published_sections(table: pd.DataFrame, comparison: Comparison) -> tuple[Section, ...]:
-    """Return the section with a recipe's published figures beside the measured ones, with a column per arm.
+    """Return the section with a recipe's published figures and the measured ones, with a column per arm.
 
     The jobs' experiment states the figures, in a tag. Empty if they are missing or invalid.
     """
@@ -329,21 +361,20 @@ def published_sections(table: pd.DataFrame, comparison: Comparison) -> tuple[Sec
         figures = {name: float(value) for name, value in read["figures"].items() if name in _PUBLISHED}
     except (ValueError, TypeError, KeyError, AttributeError):
         return ()
-    rows = []
-    for name, value in figures.items():
-        label, text = _PUBLISHED[name]
-        measured = [_measured(name, comparison, contrast) for contrast in comparison.contrasts]
-        rows.append(Row(tuple(Cell(text=each) for each in (label, text(value), *measured))))
-    headings = (
-        *(Heading(label=label) for label in ("figure", "published")),
-        *(Heading(label=contrast.arm.label, unit="measured") for contrast in comparison.contrasts),
-    )
+    columns = [
+        Column[str]("figure", lambda name: _PUBLISHED[name][0]),
+        Column[str]("published", lambda name: _PUBLISHED[name][1](figures[name])),
+        *(
+            Column(contrast.arm.label, partial(_measured, comparison, contrast), unit="measured")
+            for contrast in comparison.contrasts
+        ),
+    ]
     note = (
         f"Published by {source}{f', on {machine}' if machine else ''}; measured here against "
         f"“{comparison.arms[0].label}” on the machines listed below. Other machines and versions give other figures: "
         "compare direction and size only."
     )
-    shown = Table(name="Published figures", headings=headings, rows=tuple(rows), is_sortable=False)
+    shown = build_table("Published figures", columns, figures, is_sortable=False)
     return (Section("Published figures of this recipe", (shown, Text(note, "small"))),)
 
 
@@ -359,7 +390,7 @@ _PUBLISHED: Mapping[str, tuple[str, Callable[[float], str]]] = {
 """Label of each published figure, and its format."""
 
 
-def _measured(name: str, comparison: Comparison, contrast: Contrast) -> str:
+def _measured(comparison: Comparison, contrast: Contrast, name: str) -> str:
     """Return an arm's own figure against the baseline."""
     arm, baseline, verdict = contrast.arm, comparison.arms[0], contrast.verdict
     if name == "throughput_ratio" or (name == "cost_ratio" and verdict.currency is DOLLARS):

@@ -77,7 +77,6 @@ def _print_item(console: Console, item: Item) -> None:
 
 
 def _rich_definitions(block: Definitions) -> RichTable:
-    """Return the terms beside their explanations."""
     rendered = RichTable.grid(padding=(0, 2, 0, 0))
     rendered.add_column(no_wrap=True, style="bold")
     rendered.add_column(overflow="fold")
@@ -90,11 +89,9 @@ def _rich_table(table: Table, names: Mapping[str, str]) -> RichTable:
     """Return the table. `names` replaces texts of the first column."""
     rendered = RichTable(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     first, *others = table.headings
-    rendered.add_column(first.head or first.label, overflow="fold")
+    rendered.add_column(first.lines, overflow="fold")
     for heading in others:
-        rendered.add_column(
-            heading.head or heading.label, justify="left" if heading.kind == "text" else "right", no_wrap=True
-        )
+        rendered.add_column(heading.lines, justify="left" if heading.kind == "text" else "right", no_wrap=True)
     for row in table.rows:
         label, *texts = (cell.text for cell in row.cells)
         rendered.add_row(names.get(label, label), *texts)

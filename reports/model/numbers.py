@@ -29,6 +29,11 @@ def figure(value: float | None) -> str:
     return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}" if size >= 0.9995 or value == 0 else f"{value:.3g}"
 
 
+def plain_number(value: float) -> str:
+    """Return a count (an `int`) with all its digits, and any other number to three significant digits."""
+    return f"{value:,}" if isinstance(value, int) else figure(value)
+
+
 def factor(ratio: float) -> str:
     """Return a factor with two decimals, so factors in one sentence can be compared: 0.60, 1.20.
 

@@ -1,15 +1,18 @@
 """The model of a report: sections of texts, tables and charts, for all output formats.
 
-A report consists of blocks. A table is built from columns that compute a cell for each subject, such as an arm.
+A report consists of blocks. A table is built from columns. A column declares once what every format shows of it: title,
+unit, explanation, and how to compute the number and the text of a cell from the row's subject, such as an arm.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from reports.model.numbers import NONE, plain_number
 
 TextStyle = Literal["plain", "strong", "muted", "small"]
 
@@ -45,8 +48,6 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """A block that lists items, each with a name and a text."""
-
     items: tuple[Item, ...]
 
 
@@ -96,26 +97,32 @@ Kind = Literal["number", "text"]
 """Numbers are aligned right, text left."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Heading:
     label: str
-    head: str = ""
-    """Label and unit on several short lines, for narrow tables; empty for the label."""
-    unit: str = ""
-    kind: Kind = "number"
+    head: str = field(default="", kw_only=True)
+    """Label and unit on several short lines, for narrow tables; empty for one line for each word."""
+    unit: str = field(default="", kw_only=True)
+    kind: Kind = field(default="number", kw_only=True)
+    explanation: Definition | None = field(default=None, kw_only=True)
+    """Measurement of the column; the page lists the explanations of all tables in one section."""
 
     @property
     def title(self) -> str:
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
+    @property
+    def lines(self) -> str:
+        return self.head or "\n".join([*self.label.split(), *([self.unit] if self.unit else [])])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     text: str
+    number: float | None = None
+    """Value of the text: the page sorts by it, and MLflow stores it. None for a text that is no number."""
     detail: str = ""
     """Small print below the text."""
-    sort: float | None = None
-    """Number to sort by; with None, the cell sorts by its text."""
     url: str | None = None
     """Address that the text links to."""
     badge: str = ""
@@ -149,8 +156,6 @@ Block: TypeAlias = Text | Sentences | Command | Items | Definitions | Table | Ch
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report under a heading."""
-
     title: str
     blocks: tuple[Block, ...]
 
@@ -221,21 +226,32 @@ Subject = TypeVar("Subject")
 
 
 @dataclass(frozen=True)
-class Column(Generic[Subject]):
-    """A column of a table that has one row per subject, such as an arm or a trial."""
+class Column(Heading, Generic[Subject]):
+    """Declaration of a column: its title, its unit, its explanation, and the number and the text of each cell."""
 
-    label: str
-    head: str
-    """Label and unit on several short lines, for narrow tables."""
-    unit: str
-    """Unit of the values, or empty."""
-    value: Callable[[Subject], str]
-    """Text of the cell: the typical value if there are several."""
-    detail: Callable[[Subject], str] = lambda _: ""
-    """Small print below the text: the smallest and largest value if they differ."""
-    kind: Kind = "number"
-    url: Callable[[Subject], str | None] = lambda _: None
-    """Address that the cell links to."""
+    value: Callable[[Subject], Cell | float | str | None]
+    """Number or text for a subject, such as an arm; a cell if it has small print, a link or a number of its own. None
+    if the value is missing."""
+    text: Callable[[float], str] = field(default=plain_number, kw_only=True)
+    """Format of a number."""
+    is_optional: bool = field(default=False, kw_only=True)
+    """True to leave the column out of a table in which no row has a value."""
+    metric: str = field(default="", kw_only=True)
+    """Metric of the report's MLflow run that stores the numbers; empty for none."""
+    name: str = field(default="", kw_only=True)
+    """Label outside of a table with a row per arm, where it needs more words; empty for the label."""
+
+    def cell(self, subject: Subject) -> Cell:
+        value = self.value(subject)
+        if isinstance(value, Cell):
+            return value
+        return Cell(text=value) if isinstance(value, str) else number_cell(value, self.text)
+
+
+def number_cell(value: float | None, text: Callable[[float], str] = plain_number, detail: str = "") -> Cell:
+    if value is None or math.isnan(value):
+        return Cell(text=NONE, detail=detail)
+    return Cell(text=text(value), number=value if math.isfinite(value) else None, detail=detail)
 
 
 def build_table(
@@ -247,30 +263,32 @@ def build_table(
     is_sortable: bool = True,
     state: Callable[[Subject], str] = lambda _: "",
 ) -> Table:
-    """Return the table with one row per subject. The first cell names the row and sorts by its text."""
-
-    def cells(subject: Subject) -> Iterator[Cell]:
-        for at, column in enumerate(columns):
-            text = column.value(subject)
-            sort = leading_number(text) if at else None
-            yield Cell(text=text, detail=column.detail(subject), sort=sort, url=column.url(subject))
-
-    return Table(
-        name=name,
-        headings=tuple(Heading(label=c.label, head=c.head, unit=c.unit, kind=c.kind) for c in columns),
-        rows=tuple(Row(tuple(cells(each)), state(each)) for each in subjects),
-        style=style,
-        is_sortable=is_sortable,
-    )
+    """Return the table with one row per subject, without optional columns that have no value. The first cell names the
+    row."""
+    subjects = list(subjects)
+    cells = {column: [column.cell(each) for each in subjects] for column in columns}
+    shown = [each for each in columns if not each.is_optional or any(cell.text != NONE for cell in cells[each])]
+    rows = (Row(tuple(cells[each][at] for each in shown), state(subject)) for at, subject in enumerate(subjects))
+    return Table(name=name, headings=tuple(shown), rows=tuple(rows), style=style, is_sortable=is_sortable)
 
 
-def texts_by_title(table: Table) -> list[Mapping[str, str]]:
-    """Return the texts of each row by the titles of the columns."""
+def values_by_title(table: Table) -> list[Mapping[str, float | str]]:
+    """Return the number of each cell, to six digits, or else its text, by the titles of the columns."""
+
+    def value(cell: Cell) -> float | str:
+        return cell.text if cell.number is None else float(f"{cell.number:.6g}")
+
     titles = [heading.title for heading in table.headings]
-    return [dict(zip(titles, (cell.text for cell in row.cells), strict=True)) for row in table.rows]
+    return [dict(zip(titles, map(value, row.cells), strict=True)) for row in table.rows]
 
 
-def leading_number(text: str) -> float | None:
-    """Return the number that a text begins with, or None: `12,300` -> 12300, `−4.2 %` -> -4.2."""
-    match = re.match(r"[≥+]? ?([-−]?)(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?:e-?\d+)?)(?![\w.])", text)
-    return float(match[1].replace("−", "-") + match[2].replace(",", "")) if match else None
+def explanations(headings: Iterable[Heading]) -> list[Definition]:
+    return [heading.explanation for heading in headings if heading.explanation]
+
+
+def measured_section(sections: Iterable[Section], definitions: Iterable[Definition]) -> Section:
+    """Return the section that explains each column of the tables in these sections, followed by the definitions."""
+    tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]
+    explained = [each for table in tables for each in explanations(table.headings)]
+    unique = tuple(dict.fromkeys([*explained, *definitions]))
+    return Section("How each number is measured", (Definitions(unique),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from statistics import fmean
 from typing import Any, TypeAlias
@@ -14,14 +14,14 @@ import pandas as pd
 from judging.next_job import JobSpread, are_separated, job_spread, next_job_error
 from reports.comparison.arms import BILLABLE, Arm, arms_of, setting_of
 from reports.comparison.messages import warning_sentences
-from reports.comparison.report import MEASURED, Source, chart_sections, ran_on_sections
+from reports.comparison.report import Source, chart_sections, ran_on_sections
 from reports.comparison.tables import job_sections
-from reports.model.numbers import NONE, counted, factor, figure, joined, money, score
+from reports.model.numbers import counted, factor, figure, joined, money, score
 from reports.model.report import (
+    Cell,
     Chart,
     Column,
     Definition,
-    Definitions,
     Metric,
     Report,
     Section,
@@ -30,8 +30,10 @@ from reports.model.report import (
     Table,
     Text,
     build_table,
+    measured_section,
+    number_cell,
 )
-from reports.probe.spot import DEFINITION, spot_sentences, spot_table
+from reports.probe.spot import spot_sentences, spot_table
 from tracking.recorded.recorded_job import STEADY, Job, job_of
 from tracking.recorded.spot_cost import Discount, SpotEstimate, estimate_of_probe
 from training.contract.failures import recorded_failure
@@ -47,35 +49,34 @@ _CAVEAT = (
     "An interval is for the next job: it covers the noise of the measured steps and the spread between jobs of one "
     "setting. It does not cover the quality of the whole training; a comparison measures it."
 )
-_DEFINITIONS = (
-    Definition(
-        "Projected time",
-        "Billable seconds of the probe, plus those of the rest of the training: steps, evaluations (without scoring) "
-        "and checkpoints. A step's time depends on the length of its batch, which is known for all steps in advance. A "
-        "straight line of seconds over positions, fitted to the measured steps, predicts the remaining ones.",
-    ),
-    Definition(
-        "Interval",
-        "95 % interval of the next job. Its half-width is sqrt((1.25 h)² + (1.96 √2 s)²). h is the half-width from the "
-        "means of five to ten consecutive blocks of steps; in simulations it held the true time in 89 to 93 of 100 "
-        "cases, hence the factor 1.25. s is the spread between jobs of one setting, from the repeats of this model on "
-        "this machine that the experiment has tracked, or else 3.7 %, as between 212 recorded jobs. Few repeats of "
-        "your own count with Student's t instead of 1.96. A probe ends when h is narrow enough, which it checks after "
-        "25, 50, 100 ... steady steps.",
-    ),
-    Definition(
-        "Cannot be distinguished",
-        "Arms for which the interval of the ratio of their costs includes 1. It has the errors of both projections and "
-        "of both jobs. One of two equal arms is called the cheapest in 1.7 to 5.0 % of recorded pairs.",
-    ),
-    Definition(
-        "Projected cost",
-        "Projected time multiplied by the number of instances and by the price, which each run records with its source "
-        "and date.",
-    ),
-    Definition(
-        "Loss at equal samples", "Mean training loss over the second half of the samples that all arms have seen."
-    ),
+_PROJECTED_TIME = Definition(
+    "Projected time",
+    "Billable seconds of the probe, plus the seconds of the rest of the training: steps, evaluations (without scoring) "
+    "and checkpoints. A step's time depends on the length of its batch, which is known for all steps in advance. A "
+    "straight line of seconds over positions, fitted to the measured steps, predicts the remaining ones.",
+)
+_INTERVAL = Definition(
+    "Interval",
+    "95 % interval of the next job. Its half-width is sqrt((1.25 h)² + (1.96 √2 s)²). h is the half-width from the "
+    "means of five to ten consecutive blocks of steps; in simulations it held the true time in 89 to 93 of 100 "
+    "cases, hence the factor 1.25. s is the spread between jobs of one setting, from the repeats of this model on "
+    "this machine that the experiment has tracked, or else 3.7 %, as between 212 recorded jobs. Few repeats of your"
+    " own count with Student's t instead of 1.96. A probe ends when h is narrow enough, which it checks after 25, "
+    "50, 100 ... steady steps.",
+)
+_PROJECTED_COST = Definition(
+    "Projected cost",
+    "Projected time multiplied by the number of instances and by the price, which each run records with its source "
+    "and date.",
+)
+_LOSS_AT_EQUAL_SAMPLES = Definition(
+    "Loss at equal samples",
+    "Mean training loss over the second half of the samples that all arms have seen.",
+)
+_INDISTINGUISHABLE = Definition(
+    "Cannot be distinguished",
+    "Arms for which the interval of the ratio of their costs includes 1. It has the errors of both projections and "
+    "of both jobs. One of two equal arms is called the cheapest in 1.7 to 5.0 % of recorded pairs.",
 )
 
 
@@ -89,7 +90,6 @@ class Range:
 
     @property
     def relative_error(self) -> float:
-        """Half the interval's width divided by the estimate."""
         return (self.high - self.low) / 2 / self.estimate if self.estimate > 0 else math.inf
 
     def of_the_next_job(self, spread: JobSpread) -> Range:
@@ -119,12 +119,10 @@ class Projected:
     """The training on spot capacity; None on this machine, and if it is not known."""
 
     def is_separated_from(self, other: Projected) -> bool:
-        """Return True if the two arms are shown to cost differently."""
         costs, errors = (self.cost.estimate, other.cost.estimate), (self.step_error, other.step_error)
         return are_separated(costs, errors, (self.spread, other.spread))
 
     def is_faster_or_slower_than(self, other: Projected) -> bool:
-        """Return True if the two arms are shown to take different times."""
         seconds, errors = (self.seconds.estimate, other.seconds.estimate), (self.step_error, other.step_error)
         return are_separated(seconds, errors, (self.spread, other.spread))
 
@@ -156,7 +154,6 @@ class Probes:
         return tuple(each for each in self.projected[1:] if not each.is_separated_from(self.projected[0]))
 
     def cost_text(self, cost: float) -> str:
-        """Return a cost as text, without its unit."""
         return money(cost) if self.unit == "USD" else figure(cost)
 
     @property
@@ -174,7 +171,6 @@ class Probes:
 
 
 def is_probe_table(table: pd.DataFrame) -> bool:
-    """Return True if a table from `job_tables.jobs` contains probes."""
     return "hp_probe_precision" in table.columns and bool(table["hp_probe_precision"].notna().any())
 
 
@@ -187,7 +183,7 @@ def probes_of(
 ) -> Probes:
     """Return the projections; `curves` are `histories` tables of `loss` by run id.
 
-    `spreads` are those of `job_spreads`; a machine that is missing has the default spread. `discounts` are those of
+    `spreads` come from `job_spreads`; a machine that is missing has the default spread. `discounts` come from
     `spot.discounts_of`.
     """
     arms = arms_of(table)
@@ -281,21 +277,22 @@ def probe_report(probes: Probes, charts: Sequence[Chart], source: Source) -> Rep
     projections = (projection_table(probes),) if probes.projected else ()
     tables = (*projections, *([spot_table(on_spot)] if on_spot else []))
     caveat = (Text(_CAVEAT, "muted"),) if probes.projected else ()
-    definitions = (*_DEFINITIONS, *([DEFINITION] if on_spot else []))
     sections = (
         *(Section("The arms, cheapest first", (table,)) for table in projections),
         *(Section(table.name, (table,)) for table in tables[len(projections) :]),
         *chart_sections(charts),
         *job_sections(probes.jobs, source.tracking_uri),
-        Section(MEASURED, (Definitions(definitions),)),
-        *ran_on_sections(probes.jobs, source.environment, probes.group),
     )
     return Report(
         group=probes.group,
         title=source.title,
         headline=answer,
         answer=(remarks, *caveat),
-        sections=sections,
+        sections=(
+            *sections,
+            measured_section(sections, [_INDISTINGUISHABLE]),
+            *ran_on_sections(probes.jobs, source.environment, probes.group),
+        ),
         terminal=(Text(answer, "strong"), *tables, remarks, *caveat),
         markdown=(*tables, remarks, Text(_CAVEAT)),
         missing=source.missing,
@@ -337,7 +334,7 @@ def sentences(probes: Probes) -> list[str]:
         )
     remarks += [
         f"After {figure(probes.common_samples)} samples, the loss of “{each.arm.label}” is "
-        f"{figure(100 * (each.loss / best.loss - 1))} % above that of “{best.arm.label}”."
+        f"{figure(100 * (each.loss / best.loss - 1))} % above the loss of “{best.arm.label}”."
         for each, best in arms_with_higher_loss(probes)
         if best.loss > 0
     ]
@@ -365,32 +362,52 @@ def sentences(probes: Probes) -> list[str]:
 def projection_table(probes: Probes) -> Table:
     """Return the table with a row per projected arm, the cheapest first."""
 
-    def seconds(projected: Projected) -> str:
-        return f"{figure(projected.seconds.low)}–{figure(projected.seconds.high)}"
+    def cell(each: Range, text: Callable[[float], str]) -> Cell:
+        return number_cell(each.estimate, text, f"{text(each.low)}–{text(each.high)}")
 
-    def usd(projected: Projected) -> str:
-        return f"{money(projected.cost.low)}–{money(projected.cost.high)}"
+    def error(projected: Projected) -> float | None:
+        return 100 * projected.seconds.relative_error if projected.seconds.estimate > 0 else None
 
-    def relative(projected: Projected) -> str:
-        return figure(100 * projected.seconds.relative_error) if projected.seconds.estimate > 0 else NONE
-
-    cost = Column("projected cost", "whole\nUSD", "USD", lambda p: money(p.cost.estimate), usd)
-    columns: list[Column[Projected]] = [
-        Column("arm", "arm", "", lambda p: p.arm.label),
+    cost = Column[Projected](
+        "projected cost",
+        lambda p: cell(p.cost, money),
+        head="whole\nUSD",
+        unit="USD",
+        explanation=_PROJECTED_COST,
+    )
+    columns = [
+        Column[Projected]("arm", lambda p: p.arm.label),
         *([cost] if probes.unit == "USD" else []),
-        Column("projected time", "whole\ns", "s", lambda p: figure(p.seconds.estimate), seconds),
-        Column("interval", "±\n%", "± %", relative),
-        Column("steady", "steady\nsamples\n/s", "samples/s", lambda p: figure(p.job.number(STEADY))),
-        Column("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda p: figure(p.job.setup_seconds)),
-        Column("training loss at equal samples", "loss", "", lambda p: score(p.loss)),
-        Column("samples measured", "samples\nrun", "", lambda p: figure(p.job.number("samples"))),
-        Column("the probe itself", "probe\ns", "s", lambda p: figure(p.job.number(BILLABLE))),
+        Column[Projected](
+            "projected time",
+            lambda p: cell(p.seconds, figure),
+            head="whole\ns",
+            unit="s",
+            explanation=_PROJECTED_TIME,
+        ),
+        Column[Projected](
+            "interval",
+            error,
+            head="±\n%",
+            unit="± %",
+            explanation=_INTERVAL,
+        ),
+        Column[Projected]("steady", lambda p: p.job.number(STEADY), head="steady\nsamples\n/s", unit="samples/s"),
+        Column[Projected]("compile + warm-up", lambda p: p.job.setup_seconds, head="compile,\nwarm-up\ns", unit="s"),
+        Column[Projected](
+            "training loss at equal samples",
+            lambda p: p.loss,
+            head="loss",
+            text=score,
+            explanation=_LOSS_AT_EQUAL_SAMPLES,
+        ),
+        Column[Projected]("samples measured", lambda p: p.job.number("samples"), head="samples\nrun"),
+        Column[Projected]("the probe itself", lambda p: p.job.number(BILLABLE), head="probe\ns", unit="s"),
     ]
     return build_table("The arms", columns, probes.projected)
 
 
 def _metrics(probes: Probes) -> Iterator[Metric]:
-    """Yield the projected time and cost of each arm."""
     for each in probes.projected:
         projected = {"projected_billable_seconds": each.seconds}
         projected |= {"projected_usd": each.cost} if probes.unit == "USD" else {}
@@ -400,7 +417,6 @@ def _metrics(probes: Probes) -> Iterator[Metric]:
 
 
 def _short_answer(probes: Probes) -> ShortAnswer:
-    """Return the cheapest arm with its cost."""
     cheapest = probes.cheapest
     if cheapest is None:
         return ShortAnswer("", "no projection")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from reports.model.numbers import NONE, durations, figure, money
-from reports.model.report import Column, Definition, Table, build_table
-from tracking.recorded.spot_cost import Spent, SpotEstimate
+from reports.model.numbers import durations, figure, money
+from reports.model.report import Cell, Column, Definition, Table, build_table, number_cell
+from tracking.recorded.spot_cost import SpotEstimate
 
 Labelled = tuple[str, SpotEstimate]
 """Label of an arm, and its estimate."""
-DEFINITION = Definition(
+_ON_SPOT = Definition(
     "On spot",
     "Expected running time if interruptions arrive at random at the rate of machine.interruptions_per_hour, on each "
     "instance. Each one loses the work since the last complete checkpoint, also one that is being written, and costs a "
@@ -24,25 +24,30 @@ DEFINITION = Definition(
 def spot_table(arms: Sequence[Labelled]) -> Table:
     """Return the table with a row for each arm: on demand, on spot, and with the best interval."""
 
-    def billed(arm: Labelled) -> str:
-        billable = arm[1].spot.billable_instance_seconds
-        return figure(arm[1].spot.instance_seconds if billable is None else billable)
+    def billed(arm: Labelled) -> Cell:
+        spot = arm[1].spot
+        if spot.billable_instance_seconds is None:
+            return number_cell(spot.instance_seconds, detail="without a discount")
+        return number_cell(spot.billable_instance_seconds)
 
-    def without_discount(arm: Labelled) -> str:
-        return "without a discount" if arm[1].spot.billable_instance_seconds is None else ""
-
-    has_usd = any(each.on_demand_usd is not None for _, each in arms)
-    columns: list[Column[Labelled]] = [
-        Column("arm", "arm", "", lambda arm: arm[0]),
-        Column("on demand", "on\ndemand\ns", "s", lambda arm: figure(arm[1].on_demand_seconds)),
-        *([Column("on demand", "on\ndemand\nUSD", "USD", lambda arm: money(arm[1].on_demand_usd))] if has_usd else []),
-        Column("on spot", "spot\ns", "s", lambda arm: figure(arm[1].spot.seconds)),
-        Column("billed on spot", "billed\ns", "instance s", billed, without_discount),
-        *([Column("on spot", "spot\nUSD", "USD", lambda arm: money(arm[1].spot.usd))] if has_usd else []),
-        Column("interruptions", "inter-\nrupted", "", lambda arm: figure(arm[1].spot.interruptions)),
-        Column("checkpoint every", "save\nevery", "steps", lambda arm: _steps(arm[1].spot)),
-        Column("best every", "best\nevery", "steps", lambda arm: _steps(arm[1].best)),
-        Column("on spot at best", "best\ns", "s", lambda arm: figure(arm[1].best.seconds if arm[1].best else None)),
+    on_spot_usd: Column[Labelled] = Column(
+        "on spot", lambda arm: arm[1].spot.usd, head="spot\nUSD", unit="USD", text=money
+    )
+    columns = [
+        Column[Labelled]("arm", lambda arm: arm[0]),
+        Column[Labelled]("on demand", lambda arm: arm[1].on_demand_seconds, unit="s"),
+        Column[Labelled]("on demand", lambda arm: arm[1].on_demand_usd, unit="USD", text=money, is_optional=True),
+        Column[Labelled]("on spot", lambda arm: arm[1].spot.seconds, head="spot\ns", unit="s", explanation=_ON_SPOT),
+        Column[Labelled]("billed on spot", billed, head="billed\ns", unit="instance s"),
+        *([on_spot_usd] if any(each.on_demand_usd is not None for _, each in arms) else []),
+        Column[Labelled]("interruptions", lambda arm: arm[1].spot.interruptions, head="inter-\nrupted"),
+        Column[Labelled]("checkpoint every", lambda arm: arm[1].spot.save_steps, head="save\nevery", unit="steps"),
+        Column[Labelled](
+            "best every", lambda arm: arm[1].best.save_steps if arm[1].best else None, head="best\nevery", unit="steps"
+        ),
+        Column[Labelled](
+            "on spot at best", lambda arm: arm[1].best.seconds if arm[1].best else None, head="best\ns", unit="s"
+        ),
     ]
     return build_table("On spot capacity", columns, arms)
 
@@ -70,12 +75,8 @@ def spot_lines(each: SpotEstimate) -> list[str]:
     else:
         lines.append(f"The discount is {figure(terms.discount_percent)} %, from {terms.discount_source}")
     if each.best is not None:
-        interval = f"{_steps(each.best)} steps, with which it takes {durations(each.best.seconds)[0]}"
+        interval = f"{each.best.save_steps:,} steps, with which it takes {durations(each.best.seconds)[0]}"
         lines.append(f"The best interval between checkpoints is {interval}")
     elif spot.save_steps is None:
         lines.append("Without checkpoints, an interrupted training starts again from the beginning")
     return lines
-
-
-def _steps(spent: Spent | None) -> str:
-    return NONE if spent is None or spent.save_steps is None else f"{spent.save_steps:,}"

@@ -164,7 +164,7 @@ def _certainty(sweep: Sweep, best: Trial) -> list[str]:
 
 
 def _better_repeats(sweep: Sweep, best: Trial) -> list[str]:
-    """Return a sentence about the setting whose repeats beat those of the best trial's setting; empty if none did."""
+    """Return a sentence about a setting that beat the best trial's setting in the repeats; empty if none did."""
     spec, own = sweep.spec, sweep.repeated_cost(best.setting)
     others = {setting_of(arm.jobs[0]) for arm in (sweep.confirmation.arms if sweep.confirmation else ())}
     costs = {setting: cost for setting in others if math.isfinite(cost := sweep.repeated_cost(setting))}

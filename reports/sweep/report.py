@@ -5,34 +5,33 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from judging.intervals import Interval
 from judging.summaries import gain_percent
 from reports.comparison.arms import Arm
+from reports.comparison.messages import cheaper
 from reports.comparison.report import (
-    MEASURED,
     TYPICAL,
     Source,
     chart_sections,
-    cheaper,
     contrast_summary,
     percent_metric,
     ran_on_sections,
     results_by_arm,
-    settings_table,
     unlike_notes,
 )
 from reports.comparison.tables import factorial_table as comparison_factorial
-from reports.comparison.tables import job_sections, job_url, looks_sections, looks_summary, short_looks
-from reports.model.numbers import NONE, TOO_FEW, figure, money, percent, rate, score, signed_percent
+from reports.comparison.tables import job_sections, job_url, looks_sections, looks_summary, settings_table, short_looks
+from reports.model.numbers import NONE, TOO_FEW, money, percent, rate, score, signed_percent
 from reports.model.report import (
     Block,
+    Cell,
     Chart,
     Column,
     Command,
     Definition,
-    Definitions,
     Metric,
     Report,
     Section,
@@ -41,10 +40,11 @@ from reports.model.report import (
     Table,
     Text,
     build_table,
+    measured_section,
+    number_cell,
 )
 from reports.sweep import messages
 from reports.sweep.messages import OUTCOMES, headline
-from reports.sweep.sweep import Cell as FactorialCell
 from reports.sweep.sweep import CostShare, Sweep, factorial_cells, grid_of
 from reports.sweep.trials import Trial
 from tracking.recorded.recorded_job import STEADY
@@ -53,18 +53,13 @@ MAX_TRIALS = 200
 """Number of trials on a page; `jobs.csv` has all of them."""
 MAX_LISTED = 10
 """Number of trials in the terminal and in the run's description."""
+_INTERVAL = Definition(
+    "Interval",
+    "Cost of the repeats divided by the cost of the base's repeats, with its 95 % interval. Trials do not count, "
+    "because the best of many is partly the luckiest one. Each repeat has another seed, so with a target the interval "
+    "includes the spread of the samples that seeds need.",
+)
 _DEFINITIONS = (
-    Definition(
-        "Billable seconds",
-        "Wall-clock time from the start of downloading to the end of uploading, as the service bills it, times the "
-        "instances of a job. Provisioning is not included.",
-    ),
-    Definition(
-        "Interval",
-        "Cost of the repeats over that of the base's repeats, with its 95 % interval. Trials do not count, because "
-        "the best of many is partly the luckiest one. Each repeat has another seed, so with a target the interval "
-        "includes the spread of the samples that seeds need.",
-    ),
     Definition(
         "Calibration",
         "One job per compiler trains a few steps at every batch size. It measures the seconds per step with the 95 % "
@@ -84,13 +79,18 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_no
     answer, remarks = headline(sweep), Sentences(tuple(messages.sentences(sweep)))
     lead: tuple[Block, ...] = (*_command(sweep), *([best_table(sweep)] if sweep.best_trials else []), remarks)
     short_trials = (trial_table(sweep, MAX_LISTED, with_reasons=False),) if sweep.trials else ()
+    sections = tuple(_sections(sweep, charts, source, chart_note))
     tables = (*((trial_table(sweep, MAX_LISTED),) if sweep.trials else ()), cost_table(sweep))
     return Report(
         group=sweep.group,
         title=source.title,
         headline=answer,
         answer=(*_command(sweep), remarks),
-        sections=tuple(_sections(sweep, charts, source, chart_note)),
+        sections=(
+            *sections,
+            measured_section(sections, (*_goal(sweep), *_DEFINITIONS)),
+            *ran_on_sections(sweep.jobs, source.environment, sweep.group),
+        ),
         terminal=(Text(answer, "strong"), *lead, *short_trials),
         markdown=(*lead, *tables, *(short_looks(sweep.confirmation) if sweep.confirmation else ())),
         missing=source.missing,
@@ -126,8 +126,6 @@ def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note:
         yield from looks_sections(sweep.confirmation)
     others = [job for job in sweep.jobs if job.text.get("role") != "trial"]
     yield from job_sections(others, source.tracking_uri, "Calibrations, base setting and repeats")
-    yield Section(MEASURED, (Definitions((*_goal(sweep), *_DEFINITIONS)),))
-    yield from ran_on_sections(sweep.jobs, source.environment, sweep.group)
 
 
 def _goal(sweep: Sweep) -> Iterator[Definition]:
@@ -270,7 +268,6 @@ _ROLES = {
 
 
 def best_table(sweep: Sweep) -> Table:
-    """Return the table with the best trial of each compiler."""
     return build_table("The best settings", best_columns(sweep), sweep.best_trials, style="settings")
 
 
@@ -279,29 +276,30 @@ def trial_table(sweep: Sweep, most: int, tracking_uri: str = "", *, with_reasons
 
     With `with_reasons` False, the reason why a trial was stopped is left out.
     """
-
-    def second_cost(trial: Trial) -> str:
-        if trial.second_cost is None:
-            return NONE
-        return spec.cost_text(trial.second_cost) if math.isfinite(trial.second_cost) else "no success"
-
     spec = sweep.spec
-    second = Column("second training", f"second\ntraining {spec.unit}", spec.unit, second_cost)
+
+    def second_cost(trial: Trial) -> float | str | None:
+        failed = trial.second_cost is not None and not math.isfinite(trial.second_cost)
+        return "no success" if failed else trial.second_cost
+
+    def end(trial: Trial) -> Cell:
+        return Cell(text=trial.end if with_reasons or trial.kind == "failed" else trial.kind, detail=trial.failure)
+
     columns = [
-        Column[Trial]("setting", "setting", "", lambda t: str(t.setting), url=lambda t: job_url(tracking_uri, t.job)),
-        Column[Trial]("trial", "trial", "", lambda t: f"{t.number:.0f}" if math.isfinite(t.number) else NONE),
+        Column[Trial]("setting", lambda t: Cell(text=str(t.setting), url=job_url(tracking_uri, t.job))),
+        Column[Trial]("trial", lambda t: t.number, text="{:.0f}".format),
         _cost(sweep),
-        *([second] if any(trial.second_cost is not None for trial in sweep.trials) else []),
-        *_figures(sweep),
-        Column[Trial]("learning rate", "learn.\nrate", "", lambda t: rate(t.job.number("hp_learning_rate"))),
         Column[Trial](
-            "end",
-            "end",
-            "",
-            lambda t: t.end if with_reasons or t.kind == "failed" else t.kind,
-            lambda t: t.failure,
-            kind="text",
+            "second training",
+            second_cost,
+            head=f"second\ntraining {spec.unit}",
+            unit=spec.unit,
+            text=spec.cost_text,
+            is_optional=True,
         ),
+        *_figures(sweep),
+        Column[Trial]("learning rate", lambda t: t.job.number("hp_learning_rate"), head="learn.\nrate", text=rate),
+        Column[Trial]("end", end, kind="text"),
     ]
     return build_table("Trials", columns, sweep.trials[:most], style="settings trials", state=lambda t: t.kind)
 
@@ -318,67 +316,77 @@ def cost_table(sweep: Sweep) -> Table:
     for share in sweep.cost_by_role():
         shares += [share, *(sweep.cost_by_outcome() if share.what == "trial" else [])]
     total = shares[-1].seconds
+    usd = Column[CostShare]("cost", lambda s: s.usd, unit="USD", text=money)
+    percent_of_total = Column[CostShare](
+        "share", lambda s: 100 * s.seconds / total if total else None, unit="%", text="{:.0f}".format
+    )
     columns = [
-        Column[CostShare]("role", "role", "", label),
-        Column[CostShare]("jobs", "jobs", "", lambda s: str(s.jobs)),
-        Column[CostShare]("billed", "billed\ns", "s", lambda s: figure(s.seconds)),
-        Column[CostShare]("cost", "cost\nUSD", "USD", lambda s: money(s.usd)),
-        Column[CostShare]("share", "share\n%", "%", lambda s: f"{100 * s.seconds / total:.0f}" if total else NONE),
+        Column[CostShare]("role", label),
+        Column[CostShare]("jobs", lambda s: s.jobs),
+        Column[CostShare]("billed", lambda s: s.seconds, unit="s"),
+        *([usd] if any(share.usd > 0 for share in shares) else []),
+        percent_of_total,
     ]
-    if not any(share.usd > 0 for share in shares):
-        columns = [column for column in columns if column.label != "cost"]
     return build_table("Cost of the sweep", columns, shares, is_sortable=False)
 
 
 def factorial_table(sweep: Sweep) -> Table | None:
     """Return the table of the effects of compiler and batch; None without enough repeats."""
-    cells = {(cell.setting.compiler, cell.setting.point): cell for cell in factorial_cells(sweep)}
+    cells = {(cell.setting.point, cell.setting.compiler): cell for cell in factorial_cells(sweep)}
     if not cells:
         return None
-    compilers, points = (list(dict.fromkeys(factors)) for factors in zip(*cells, strict=True))
-    rows = {name: [_cell_texts(sweep, cells.get((name, point))) for point in points] for name in compilers}
-    return comparison_factorial(points, rows)
+
+    def cell(point: str, compiler: str) -> Cell:
+        """Return the change against the base setting, and the cost with the interval."""
+        each = cells.get((point, compiler))
+        if each is None:
+            return Cell(text=NONE)
+        repeats = each.arm.summary(sweep.column)
+        shown = sweep.spec.cost_text(sweep.shown_cost(each.arm))
+        cost = f"{shown} {sweep.spec.unit}, n = {repeats.n}" if repeats else "no repeat"
+        if each.setting == sweep.base:
+            return Cell(text="base", detail=cost)
+        if each.ratio is None:
+            return Cell(text=_missed(sweep, each.arm) or NONE, detail=cost)
+        gain = gain_percent(each.ratio.estimate)
+        return Cell(text=signed_percent(each.ratio.estimate), number=gain, detail=f"{_ends(each.ratio)}; {cost}")
+
+    points, compilers = (list(dict.fromkeys(factor)) for factor in zip(*cells, strict=True))
+    return comparison_factorial(compilers, {point: partial(cell, point) for point in points})
 
 
 def best_columns(sweep: Sweep) -> list[Column[Trial]]:
-    """Return the columns for the best trial of each compiler."""
     spec = sweep.spec
 
-    def ratio_of(trial: Trial) -> Interval | None:
+    def against_base(trial: Trial) -> Cell:
         arm = sweep.arm_of(trial.setting)
-        return sweep.ratio(arm, sweep.arm_of(sweep.base)) if arm else None
-
-    def change(trial: Trial) -> str:
         if trial.setting == sweep.base:
-            return "base"
-        return signed_percent(ratio.estimate) if (ratio := ratio_of(trial)) else NONE
+            return Cell(text="base")
+        if ratio := sweep.ratio(arm, sweep.arm_of(sweep.base)) if arm else None:
+            return Cell(text=signed_percent(ratio.estimate), number=gain_percent(ratio.estimate), detail=_ends(ratio))
+        return Cell(text=NONE, detail=(_missed(sweep, arm) or "no interval") if arm else "not repeated")
 
-    def interval(trial: Trial) -> str:
-        if ratio := ratio_of(trial):
-            return _ends(ratio)
-        if trial.setting == sweep.base:
-            return ""
-        arm = sweep.arm_of(trial.setting)
-        return (_missed(sweep, arm) or "no interval") if arm else "not repeated"
-
-    def cost(trial: Trial) -> str:
-        arm = sweep.arm_of(trial.setting)
-        return spec.cost_text(sweep.shown_cost(arm)) if arm else NONE
-
-    def extremes(trial: Trial) -> str:
+    def repeats(trial: Trial) -> Cell:
         arm = sweep.arm_of(trial.setting)
         costs = arm.summary(sweep.column) if arm else None
-        return f"{spec.cost_text(costs.low)}–{spec.cost_text(costs.high)}, n = {costs.n}" if costs else ""
+        extremes = f"{spec.cost_text(costs.low)}–{spec.cost_text(costs.high)}, n = {costs.n}" if costs else ""
+        return number_cell(sweep.shown_cost(arm) if arm else None, spec.cost_text, extremes)
 
-    against = Column[Trial]("against the base", "against\nbase", "", change, interval)
-    repeated = Column[Trial]("repeats", "repeats", spec.unit, cost, extremes)
-    largest = Column[Trial]("largest batch that fits", "largest\nfits", "", lambda t: _largest(sweep, t))
-    compared = [against] if sweep.confirmation else []
-    extra = [repeated] if sweep.confirmation else []
-    extra += [largest] if sweep.calibrations else []
-    setting = Column[Trial]("setting", "setting", "", lambda t: str(t.setting))
-    known = [column for column in extra if any(column.value(t) != NONE for t in sweep.best_trials)]
-    return [setting, _cost(sweep), *compared, *known, *_figures(sweep)]
+    def largest(trial: Trial) -> Cell:
+        latest = next((c for c in reversed(sweep.calibrations) if c.compiler == trial.setting.compiler), None)
+        if latest is None or not latest.largest > 0:
+            return Cell(text=NONE)
+        return Cell(text=f"{'' if latest.too_large else '≥ '}{latest.largest:g}", number=latest.largest)
+
+    against = Column[Trial]("against the base", against_base, head="against\nbase", explanation=_INTERVAL)
+    return [
+        Column[Trial]("setting", lambda t: str(t.setting)),
+        _cost(sweep),
+        *([against] if sweep.confirmation else []),
+        Column[Trial]("repeats", repeats, unit=spec.unit, is_optional=True),
+        Column[Trial]("largest batch that fits", largest, head="largest\nfits", is_optional=True),
+        *_figures(sweep),
+    ]
 
 
 def peak_memory_gib(trial: Trial) -> float:
@@ -388,22 +396,21 @@ def peak_memory_gib(trial: Trial) -> float:
 
 
 def _cost(sweep: Sweep) -> Column[Trial]:
-    name = {"billable_seconds": "billed", "usd": "cost"}.get(sweep.spec.cost, "steady")
-    unit = sweep.spec.unit
-    return Column(name, f"{name}\n{unit}", unit, lambda t: sweep.spec.cost_text(t.cost))
+    name, unit = {"billable_seconds": "billed", "usd": "cost"}.get(sweep.spec.cost, "steady"), sweep.spec.unit
+    return Column(name, lambda t: t.cost, unit=unit, text=sweep.spec.cost_text)
 
 
 def _figures(sweep: Sweep) -> list[Column[Trial]]:
     name = sweep.spec.quality_name
-    columns: list[Column[Trial]] = [
-        Column("samples seen", "samples\nseen", "", lambda t: figure(t.job.number("samples"))),
-        Column(name, name.replace("eval_", "val.\n"), "", lambda t: score(t.quality)),
-        Column("steady", "steady\n/s", "samples/s", lambda t: figure(t.job.number(STEADY))),
-        Column("peak memory", "peak\nGiB", "GiB", lambda t: figure(peak_memory_gib(t))),
+    steady = Column[Trial](
+        "steady", lambda t: t.job.number(STEADY), head="steady\n/s", unit="samples/s", is_optional=True
+    )
+    return [
+        Column[Trial]("samples seen", lambda t: t.job.number("samples"), is_optional=True),
+        Column[Trial](name, lambda t: t.quality, head=name.replace("eval_", "val.\n"), text=score, is_optional=True),
+        *([] if sweep.spec.is_rate else [steady]),
+        Column[Trial]("peak memory", peak_memory_gib, head="peak\nGiB", unit="GiB", is_optional=True),
     ]
-    if sweep.spec.is_rate:
-        columns = [column for column in columns if column.label != "steady"]
-    return [column for column in columns if any(column.value(trial) != NONE for trial in sweep.trials)]
 
 
 def _missed(sweep: Sweep, arm: Arm) -> str:
@@ -416,25 +423,3 @@ def _ends(ratio: Interval) -> str:
     if not ratio.is_informative:
         return TOO_FEW
     return f"{gain_percent(ratio.low):+,.0f} to {gain_percent(ratio.high):+,.0f} %".replace("-", "−")
-
-
-def _largest(sweep: Sweep, trial: Trial) -> str:
-    calibrations = [c for c in sweep.calibrations if c.compiler == trial.setting.compiler]
-    if not calibrations or not calibrations[-1].largest > 0:
-        return NONE
-    latest = calibrations[-1]
-    return f"{'' if latest.too_large else '≥ '}{latest.largest:g}"
-
-
-def _cell_texts(sweep: Sweep, cell: FactorialCell | None) -> tuple[str, str]:
-    """Return the change against the base setting, and the cost with the interval."""
-    if cell is None:
-        return NONE, ""
-    repeats = cell.arm.summary(sweep.column)
-    shown = sweep.spec.cost_text(sweep.shown_cost(cell.arm))
-    cost = f"{shown} {sweep.spec.unit}, n = {repeats.n}" if repeats else "no repeat"
-    if cell.setting == sweep.base:
-        return "base", cost
-    if cell.ratio is None:
-        return _missed(sweep, cell.arm) or NONE, cost
-    return signed_percent(cell.ratio.estimate), f"{_ends(cell.ratio)}; {cost}"

@@ -33,6 +33,7 @@ from reports.sweep.trials import (
     value_at,
     with_second_costs,
 )
+from sweeps.costs import device_count
 from sweeps.early_stopping import choose
 from tracking.groups.planned_job import FINALIST
 from tracking.recorded.recorded_job import Job, job_of
@@ -43,8 +44,6 @@ _ENDED = ("completed", "worse", "not reached")
 
 @dataclass(frozen=True, kw_only=True)
 class CostShare:
-    """Cost of a part of a sweep's jobs."""
-
     what: str
     """Role of the jobs, or outcome of the trials."""
     jobs: int
@@ -93,7 +92,6 @@ class Sweep:
 
     @property
     def train_command(self) -> str | None:
-        """Command that trains the best setting; None without a best setting."""
         return self.spec.train_command if self.best else None
 
     @property
@@ -112,7 +110,7 @@ class Sweep:
 
     @property
     def base_cost(self) -> float:
-        """Cost of the base setting: that of its repeats, else its baseline job, else its trial; NaN if unknown."""
+        """Cost of the base setting in its repeats, else in its baseline job, else in its trial; NaN if unknown."""
         if math.isfinite(repeated := self.repeated_cost(self.base)):
             return repeated
         own = [job for job in self.of_role("baseline") if job.succeeded and self._is_reached(job)]
@@ -146,11 +144,11 @@ class Sweep:
         if self.spec.is_rate:
             rates = arm.positive(self.column)
             return geometric_mean(rates) if rates else math.nan
-        cost = self.confirmation.cost(arm, self.column) if self.confirmation else None
+        cost = self.confirmation.typical(arm, self.column) if self.confirmation else None
         return math.nan if cost is None else cost
 
     def cost_of(self, trial: Trial) -> float:
-        """Return the cost of a trial's setting: that of its repeats, else that of its one or two trainings."""
+        """Return the cost of a trial's setting in its repeats, else in its one or two trainings."""
         repeated = self.repeated_cost(trial.setting)
         return repeated if math.isfinite(repeated) else trial.mean_cost
 
@@ -179,7 +177,7 @@ class Sweep:
         return next((each for each in self._contrasts if setting_of(each.arm.jobs[0]) == setting), None)
 
     def ratio(self, arm: Arm, base: Arm | None) -> Interval | None:
-        """Return the cost of an arm's repeats divided by that of `base`; None if any repeat missed the target."""
+        """Return the cost of an arm's repeats divided by the cost of `base`; None if any repeat missed the target."""
         if base is None or arm is base or self.missed(arm) or self.missed(base):
             return None
         contrast = next((each for each in self._contrasts if each.arm is arm), None)
@@ -211,7 +209,6 @@ class Sweep:
         return [*(cost_share(role, own) for role, own in jobs.items() if own), cost_share("all", self.jobs)]
 
     def cost_by_outcome(self) -> list[CostShare]:
-        """Return the cost of the trials by outcome."""
         kinds = {kind: [trial.job for trial in self.trials if trial.kind == kind] for kind in KINDS}
         return [cost_share(kind, own) for kind, own in kinds.items() if own]
 
@@ -225,7 +222,6 @@ class Sweep:
 
 
 def is_sweep_table(table: pd.DataFrame) -> bool:
-    """Return True if a table from `job_tables.jobs` contains a sweep's jobs."""
     return "role" in table.columns and bool(table["role"].isin(ROLES).any())
 
 
@@ -251,6 +247,7 @@ def sweep_of(
     counts = [trial.job.number("samples") for trial in trials if trial.kind in _ENDED]
     common = min((samples for samples in counts if samples > 0), default=math.nan)
     qualities = {t.job.run_id: value_at(curves.get(t.job.run_id), spec.metric, common) for t in trials}
+    repeats = repeat_rows(table)
     return Sweep(
         group=group,
         spec=spec,
@@ -259,7 +256,7 @@ def sweep_of(
             calibration_of(job, calibrations.get(job.run_id)) for job in jobs if job.text.get("role") == "calibration"
         ),
         trials=trials,
-        confirmation=confirmation_of(table, group, design),
+        confirmation=compare(repeats, group, design=design) if len(repeats) else None,
         common_samples=common,
         at_common_samples={run: value for run, value in qualities.items() if math.isfinite(value)},
     )
@@ -282,15 +279,6 @@ def cost_share(what: str, jobs: Sequence[Job]) -> CostShare:
     return CostShare(what=what, jobs=len(jobs), seconds=seconds, usd=math.fsum(usd) if usd else math.nan)
 
 
-def confirmation_of(table: pd.DataFrame, group: str, design: Design | None) -> Comparison | None:
-    """Return the comparison of the repeated settings; None if no setting was repeated.
-
-    With a `design`, the repeats ran in waves and are judged by its looks.
-    """
-    rows = repeat_rows(table)
-    return compare(rows, group, design=design) if len(rows) else None
-
-
 def repeat_rows(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the repeats in a table from `job_tables.jobs`, numbered from 0 as in any comparison.
 
@@ -307,16 +295,14 @@ def repeat_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One setting of the factorial (two by two)."""
-
+class FactorialCell:
     arm: Arm
     setting: Setting
     ratio: Interval | None
     """Cost divided by the base setting's cost; None for the base setting and with fewer than two repeats."""
 
 
-def factorial_cells(sweep: Sweep) -> tuple[Cell, ...]:
+def factorial_cells(sweep: Sweep) -> tuple[FactorialCell, ...]:
     """Return the cells, starting with the base compiler and base batch; empty if fewer than three were repeated.
 
     The two compilers are the base compiler and the best setting's. If these are the same, the second one is the next
@@ -331,7 +317,7 @@ def factorial_cells(sweep: Sweep) -> tuple[Cell, ...]:
     repeated = {s: arm for s, arm in arms.items() if s.compiler in compilers and s.point in points}
     if len(repeated) < 3:
         return ()
-    cells = [Cell(arm=arm, setting=s, ratio=sweep.ratio(arm, arms.get(base))) for s, arm in repeated.items()]
+    cells = [FactorialCell(arm=arm, setting=s, ratio=sweep.ratio(arm, arms.get(base))) for s, arm in repeated.items()]
     return tuple(
         sorted(cells, key=lambda cell: (cell.setting.compiler != base.compiler, cell.setting.point != base.point))
     )
@@ -339,8 +325,6 @@ def factorial_cells(sweep: Sweep) -> tuple[Cell, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Cost of the whole grid."""
-
     settings: int
     """Settings that fit in memory."""
     trained: int
@@ -374,15 +358,8 @@ def seconds_per_sample(sweep: Sweep, setting: Setting) -> float:
     model = sweep.spec.models.get(setting.compiler)
     if model is None or not setting.batch_size > 0:
         return math.nan
-    return model.step_seconds(setting.batch_size) / (setting.batch_size * _device_batches(sweep, setting.compiler))
-
-
-def _device_batches(sweep: Sweep, compiler: str) -> float:
-    """Return the number of device batches in a step, from the calibration; 1 without a calibration."""
-    sizes = [size for each in sweep.calibrations if each.compiler == compiler for size in each.sizes]
-    batches = [size.samples_per_second * size.step_seconds / size.batch_size for size in sizes]
-    finite = [value for value in batches if math.isfinite(value)]
-    return max(1.0, float(round(median(finite)))) if finite else 1.0
+    sizes = [size for each in sweep.calibrations if each.compiler == setting.compiler for size in each.sizes]
+    return model.step_seconds(setting.batch_size) / (setting.batch_size * device_count(sizes))
 
 
 def _fits(sweep: Sweep, setting: Setting) -> bool:

@@ -12,6 +12,7 @@ import pandas as pd
 from judging.step_time import StepTime
 from reports.comparison.arms import BILLABLE, DOLLARS, NOT_OF_THE_SETTING
 from reports.model.numbers import figure, money, short
+from sweeps.costs import Measurement, measurements
 from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import recorded_failure
 
@@ -25,11 +26,6 @@ _UNITS = {
     "steady_samples_per_second": ("samples/s", "samples/s"),
 }
 """Noun and unit of each objective's cost."""
-CALIBRATION_COLUMNS = (
-    *("fits", "step_seconds", "step_seconds_low", "step_seconds_high"),
-    *("samples_per_second", "peak_memory_gib"),
-)
-"""Metrics of a calibration; MLflow's step is the batch size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +81,6 @@ class SweepSpec:
         return self.metric or "quality"
 
     def cost_text(self, cost: float) -> str:
-        """Return a cost as text, without its unit."""
         return money(cost) if self.cost == "usd" else figure(cost)
 
     @property
@@ -139,8 +134,6 @@ def _or_nan(number: float | None) -> float:
 
 @dataclass(frozen=True)
 class Setting:
-    """The parameters that a trial varies."""
-
     compiler: str
     batch_size: float
     """Samples per device; NaN if the job did not record it."""
@@ -159,8 +152,6 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One trial with its outcome, cost and quality."""
-
     job: Job
     setting: Setting
     number: float
@@ -199,27 +190,12 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Size:
-    """One batch size of a calibration."""
-
-    batch_size: float
-    fits: bool
-    """True if it fits the device's memory."""
-    step_seconds: float
-    low: float
-    """Lower end of the 95 % interval of `step_seconds`."""
-    high: float
-    samples_per_second: float
-    peak_memory_gib: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Calibration:
     """Measurements of one compiler's calibration."""
 
     compiler: str
     job: Job
-    sizes: tuple[Size, ...]
+    sizes: tuple[Measurement, ...]
     """Ordered by batch size."""
 
     @property
@@ -295,12 +271,9 @@ def front(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
 
 
 def calibration_of(job: Job, points: pd.DataFrame | None) -> Calibration:
-    """Return a job's calibration; `points` is its `histories` table of `CALIBRATION_COLUMNS`, stepped by batch size."""
-    by_size: dict[float, dict[str, float]] = {}
-    for row in [] if points is None else points.to_dict("records"):
-        by_size.setdefault(float(row["step"]), {})[str(row["key"]).removeprefix("calibration/")] = float(row["value"])
-    sizes = tuple(_size(size, metrics) for size, metrics in sorted(by_size.items()) if size > 0)
-    return Calibration(compiler=setting_of(job).compiler, job=job, sizes=sizes)
+    """Return a job's calibration; `points` is its `histories` table of `sweeps.costs.FIGURES`."""
+    rows = () if points is None else zip(points["step"], points["key"], points["value"], strict=True)
+    return Calibration(compiler=setting_of(job).compiler, job=job, sizes=measurements(rows))
 
 
 def value_at(curve: pd.DataFrame | None, metric: str | None, samples: float) -> float:
@@ -321,23 +294,6 @@ def value_at(curve: pd.DataFrame | None, metric: str | None, samples: float) -> 
     if right == x:
         return y if x >= samples / 1.05 else math.nan
     return y + (up - y) * (samples - x) / (right - x)
-
-
-def _size(batch_size: float, metrics: Mapping[str, float]) -> Size:
-    def number(name: str) -> float:
-        value = metrics.get(name, math.nan)
-        return value if math.isfinite(value) and value > 0 else math.nan
-
-    step = number("step_seconds")
-    return Size(
-        batch_size=batch_size,
-        fits=metrics.get("fits", 1.0 if step > 0 else 0.0) > 0,
-        step_seconds=step,
-        low=number("step_seconds_low"),
-        high=number("step_seconds_high"),
-        samples_per_second=number("samples_per_second"),
-        peak_memory_gib=number("peak_memory_gib"),
-    )
 
 
 def _end(job: Job, spec: SweepSpec, quality: float) -> tuple[Kind, str]:

@@ -163,7 +163,7 @@ IN_USE = (
         "tests/models/test_gate.py::test_a_worse_model_is_refused",
     ),
     Fault(
-        "models/inference/classification.py",
+        "training/job/tasks/classification.py",
         "best = max(range(len(scores)), key=scores.__getitem__)",
         "best = min(range(len(scores)), key=scores.__getitem__)",
         "The least likely label is answered.",

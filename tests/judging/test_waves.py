@@ -25,23 +25,23 @@ def test_the_first_wave_is_three_rounds_in_alternating_order() -> None:
     assert (state.looks, state.stopped) == ((), {})
 
 
-def test_a_doomed_arm_starts_no_further_jobs() -> None:
+def test_a_failing_arm_starts_no_further_jobs() -> None:
     results = results_of({"a": 100}, 3) | results_of({"b": None}, 1)
-    state = progress(DESIGN, ["a", "b"], results, doomed={"b"})
-    assert (state.due, dict(state.stopped)) == ((), {"b": "doomed"})
+    state = progress(DESIGN, ["a", "b"], results, failing={"b"})
+    assert (state.due, dict(state.stopped)) == ((), {"b": "all jobs fail"})
     assert state.begun == {("a", 0), ("a", 1), ("a", 2), ("b", 0)}
     # A job of it that runs already is followed to its end.
-    assert progress(DESIGN, ["a", "b"], results, doomed={"b"}, started={("b", 2)}).due == (("b", 2),)
+    assert progress(DESIGN, ["a", "b"], results, failing={"b"}, started={("b", 2)}).due == (("b", 2),)
 
 
-def test_a_comparison_of_which_every_arm_is_doomed_ends() -> None:
+def test_a_comparison_of_which_every_arm_fails_ends() -> None:
     results = results_of({"a": None, "b": None}, 1)
-    state = progress(DESIGN, ["a", "b"], results, doomed={"a", "b"})
+    state = progress(DESIGN, ["a", "b"], results, failing={"a", "b"})
     assert (state.due, len(state.begun)) == ((), 2)
     # Without the baseline no arm can be compared: the others run their first wave only.
-    alone = progress(DESIGN, ["a", "b"], results_of({"a": None}, 1), doomed={"a"})
+    alone = progress(DESIGN, ["a", "b"], results_of({"a": None}, 1), failing={"a"})
     assert alone.due == (("b", 0), ("b", 1), ("b", 2))
-    over = progress(DESIGN, ["a", "b"], results_of({"a": None}, 1) | results_of({"b": 1}, 3), doomed={"a"})
+    over = progress(DESIGN, ["a", "b"], results_of({"a": None}, 1) | results_of({"b": 1}, 3), failing={"a"})
     assert over.due == ()
 
 

@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 
 from experiments.__main__ import main
 from reports.formats.html import html_page
-from reports.overview import MAX_GROUPS, JobCosts, overview_report
+from reports.overview import MAX_GROUPS, OUTCOMES, JobCosts, overview_report
 from reports.render import render_overview
 from tests.support.reports.made_experiments import Experiment
 from tests.support.reports.page import HOSTILE, Page
@@ -22,8 +22,9 @@ from tracking.queries.job_tables import experiment_named, experiment_runs
 from training.contract.errors import TrackingError
 
 
-def counts(costs: JobCosts) -> tuple[int, int, int, int]:
-    return costs.finished, costs.failed, costs.stopped, costs.running
+def counts(costs: JobCosts) -> tuple[int, ...]:
+    """Return the numbers of finished, failed, stopped and running jobs."""
+    return tuple(costs.counts[outcome] for outcome in OUTCOMES)
 
 
 def test_groups_are_ordered_newest_first(made: Experiment) -> None:

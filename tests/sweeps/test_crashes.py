@@ -9,9 +9,17 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 from sqlalchemy.exc import OperationalError
 
-from sweeps.optuna_study import distributions, lost_trials, repeated_trials
+from sweeps.optuna_study import (
+    Claim,
+    Limits,
+    NoTrial,
+    Part,
+    distributions,
+    lost_trials,
+    recover_trials,
+    repeated_trials,
+)
 from sweeps.storage import StorageRetries, without_optuna_warnings
-from sweeps.trial_queue import Claim, Limits, NoTrial, Part, recover_trials
 from sweeps.trials import TrialOutcome
 from sweeps.worker import FollowedTrial
 from tests.support.sweeps.bench import SPACE, Bench, short

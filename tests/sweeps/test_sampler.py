@@ -11,7 +11,7 @@ from optuna.trial import TrialState
 
 from experiments.schema.fields import SamplerName
 from sweeps.costs import Measurement, cost_model
-from sweeps.optuna_study import CHOICES, PointSampler, automatic, distributions
+from sweeps.optuna_study import PointSampler, automatic, distributions
 from sweeps.search_space import Point, space
 from sweeps.trials import Objective, Search, free_points, records
 from tests.support.sweeps.trials import LOSS, ask, failed, reached, running, search, stopped, write_record
@@ -22,11 +22,7 @@ def study_of(spec: Search, name: str, seed: int = 0) -> optuna.Study:
     return optuna.create_study(directions=spec.objective.directions, sampler=PointSampler(name, spec, seed))
 
 
-def test_every_sampler_can_be_named() -> None:
-    assert get_args(SamplerName) == ("auto", *CHOICES)
-
-
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", get_args(SamplerName)[1:])
 def test_every_point_is_trained_once_whatever_its_outcome(name: str) -> None:
     """The base comes first. When no point is free, one is repeated."""
     spec, chance = search(base=Point(16, 2.0)), random.Random(1)
@@ -43,7 +39,7 @@ def test_every_point_is_trained_once_whatever_its_outcome(name: str) -> None:
     assert ask(study, spec)[1] in suggested
 
 
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", get_args(SamplerName)[1:])
 def test_workers_that_share_a_study_share_its_points(name: str) -> None:
     spec = search()
     one = study_of(spec, name)

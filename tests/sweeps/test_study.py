@@ -13,9 +13,8 @@ from typing import Any
 import optuna
 import pytest
 
-from sweeps.optuna_study import count_trials, current_trials, open_study
+from sweeps.optuna_study import Limits, count_trials, current_trials, open_study
 from sweeps.storage import open_storage
-from sweeps.trial_queue import Limits
 from sweeps.trials import Objective
 from tests.support.earlier import WHOLE, unpack
 from tests.support.fork_server.interpreter import INTERPRETER

@@ -17,9 +17,8 @@ from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 
 from sweeps.costs import Measurement, cost_model
-from sweeps.optuna_study import DUPLICATE
+from sweeps.optuna_study import DUPLICATE, Limits, Part
 from sweeps.search_space import Point
-from sweeps.trial_queue import Limits, Part
 from sweeps.trials import Objective
 from sweeps.worker import WorkerResult
 from tests.support.services.following import until
@@ -140,7 +139,7 @@ def test_failures_end_a_study(bench: Bench) -> None:
     behaviour = Behaviour(seconds=0.02, failure=("Error", "no"), death=(missing, "import"))
     part = bench.part(compiler="inductor")
     done = bench.run(lambda *_: behaviour, part, limits=Limits())
-    assert done.reason == f"inductor: no job ended without an error, and all further ones would die of {missing}"
+    assert done.reason == f"inductor: no job ended without an error, and all further ones would fail with {missing}"
     assert ends(part) == {"failed: Error": 1}
 
 

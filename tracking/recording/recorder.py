@@ -21,8 +21,8 @@ from typing import Any
 from mlflow.entities import Metric, Param, Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
+from judging.deterministic_failures import MOMENTS, Death, Moment
 from judging.disturbance import disturbances
-from judging.doomed import MOMENTS, Death, Moment
 from tracking.groups.claim import Subject, find_or_open, launch_lock
 from tracking.groups.group import Group, child_run, child_runs
 from tracking.groups.planned_job import IMPORTED, PlannedJob

@@ -40,7 +40,7 @@ def test_each_question_gets_the_answer_of_all_its_windows(reader: Predictor, bat
     """Windows of one question are in several batches, next to those of others."""
     questions = [{"question": "Who won?", "context": text * times} for text in TEXTS if text for times in (1, 9)]
     expected = [reader.answer(each)[0] for each in questions]
-    batched = Predictor(reader.task, reader._task, replace(reader.loaded, batch_size=batch_size))
+    batched = Predictor(reader._task, replace(reader.loaded, batch_size=batch_size))
     with ThreadPoolExecutor(2) as pool:
         answers = dict(batched.answer_each(batched.encode(batched.read(questions)), pool.map))
     assert sorted(answers) == list(range(len(questions)))

@@ -50,13 +50,13 @@ def test_a_long_context_is_cut_into_windows_that_cover_it(reader: Predictor) -> 
     (encoded,) = reader.encode(reader.read(EXAMPLES[3], {"max_seq_len": 40, "doc_stride": 8}))
     assert len(encoded.rows) > 10
     assert encoded.length == 40
-    windows = encoded.detail.windows
+    offsets, windows = encoded.detail
     covered = {
         at
         for first, tokens in zip(windows.first_token, windows.tokens, strict=True)
         for at in range(first, first + tokens)
     }
-    assert covered == set(range(len(encoded.detail.offsets)))
+    assert covered == set(range(len(offsets)))
     trained = load_predictor(reader.loaded.folder, max_length=48)
     (encoded,) = trained.encode(trained.read(EXAMPLES[3]))
     assert encoded.length == 48

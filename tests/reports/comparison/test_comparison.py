@@ -11,7 +11,7 @@ from reports.comparison import messages
 from reports.comparison.arms import Arm, Target
 from reports.comparison.comparison import Comparison, Contrast, compare, judge, measure_of
 from reports.comparison.report import environment_texts
-from reports.comparison.tables import columns
+from reports.comparison.tables import settings_table
 from tests.support.reports.verdicts import ACCURACY, arm, job, to_target, with_text
 from tracking.queries import job_tables
 from tracking.queries.measures import EVALUATIONS
@@ -170,16 +170,22 @@ def test_machines_are_compared_by_price_and_reported_with_their_time(
     assert messages.time_sentences(large, SMALL) == [sentence]
 
 
+def labels_of(comparison: Comparison) -> list[str]:
+    table = settings_table(comparison)
+    assert table
+    return [heading.label for heading in table.headings]
+
+
 def test_costs_in_dollars_are_shown_with_their_price() -> None:
     price = {"price_usd_per_hour": "1.408", "price_source": "AWS", "price_date": "2026-02-01"}
     large = on_machine("ml.g5.xlarge", [400, 404, 396], 1.408, **price)
     comparison = compared(large, SMALL)
     assert messages.headline(comparison) == "“ml.g5.xlarge” is cheaper: 23 % fewer dollars than “ml.g4dn.xlarge”."
-    assert "cost" in [column.label for column in columns(comparison)]
+    assert "cost" in labels_of(comparison)
     assert environment_texts(large.jobs, {})["Price"] == "1.408 USD per hour of ml.g5.xlarge (AWS, 2026-02-01)"
     unpriced = on_machine("local", [10], None)
     assert "Price" not in environment_texts(unpriced.jobs, {})
-    assert "cost" not in [column.label for column in columns(Comparison("g", (unpriced,), (), None))]
+    assert "cost" not in labels_of(Comparison("g", (unpriced,), (), None))
     # Whole seconds are rounded in dollars too: two jobs that were billed 41 s each do not prove a spread of zero.
     equal = judge(on_machine("ml.g5.xlarge", [41, 41], 1.0), on_machine("ml.g4dn.xlarge", [41, 41], 1.01), ACCURACY)
     assert equal.outcome == "inconclusive"

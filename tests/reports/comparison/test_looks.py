@@ -22,13 +22,13 @@ from reports.comparison.comparison import (
     trains_alike,
 )
 from reports.comparison.messages import (
+    answer_of,
     caveat_sentences,
     disturbance_sentences,
     headline,
     state_sentences,
     trainings_phrase,
 )
-from reports.comparison.report import short_answer_of
 from reports.formats.html import html_page
 from reports.formats.text import markdown, summary
 from reports.model.report import Report
@@ -144,7 +144,7 @@ def test_the_verdict_is_for_the_trainings_to_come() -> None:
     assert headline(comparison) == (
         "“inductor” is cheaper than “none” from 4 trainings on, but not for one training with a cold compile cache."
     )
-    assert short_answer_of(comparison).text == " cheaper from 4 trainings on"
+    assert answer_of(comparison)[1].text == " cheaper from 4 trainings on"
     fresh = arm("inductor", *jobs(1.4, 3, cache_state="cold"))
     assert (verdict(fresh).caches, verdict(fresh).outcome) == (None, "not cheaper")
 

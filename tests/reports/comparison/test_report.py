@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from reports.comparison.arms import BILLABLE
 from reports.comparison.comparison import compare
 from reports.comparison.messages import cost_sentence, missing_data
 from reports.comparison.report import fail_sentences, results_by_arm
-from reports.comparison.tables import columns
+from reports.comparison.tables import figures
 from reports.formats.text import summary
-from reports.model.report import Report
+from reports.model.report import Cell, Report
 from reports.render import render
 from tests.support.reports.reading import chart_names, markdown_text, page_table, page_text, terminal_text
 from tracking.queries import job_tables
@@ -94,8 +96,8 @@ def test_negative_zero_and_missing_costs_are_named(tracked: Any) -> None:
         "11 jobs took 664 billable instance seconds in all, 0.00 of them in 1 failed job (1 without a billing record, "
         "1 with a negative cost, which does not count)."
     )
-    [shown] = [column for column in columns(comparison) if column.label == "billable"]
-    assert shown.value(comparison.arms[1]) == "81.0"
+    [shown] = [column for column in figures(comparison) if column.label == "billable"]
+    assert shown.cell(comparison.arms[1]) == Cell(text="81.0", number=pytest.approx(80.9938), detail="80.0–82.0")
     assert comparison.arms[1].positive(BILLABLE) == [80.0, 82.0]
 
 

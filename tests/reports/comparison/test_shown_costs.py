@@ -13,8 +13,8 @@ from reports.comparison.arms import BILLABLE
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.messages import unlike_sentences
 from reports.comparison.report import Source, comparison_report, metrics_of
-from reports.comparison.tables import columns, factorial_of
-from reports.model.report import texts_by_title
+from reports.comparison.tables import factorial_of, figures
+from reports.model.report import values_by_title
 from tests.support.reports.reading import markdown_text, page_text, terminal_text
 from tests.support.reports.verdicts import job_row
 
@@ -54,7 +54,7 @@ def test_the_ratio_of_the_shown_costs_is_the_verdicts(
     comparison = compared(design, ("none", SLOW[:repeats]), ("inductor", QUICK[:repeats]), failed=failed)
     [contrast] = comparison.contrasts
     assert contrast.verdict.ratio is not None
-    mine, others = (comparison.cost(arm, BILLABLE) for arm in (contrast.arm, comparison.arms[0]))
+    mine, others = (comparison.typical(arm, BILLABLE) for arm in (contrast.arm, comparison.arms[0]))
     assert mine is not None
     assert others is not None
     assert mine / others == pytest.approx(contrast.verdict.ratio.estimate)
@@ -71,10 +71,10 @@ def test_a_failed_job_raises_the_shown_cost_by_hand() -> None:
         ("inductor", (80.0,) * 3),
         failed={"inductor": 60.0, "none": 0.0},
     )
-    assert comparison.cost(comparison.arms[1], BILLABLE) == pytest.approx(100.0)
+    assert comparison.typical(comparison.arms[1], BILLABLE) == pytest.approx(100.0)
     assert shown(comparison)["inductor"] == "typically 100, +0.0 %, 80.0 to 80.0, n = 3"
-    [cost] = [column for column in columns(comparison) if column.label == "billable"]
-    assert cost.value(comparison.arms[1]) == "100"
+    [cost] = [column for column in figures(comparison) if column.label == "billable"]
+    assert cost.cell(comparison.arms[1]).text == "100"
 
 
 def test_every_table_and_chart_explains_a_ratio_from_other_jobs() -> None:
@@ -92,8 +92,8 @@ def test_every_table_and_chart_explains_a_ratio_from_other_jobs() -> None:
     assert note in page_text(report)
     assert note in markdown_text(report)
     assert report.comparison_table is not None
-    verdicts = [row["verdict"] for row in texts_by_title(report.comparison_table)]
-    assert [text.partition(" (")[2] for text in verdicts] == ["", "40 % fewer, from other jobs)", ""]
+    verdicts = [row["verdict"] for row in values_by_title(report.comparison_table)]
+    assert [str(text).partition(" (")[2] for text in verdicts] == ["", "40 % fewer, from other jobs)", ""]
 
 
 def test_the_factorial_shows_the_cost_that_its_percentages_compare() -> None:

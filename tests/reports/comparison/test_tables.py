@@ -10,7 +10,8 @@ import pytest
 from experiments.schema.fields import Published as PublishedFields
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.tables import factorial_of, published_sections
-from reports.model.report import Table, texts_by_title
+from reports.model.report import Table
+from tests.support.reports.reading import texts_by_title
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables
 

@@ -68,7 +68,7 @@ def test_losses_are_compared_after_the_same_samples() -> None:
     count."""
     losses = {"a": [(250.0, 3.0), (600.0, 0.6), (1000.0, 0.4)], "b": [(600.0, 0.56), (1000.0, 0.54), (2000.0, 0.1)]}
     projected = probes(row("a", 1000, 10, 1.0), row("b", 900, 10, 1.0, samples=2000.0), losses=losses)
-    assert "After 1,000 samples, the loss of “b” is 10.0 % above that of “a”." in sentences(projected)
+    assert "After 1,000 samples, the loss of “b” is 10.0 % above the loss of “a”." in sentences(projected)
 
 
 def test_without_a_price_the_unit_is_seconds() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from reports.comparison.report import Source
 from reports.formats.html import html_page
-from reports.model.report import texts_by_title
 from reports.probe.report import probe_report, probes_of, sentences
 from reports.probe.spot import spot_lines, spot_sentences, spot_table
+from tests.support.reports.reading import texts_by_title
 from tracking.recorded.recorded_job import Job, job_of
 from tracking.recorded.spot_cost import (
     Discount,

@@ -42,7 +42,7 @@ def test_the_saving_includes_failed_repeats() -> None:
     assert metrics["sweep/best_billable_seconds"] == pytest.approx(80.0)
     assert "The sweep pays off after 48 trainings with its best setting." in sentences(sweep)
     repeated = next(column for column in best_columns(sweep) if column.label == "repeats")
-    assert repeated.value(sweep.best_trials[-1]) == "80.0"
+    assert repeated.cell(sweep.best_trials[-1]).text == "80.0"
 
 
 def test_from_five_repeats_on_the_cost_is_that_of_the_verdict() -> None:

@@ -87,7 +87,7 @@ def test_a_best_setting_whose_repeats_miss_the_target_is_unreliable() -> None:
     )
     assert sentences(sweep)[0] == "The best setting that succeeded in every repeat is none at batch 8: 100 s."
     against = next(column for column in best_columns(sweep) if column.label == "against the base")
-    assert [against.detail(each) for each in sweep.best_trials] == ["not repeated", "1 of 2 missed the target"]
+    assert [against.cell(each).detail for each in sweep.best_trials] == ["not repeated", "1 of 2 missed the target"]
 
 
 def test_within_a_bound_the_cheapest_acceptable_setting_wins() -> None:

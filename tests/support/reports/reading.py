@@ -10,9 +10,16 @@ from reports.formats.html import html_page
 from reports.formats.terminal import print_report
 from reports.formats.text import markdown
 from reports.model.report import Report
+from reports.model.report import Table as ReportTable
 
 Table = dict[str, dict[str, str]]
 """Cells by arm label and column label."""
+
+
+def texts_by_title(table: ReportTable) -> list[dict[str, str]]:
+    """Return the texts of each row by the titles of the columns."""
+    titles = [heading.title for heading in table.headings]
+    return [dict(zip(titles, (cell.text for cell in row.cells), strict=True)) for row in table.rows]
 
 
 def chart_names(report: Report) -> set[str]:

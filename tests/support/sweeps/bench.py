@@ -8,10 +8,9 @@ from pathlib import Path
 from optuna.samplers import BaseSampler
 
 from sweeps.costs import CostModel
-from sweeps.optuna_study import PointSampler, open_study
+from sweeps.optuna_study import Claim, Limits, NoTrial, Part, PointSampler, claim_trial, open_study
 from sweeps.search_space import Point, Space
 from sweeps.storage import open_storage
-from sweeps.trial_queue import Claim, Limits, NoTrial, Part, claim_trial
 from sweeps.trials import Objective, Quality, Search
 from sweeps.worker import Runner, WorkerResult, run_worker
 from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedService

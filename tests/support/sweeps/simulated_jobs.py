@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from judging.doomed import Death, Moment
+from judging.deterministic_failures import Death, Moment
 from sweeps.search_space import Point
 from sweeps.trials import CurvePoint, TrialOutcome
 from training.contract.failures import Failure

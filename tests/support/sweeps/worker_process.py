@@ -11,10 +11,9 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sweeps.optuna_study import open_study
+from sweeps.optuna_study import Limits, Part, open_study
 from sweeps.search_space import Point, Space
 from sweeps.storage import open_storage
-from sweeps.trial_queue import Limits, Part
 from sweeps.trials import Objective, Quality, Search
 from sweeps.worker import run_worker
 from tests.conftest import ROOT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from judging.doomed import Death, Moment, doom_of, mask
+from judging.deterministic_failures import Death, Moment, deterministic_failure, mask
 
 MISSING = "ModuleNotFoundError: No module named 'evaluate'"
 
@@ -12,17 +12,17 @@ def death(exception: str, moment: Moment) -> Death:
 
 
 def test_one_error_of_an_import_is_enough() -> None:
-    assert doom_of([death(MISSING, "import")]) == death(MISSING, "import")
-    assert doom_of([]) is None
+    assert deterministic_failure([death(MISSING, "import")]) == death(MISSING, "import")
+    assert deterministic_failure([]) is None
 
 
 def test_other_exceptions_must_occur_twice_before_the_first_step() -> None:
     first = death("OutOfMemoryError: tried to allocate 2.00 GiB at 0x7f00", "start")
     second = death("OutOfMemoryError: tried to allocate 1,024.50 GiB at 0x7fab", "start")
-    assert doom_of([first]) is None
-    assert doom_of([first, second]) == first
-    assert doom_of([first, death("ValueError: no", "start")]) is None
-    assert doom_of([death("ValueError: no", "later")] * 5) is None
+    assert deterministic_failure([first]) is None
+    assert deterministic_failure([first, second]) == first
+    assert deterministic_failure([first, death("ValueError: no", "start")]) is None
+    assert deterministic_failure([death("ValueError: no", "later")] * 5) is None
 
 
 def test_what_differs_from_job_to_job_is_masked() -> None:

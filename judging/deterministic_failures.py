@@ -1,4 +1,4 @@
-"""Arms whose further repeats would fail too: the rule, from the exceptions of which their jobs died."""
+"""Failures that every further repeat of an arm would have, too: the rule, from the exceptions of its jobs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Moment = Literal["import", "start", "later"]
-"""Moment at which a job died: while it was imported, otherwise before its first step, or later."""
+"""Moment at which a job failed: while it was imported, otherwise before its first step, or later."""
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
 _ALIKE = 2
-"""Jobs that die of the same exception before their first step. Then neither the seed nor chance is the cause."""
+"""Jobs that fail with the same exception before their first step. Then neither the seed nor chance is the cause."""
 _MASKS = (
     (re.compile(r"0x[0-9a-fA-F]+|\b(?=[a-f]*\d)[0-9a-f]{8,}\b"), "HEX"),
     (re.compile(r"(?:[A-Za-z]:)?(?:[\w.~-]*[/\\])+[\w.-]*"), "PATH"),
@@ -21,15 +21,15 @@ _MASKS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Death:
-    """Exception of which a job died."""
+    """Exception that ended a job."""
 
     exception: str
     """Class and first line of the message."""
     moment: Moment
 
 
-def doom_of(deaths: Sequence[Death]) -> Death | None:
-    """Return the exception of which further jobs with the same setting would die too; None if they might not.
+def deterministic_failure(deaths: Sequence[Death]) -> Death | None:
+    """Return the exception with which further jobs with the same setting would fail, too; None if they might not.
 
     One error of an import or of the syntax is enough. Other exceptions must occur twice before the first step.
     """
