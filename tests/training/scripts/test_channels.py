@@ -106,7 +106,7 @@ def test_what_only_sagemaker_has_is_refused_on_this_machine(tmp_path: Path) -> N
         "{uri: s3://team-data/rows/, mode: FastFile}": "'s3://team-data/rows/'",
         "{uri: rows, mode: Pipe}": "has mode Pipe, which",
     }.items():
-        message = f"script.channels.train {reason} is read only on SageMaker: set service to sagemaker, or"
+        message = f"script.channels.train {reason} is not read on this machine: set service to sagemaker, or"
         with pytest.raises(InputError, match=message):
             load(file(tmp_path, channel), {})
 
