@@ -1,4 +1,4 @@
-"""Predictions equal those that a training's evaluation scored, row for row: from a file, the logged model, an endpoint.
+"""Predictions equal those that a training's evaluation scored, row for row: from a file and an endpoint.
 
 The models are tiny and hardly trained, so that many answers are close to a tie, which other arithmetic would decide
 differently.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -44,14 +42,6 @@ TRAINING: dict[str, object] = {
     "attention": "blockwise",
 }
 
-PYFUNC = """
-import json, sys
-import mlflow
-inputs = [json.loads(line) for line in open(sys.argv[2])]
-answers = mlflow.pyfunc.load_model(sys.argv[1]).predict(inputs)
-print(json.dumps(answers.to_dict(orient="records")))
-"""
-
 
 def trained(command_line: CommandLine, experiment: dict[str, Any], **fields: object) -> Run:
     """Train, and return the job's run."""
@@ -78,22 +68,6 @@ def predicted(command_line: CommandLine, run: Run, file: Path, **fields: object)
     if not fields:
         assert f"Precision: {run.data.params['hp.precision']}, as in the evaluation." in done.stderr
     return [json.loads(line) for line in output.read_text().splitlines()]
-
-
-def logged_model_answers(command_line: CommandLine, run: Run, inputs: list[Any]) -> list[dict[str, Any]]:
-    """Return the answers of the logged model, loaded by MLflow in a separate process."""
-    file = command_line.folder / "inputs.jsonl"
-    file.write_text("".join(json.dumps(each) + "\n" for each in inputs))
-    done = subprocess.run(
-        [sys.executable, "-c", PYFUNC, f"runs:/{run.info.run_id}/model", str(file)],
-        env=command_line.environment,
-        cwd=command_line.folder,
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stderr
-    return list(json.loads(done.stdout.splitlines()[-1]))
 
 
 def endpoint_answers(command_line: CommandLine, run: Run, inputs: list[Any]) -> list[dict[str, Any]]:
@@ -129,9 +103,6 @@ def test_labels_are_those_that_were_evaluated(precision: str, command_line: Comm
     assert [each["label"] for each in answers] == labels
     assert [round(each["score"], 4) for each in answers] == [each["probability"] for each in expected]
     inputs = [each["text"] for each in texts]
-    logged = logged_model_answers(command_line, run, inputs)
-    assert [each["label"] for each in logged] == labels
-    assert [each["score"] for each in logged] == pytest.approx([each["score"] for each in answers], abs=1e-6)
     assert [each["label"] for each in endpoint_answers(command_line, run, inputs)] == labels
 
     fast = predicted(command_line, run, file, precision="fastest")
@@ -142,33 +113,3 @@ def test_labels_are_those_that_were_evaluated(precision: str, command_line: Comm
 
 def is_fastest(run: Run) -> bool:
     return str(run.data.params["prediction.precision"]).startswith("fastest (")
-
-
-def test_answers_are_those_that_were_evaluated(command_line: CommandLine, shared: Path) -> None:
-    file = command_line.folder / "questions.json"
-    with gzip.open(shared / "data" / "squad-v1.1-dev-first1500.json.gz", "rt") as source:
-        document = json.load(source)
-    paragraphs = [paragraph for article in document["data"] for paragraph in article["paragraphs"]][:12]
-    file.write_text(json.dumps({"version": "1.1", "data": [{"title": "", "paragraphs": paragraphs}]}))
-    train = str(shared / "data" / "squad-v1.1-train-first4373.json.gz")
-    experiment = {"task": "question-answering", "data": {"train": train, "validation": str(file), "train_rows": 200}}
-    # Most contexts take several windows.
-    run = trained(
-        command_line,
-        experiment,
-        precision="bf16",
-        max_length=96,
-        doc_stride=32,
-        max_steps=20,
-        padding="max_length",
-        **ENCODER,
-    )
-    expected = {each["id"]: each["prediction"] for each in evaluated(command_line, run)}
-    questions = [(paragraph, question) for paragraph in paragraphs for question in paragraph["qas"]]
-    assert len(expected) == len(questions) > 100
-    assert len(set(expected.values())) > 20
-
-    assert {each["id"]: each["answer"] for each in predicted(command_line, run, file)} == expected
-    inputs = [{"question": each["question"], "context": paragraph["context"]} for paragraph, each in questions]
-    logged = logged_model_answers(command_line, run, inputs)
-    assert [each["answer"] for each in logged] == [expected[each["id"]] for _, each in questions]

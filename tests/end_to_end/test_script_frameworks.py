@@ -12,25 +12,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
-from tracking.groups.plan_file import METRIC_SCALES, read_scales
-
-SCRIPTS = ROOT / "tests" / "support" / "scripts"
-
-CONFIGURED = """\
-script:
-  source: code
-  entry_point: configured.py config/short.json
-  arguments: equals
-  hyperparameters: {batch_size: $batch_size, learning_rate: $learning_rate}
-  metrics:
-    eval_loss: {unit: number, better: lower}
-base_learning_rate: 0.25
-base_batch_size: 4
-batch_size: 4
-machine: {cores: 1}
-"""
 
 SFT = """\
 script:
@@ -63,16 +45,6 @@ CHAT_TEMPLATE = (
 )
 
 
-def train(command_line: CommandLine, script: str, experiment: str) -> Run:
-    """Train with a script in a user's folder, and return the run."""
-    code = command_line.folder / "code"
-    code.mkdir()
-    (code / script).write_text((SCRIPTS / script).read_text())
-    (code / "config").mkdir()
-    (code / "config" / "short.json").write_text('{"max_iters": 40, "eval_interval": 20, "log_interval": 10}')
-    return run_of(command_line, experiment)
-
-
 def run_of(command_line: CommandLine, experiment: str) -> Run:
     """Train with an experiment file, and return the run."""
     (command_line.folder / "own.yaml").write_text(experiment)
@@ -87,22 +59,6 @@ def points(command_line: CommandLine, run: Run, metric: str) -> dict[int, float]
     """Return the last value of a metric at each step."""
     history = MlflowClient(command_line.uri).get_metric_history(run.info.run_id, metric)
     return {point.step: point.value for point in history}
-
-
-def test_a_script_with_a_configuration_file(command_line: CommandLine) -> None:
-    run = train(command_line, "configured.py", CONFIGURED)
-    log = Path(MlflowClient(command_line.uri).download_artifacts(run.info.run_id, "log.txt")).read_text()
-    assert log.splitlines()[0] == "Overriding config with config/short.json:"
-    assert "Overriding: batch_size = 4" in log
-    assert "Overriding: learning_rate = 0.25" in log
-    # The file sets the steps at which the script logs.
-    losses = points(command_line, run, "loss")
-    assert sorted(losses) == [0, 10, 20, 30, 40]
-    # By hand: a weight of 0 against 3, for 0, 1/7, 2/7 and 3/7: 9 x (0 + 1 + 4 + 9) / 49 / 4.
-    assert losses[0] == 0.6429
-    assert sorted(points(command_line, run, "eval_loss")) == [0, 20, 40]
-    assert points(command_line, run, "eval_loss")[0] == 9
-    assert read_scales(run.data.tags[METRIC_SCALES]) == {"eval_loss": {"unit": "number", "better": "lower"}}
 
 
 def write_chat_model(folder: Path) -> None:

@@ -131,7 +131,6 @@ REFUSED = {
     "id": ('{"text": "a", "n": 1.5}\n{"text": "b", "n": NaN}\n', ID, r"a.jsonl line 2: column 'n' is nan: an id must"),
     "no rows": ("\n\n", {}, r"a.jsonl has no rows"),
     "parameters": ('{"text": "a"}\n', {"parameters": "[1]"}, r"parameters must be a JSON object"),
-    "parameter": ('{"text": "a"}\n', {"parameters": '{"topk": 1}'}, r"line 1: parameter 'topk' is unknown"),
     "endpoint": ('{"text": "a"}\n', {"endpoint": "e"}, r"--file needs --run or --model instead of --endpoint"),
     "output": ('{"text": "a"}\n', {"output": __file__}, r"test_batch.py exists already"),
     "field": ('{"text": "a"}\n', {"precison": "fp32"}, r"unknown field 'precison'.* Did you mean 'precision'"),

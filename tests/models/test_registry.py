@@ -154,14 +154,6 @@ def test_a_model_that_is_an_artifact_of_its_run_is_registered(tracked: Tracked) 
     assert version.source == f"{tracked.client.get_run(run_id).info.artifact_uri}/model"
 
 
-def test_a_run_without_a_model_is_refused(tracked: Tracked) -> None:
-    run_id = tracked.job("none")
-    store = store_of(tracked.client)
-    with pytest.raises(InputError, match=r"run \w+ \(demo-1-0\) has no MLflow model: its job saved none"):
-        Registry(store).register(trained_model(store, run_id), "emotion", allowed=ALL)
-    assert list(registry_of(tracked.client).search_registered_models()) == []
-
-
 def test_a_server_without_a_registry_is_reported(tracked_by_server: Tracked) -> None:
     trained = logged(tracked_by_server, "job-1")
     with Forwarding(str(tracked_by_server.client.tracking_uri), kept="registered-models", body=b"not here") as server:

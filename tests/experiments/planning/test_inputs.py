@@ -236,6 +236,7 @@ def test_on_sagemaker_the_job_reads_the_secret_itself(tmp_path: Path) -> None:
     assert "TRAINFARE_SECRET_VARIABLES" not in request["Environment"]
     settings = json.loads(request["HyperParameters"]["sagemaker_trainfare_entry"])
     assert settings == {"program": "train.py", "secrets": {"HF_TOKEN": "hub/token"}}
+    assert "v3ry-secret" not in json.dumps(request) + job.experiment_yaml
 
 
 @pytest.fixture

@@ -117,7 +117,6 @@ def test_paths_are_relative_to_their_file_and_overrides_to_the_working_folder(tm
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("batchsize=3", "unknown field 'batchsize' (override batchsize=3). Did you mean 'batch_size'?"),
         ("batch_size=0", "batch_size must be greater than or equal to 1, not 0 (override batch_size)"),
         ("base_learning_rate=1e300", "base_learning_rate must be at most 10 for a task, not 1e+300"),
         ("compiler=inducter", "not 'inducter' (override compiler). Did you mean 'inductor'?"),

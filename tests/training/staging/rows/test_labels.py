@@ -18,7 +18,7 @@ from tests.support.staging.tables import MODEL, write
 from training.contract.errors import InputError
 from training.job.tasks import TASKS, Row
 from training.staging.rows.selection import Survey
-from training.staging.sources.request import Columns, Data, StagingRequest
+from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Table
 from training.staging.stage import stage
 
@@ -64,16 +64,6 @@ def test_numbers_are_numbered_in_numeric_order_also_as_text(tmp_path: Path) -> N
         result = prepared(Data(train=path, validation=path))
         assert result.label_names == ("2", "5", "10")
         assert result.train_classes == [2, 0, 2, 0, 1, 1]
-
-
-def test_a_pair_must_have_both_texts(tmp_path: Path) -> None:
-    rows = [{"premise": "p", "hypothesis": "h" if at else "", "label": "ab"[at % 2]} for at in range(6)]
-    path = write(tmp_path / "a.jsonl", rows)
-    data = Data(train=str(path), columns=Columns(text="premise", text_pair="hypothesis"))
-    with pytest.raises(InputError, match="line 1: column 'hypothesis' is empty"):
-        prepared(data)
-    path = write(path, rows[1:])
-    assert [row.texts[1] for row in prepared(data).train] == ["h"] * 3
 
 
 def split_labels(labels: Sequence[str], *, share: float, seed: int) -> tuple[list[int], list[int]]:

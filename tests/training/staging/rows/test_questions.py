@@ -1,126 +1,21 @@
-"""Questions from SQuAD's JSON and from flat files, and the location of each error."""
+"""Splits of questions. `tests.support.corpus` has questions in every form, and malformed ones."""
 
 from __future__ import annotations
 
-import copy
-import gzip
-import json
 import random
 from collections.abc import Sequence
-from itertools import islice
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from training.contract.errors import InputError
-from training.job.tasks import SQUAD_COLUMNS, TASKS, Row
-from training.staging.formats.readers import read_rows
-from training.staging.rows.selection import Survey, task_rows
+from training.job.tasks import TASKS, Row
+from training.staging.rows.selection import Survey
 from training.staging.sources.request import Data
 from training.staging.sources.sources import Table
 
-CONTEXT = "  Denver beat Carolina \U0001f600 24–10."
-SQUAD = {
-    "version": "1.1",
-    "data": [
-        {
-            "title": "Super Bowl",
-            "paragraphs": [
-                {
-                    "context": CONTEXT,
-                    "qas": [
-                        {"id": "a", "question": "  Who won?", "answers": [{"text": "Denver", "answer_start": 2}]},
-                        # The character before 24 is one code point, though two UTF-16 units.
-                        {"id": "b", "question": "Score?", "answers": [{"text": "24–10", "answer_start": 25}]},
-                    ],
-                }
-            ],
-        },
-        {
-            "title": "Nothing",
-            "paragraphs": [{"context": "Empty.", "qas": [{"id": "c", "question": "?", "answers": []}]}],
-        },
-    ],
-}
-
-
-def squad_file(folder: Path, document: Any, name: str = "squad.json") -> Path:
-    path = folder / name
-    content = document if isinstance(document, bytes) else json.dumps(document).encode()
-    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    return path
-
-
 QUESTIONS = TASKS["question-answering"]
-
-
-def read(path: Path, limit: int | None = None) -> list[Row]:
-    return surveyed(Table(name=str(path), unit="question", rows=islice(read_rows(path, SQUAD_COLUMNS), limit)))
-
-
-def surveyed(table: Table) -> list[Row]:
-    """Return the questions of a table after the checks that a survey makes."""
-    data = Data(train=table.name)
-    questions, survey = list(task_rows(QUESTIONS, table, data)), Survey(QUESTIONS, table, data)
-    for question in questions:
-        survey.add(question)
-    survey.finish(lambda: iter(questions))
-    return questions
-
-
-def refused(path: Path) -> str:
-    with pytest.raises(InputError) as caught:
-        read(path)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message.replace(str(path), "FILE")
-
-
-def changed(path: list[Any], value: Any) -> Any:
-    """Return SQUAD with a different value at the path. `...` removes the key."""
-    document = copy.deepcopy(SQUAD)
-    node: Any = document
-    for step in path[:-1]:
-        node = node[step]
-    if value is ...:
-        del node[path[-1]]
-    else:
-        node[path[-1]] = value
-    return document
-
-
-PARAGRAPH = ["data", 0, "paragraphs", 0]
-QUESTION = [*PARAGRAPH, "qas", 1]
-ANSWER = [*QUESTION, "answers", 0]
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        ([*QUESTION, "id"], 7, "FILE: data[0].paragraphs[0].qas[1].id must be text, not 7"),
-        ([*ANSWER, "answer_start"], ..., "FILE: data[0].paragraphs[0].qas[1].answers[0] has no 'answer_start'"),
-        ([*ANSWER, "answer_start"], True, "FILE: data[0].paragraphs[0].qas[1].answers[0].answer_start must be a whole"),
-    ],
-)
-def test_a_malformed_file_is_an_error_with_its_path(tmp_path: Path, path: list[Any], value: Any, message: str) -> None:
-    assert refused(squad_file(tmp_path, changed(path, value))).startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("answers", "message"),
-    [
-        ("Denver", "answers must contain two lists, 'text' and 'answer_start', not 'Denver'"),
-        ({"text": ["Denver"]}, "answers must contain two lists, 'text' and 'answer_start', not a dict"),
-        ({"text": ["Denver"], "answer_start": []}, "answers has 1 texts, but 0 values of answer_start"),
-    ],
-)
-def test_malformed_answers_are_an_error(answers: Any, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        surveyed(Table(name="FILE", unit="line", rows=iter([(4, ["a", CONTEXT, "Who?", answers])])))
-    assert str(caught.value) == f"FILE line 4 ('a'): {message}"
 
 
 def split(questions: Sequence[Row], *, share: float, seed: int) -> tuple[list[Row], list[Row]]:

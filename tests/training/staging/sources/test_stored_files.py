@@ -92,8 +92,6 @@ def test_a_wrong_row_is_located_in_its_object_and_nothing_stays(account: Account
         ("s3://team-data/deep/", "has the folder of 'deep/inner/1.jsonl': name one folder of data files"),
         ("s3://team-data/mixed/", "must have one format, but 'mixed/1.jsonl' and 'mixed/2.csv' differ"),
         ("s3://team-data/empty.jsonl", "data.train: s3://team-data/empty.jsonl is empty"),
-        ("s3://no-such-bucket/rows.csv", "data.train 's3://no-such-bucket/rows.csv': bucket no-such-bucket does not"),
-        ("s3://B/rows.csv", "data.train 's3://B/rows.csv' must be s3://BUCKET/KEY"),
     ],
 )
 def test_data_that_cannot_be_read_is_refused_before_a_copy(
