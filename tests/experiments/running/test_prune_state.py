@@ -147,20 +147,6 @@ def test_links_and_their_targets_are_kept(state: State, capsys: pytest.CaptureFi
     assert not (state.home / "jobs" / over).exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--older-than", "7"], "--older-than is '7': it must be a number of hours or days, such as 12h or 7d."),
-        (["--service", "sagemaker"], "--service is 'sagemaker': jobs prune deletes only local state."),
-    ],
-)
-def test_wrong_options_are_refused(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["jobs", "prune", *options]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-
-
 def test_data_and_models_in_use_are_kept(state: State, capsys: pytest.CaptureFixture[str]) -> None:
     """Between staging and the first run, only the lock shows that data is in use."""
     state.ended()
