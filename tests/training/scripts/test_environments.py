@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from state.locks import lock_for_use
-from tests.support.wheels import wheel
 from training.contract.errors import InputError
 from training.scripts.environments import requirement_notes, script_environment, unmet_requirements
 from training.scripts.source import ScriptSource
@@ -19,6 +19,23 @@ def source(tmp_path: Path, requirements: str, identity: str = "i") -> ScriptSour
     folder.mkdir(exist_ok=True)
     (folder / "requirements.txt").write_text(requirements)
     return ScriptSource(folder=folder, identity=identity, description="a script")
+
+
+def wheel(folder: Path, name: str, version: str) -> str:
+    """Write a wheel whose module and command print their version, and return its file name."""
+    file = f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}.py": f"VERSION = '{version}'\ndef main(): print('{name} {version}')",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": f"[console_scripts]\n{name}-command = {name}:main\n",
+    }
+    record = "".join(f"{path},,\n" for path in (*files, f"{info}/RECORD"))
+    with zipfile.ZipFile(folder / file, "w") as archive:
+        for path, text in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(path, text)
+    return file
 
 
 def output(*command: object) -> str:

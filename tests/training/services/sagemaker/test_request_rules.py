@@ -8,11 +8,31 @@ import boto3
 import pytest
 
 from tests.support.aws.account import ROLE
-from tests.support.requests.valid import training_job
 from training.contract.errors import InputError
 from training.services.sagemaker.request_rules import characters, check_request, violations
 
 MODEL = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
+
+
+def training_job() -> dict[str, Any]:
+    """Return a request for CreateTrainingJob, to change."""
+    source = {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/data/"}
+    return {
+        "TrainingJobName": "job",
+        "AlgorithmSpecification": {
+            "TrainingImage": "image",
+            "TrainingInputMode": "File",
+            "MetricDefinitions": [{"Name": "loss", "Regex": "loss ([0-9.]+)"}],
+        },
+        "RoleArn": ROLE,
+        "HyperParameters": {"epochs": "3"},
+        "InputDataConfig": [{"ChannelName": "train", "DataSource": {"S3DataSource": source}}],
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/output"},
+        "ResourceConfig": {"InstanceType": "ml.p3.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+        "Environment": {"A": "1"},
+        "Tags": [{"Key": "team", "Value": "nlp"}],
+    }
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
