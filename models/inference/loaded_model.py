@@ -86,7 +86,7 @@ class Loaded:
             return self.model(**pad_rows(rows, self.padding, self.device, self.row_tokens))
 
     def generate(self, rows: Sequence[TokenRow], settings: Mapping[str, Any]) -> list[list[int]]:
-        """Return the tokens that the model generates after each row. `settings` are those of transformers."""
+        """Return the tokens that the model generates after each row. `settings` have transformers' names."""
         # Pad on the left, so that new tokens follow each text directly.
         batch = pad_rows(rows, replace(self.padding, on_left=True), self.device)
         batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))

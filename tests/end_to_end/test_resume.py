@@ -91,7 +91,7 @@ def test_a_second_job_resumes_the_training_of_a_killed_one(home: Path) -> None:
             os.kill(process, signal.SIGKILL)
     before = events_of(first)
     assert first.describe()["TrainingJobStatus"] == "Failed"
-    assert failure_of(first.describe(), before, [])[0] == "Killed"
+    assert failure_of(first.describe(), before, []).failure_class == "Killed"
 
     second = events_of(start(home, "second", "checkpoints of both", 1, epochs=EPOCHS))
     (begun,) = (event for event in second if event.kind == "start")

@@ -254,8 +254,8 @@ class Keras:
     """Keras' progress lines, of versions 2 and 3.
 
     An epoch begins with `Epoch 1/3`. Then come lines such as `938/938 [=====] - 3s 3ms/step - loss: 0.2 - val_loss:
-    0.1`, or `938/938 - 3s - loss: 0.2` with `verbose=2`. A line that does not continue the epoch's count is that of
-    `evaluate`.
+    0.1`, or `938/938 - 3s - loss: 0.2` with `verbose=2`. A line that does not continue the epoch's count
+    belongs to `evaluate`.
     """
 
     unit: Unit = "batch"
@@ -430,8 +430,8 @@ class Lightning:
     """PyTorch Lightning's bar: `Epoch 0:  12%|#2   | 60/500 [00:05<00:40, 10.9it/s, v_num=0, train_loss=0.693]`.
 
     Epochs count from 0. The values of the last evaluation stay in the bar, so they are read only when they change.
-    Lightning shows each batch twice: with the values of the batch before, and with its own. An empty bar shows those of
-    the epoch before.
+    Lightning shows each batch twice: with the values of the batch before, and with its own. An empty bar shows the
+    epoch before.
     """
 
     unit: Unit = "batch"

@@ -223,7 +223,7 @@ class ScriptLogReader:
         self._record(values, time, epoch)
 
     def _record(self, values: Mapping[str, float], time: float, epoch: float | None = None) -> None:
-        """Emit a line's values; `epoch` is that of a dict of Trainer."""
+        """Emit a line's values; `epoch` comes from a dict of Trainer."""
         self._line_count += 1
         self._emit_metric(values, time)
         if epoch is not None and self._samples is None:
@@ -372,7 +372,7 @@ class ScriptPosition:
         return reading
 
     def begin_trainer(self) -> None:
-        """Take all further steps from Trainer's dicts. Its bars are no longer those of an unknown script."""
+        """Take all further steps from Trainer's dicts. Its bars no longer count as an unknown script's."""
         self.is_trainer, self.rate = True, SteadyRate()
 
     def samples_after(self, steps: int) -> int | None:

@@ -53,7 +53,7 @@ def location_of(field: str, uri: str) -> Location:
 
 @dataclass(frozen=True, kw_only=True)
 class AccountFields:
-    """Region and profile of an experiment. None means those of the environment."""
+    """Region and profile of an experiment. None takes them from the environment."""
 
     region: str | None = None
     profile: str | None = None

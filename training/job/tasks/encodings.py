@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 def encodings(tokenizer: Any, texts: Sequence[str], pairs: Optional[Sequence[str]], max_length: Optional[int]) -> Any:
     """Return the encodings of texts or pairs of texts, truncated to `max_length` tokens; None does not truncate.
 
-    The longer text of a pair is truncated first. The encodings equal those of `tokenizer(texts, pairs, ...)`, but have
+    The longer text of a pair is truncated first. They equal the result of `tokenizer(texts, pairs, ...)`, but have
     no positions of tokens in the text, which would take a third of the time.
     """
     from transformers import PreTrainedTokenizerFast

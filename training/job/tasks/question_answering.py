@@ -82,7 +82,7 @@ class QuestionAnswering(Task):
     def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
         """Cut questions and contexts into windows: the whole question and a part of the context.
 
-        The windows equal those of the tokenizer with `return_overflowing_tokens`, which Hugging Face's `run_qa.py`
+        The windows equal the tokenizer's with `return_overflowing_tokens`, which Hugging Face's `run_qa.py`
         uses. Here they are cut from the tokens of the whole context, because only the whole context shows whether a
         window contains a complete answer. `run_qa.py` looks at each window separately: if an answer begins in the last
         word of a window, its end is placed in the padding after that word.

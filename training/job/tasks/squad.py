@@ -1,6 +1,6 @@
 """Score answers to questions as SQuAD does.
 
-Exact match and F1 are those of SQuAD's official script, version 1.1: `evaluate-v1.1.py` of
+Exact match and F1 follow SQuAD's official script, version 1.1: `evaluate-v1.1.py` of
 https://rajpurkar.github.io/SQuAD-explorer/ (Rajpurkar et al. 2016, arXiv:1606.05250).
 """
 
@@ -96,8 +96,8 @@ def best_spans(
     """
     spans, sums = best_of_windows(start_logits, end_logits, windows, options, 1)
     best = np.full((questions, 2), -1, dtype=np.int64)
-    # Ascending, so that the best is written last. Of equal sums, which are common in 16 bits, that of the window that
-    # comes first in the context is written last, whatever the order of the rows.
+    # Ascending, so that the best is written last. Of equal sums, which are common in 16 bits, the window that comes
+    # first in the context is written last, whatever the order of the rows.
     order = np.lexsort((-windows.first_token, sums[:, 0]))
     order = order[np.isfinite(sums[order, 0])]
     best[windows.question[order]] = spans[order, 0]

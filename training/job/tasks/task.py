@@ -164,7 +164,7 @@ class LoadedModel(Protocol):
         """Run the rows as one padded batch and return the model's output."""
 
     def generate(self, rows: Sequence[TokenRow], settings: Mapping[str, Any]) -> List[List[int]]:
-        """Return the tokens that the model generates after each row. `settings` are those of transformers."""
+        """Return the tokens that the model generates after each row. `settings` have transformers' names."""
 
 
 class Scorer(Protocol):

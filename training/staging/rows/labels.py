@@ -62,7 +62,7 @@ class LabelSurvey:
         self._first_numbers: dict[Label, int] = {}
 
     def add(self, label: Label, number: int) -> None:
-        """Count a label of a row. Raises InputError if its type is not that of the first, or for a negative number."""
+        """Count a label of a row. Raises InputError if its type differs from the first, or for a negative number."""
         if label in self.counts:
             self.counts[label] += 1
             return
@@ -121,7 +121,7 @@ def _is_whole(label: Label) -> bool:
 
 
 def classes_of(data: Data, source_names: tuple[str, ...] | None, source: str, labels: Collection[Label]) -> Classes:
-    """Return the classes that the request defines, or else those of the source, or else those of the training rows.
+    """Return the classes that the request defines, else the source's, else the classes of the training rows.
 
     `labels` are the labels of the rows that were read of the table `source`.
     """
