@@ -33,7 +33,7 @@ class Failure:
     message: str = ""
     """Message of the error, usually one line."""
     traceback: str = ""
-    """Last traceback of the job, up to the line with the exception; empty if there is none."""
+    """Last traceback in the job's log, without the lines after the exception. Empty if the log has none."""
     log_location: str = ""
     """Path or address of the log; empty if the job has none."""
 
@@ -265,7 +265,7 @@ def error_output(lines: Sequence[str]) -> Sequence[str]:
 
 
 def last_traceback(lines: Sequence[str]) -> Sequence[str]:
-    """Return the last traceback of an output up to the line with the exception; empty if there is none."""
+    """Return the last traceback in a log, without the lines after the exception, or an empty text."""
     if exception := last_exception(lines):
         return exception.traceback
     output = error_output(lines)

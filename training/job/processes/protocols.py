@@ -1,4 +1,4 @@
-"""What the job uses of objects of other libraries: a model of transformers, and its configuration."""
+"""Protocols of a transformers model and its configuration: the members that the job uses."""
 
 from typing import TYPE_CHECKING, Dict, Iterator, Optional, Protocol, Tuple
 

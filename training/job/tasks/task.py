@@ -4,6 +4,7 @@ The container imports these files, and so does the launcher, whose `--help` must
 transformers, NumPy and pyarrow only in functions.
 """
 
+from abc import ABC, abstractmethod
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -180,8 +181,11 @@ class Scorer(Protocol):
         """Return the tables of the last evaluation, by file name. Charts are drawn from them."""
 
 
-class Task:
-    """Everything that a task is. Members without a value must be set; methods that raise must be defined."""
+class Task(ABC):
+    """Everything that a task is. Members without a value must be set, and abstract methods defined.
+
+    A task also defines `outputs` and `answers`, or `generate`.
+    """
 
     # The name, and the words of messages
     name: str
@@ -208,7 +212,7 @@ class Task:
     """True for a language model: every token is a prediction. So texts are cut into blocks, and models with different
     tokenizers are not evaluated on the same predictions."""
     without_rows: str = "no rows"
-    """What data has from which `read` returns no row."""
+    """Description of data without usable rows, for messages."""
     group: str = "row"
     """Name of what is divided into training and validation rows."""
     rows_per_batch: int = 1_000
@@ -250,41 +254,41 @@ class Task:
     has_own_endpoint_code: bool = False
     """True if the toolkit's pipeline does not answer as the evaluation does, so that an endpoint takes our code."""
 
+    @abstractmethod
     def columns(self, names: ColumnNames) -> Dict[str, str]:
         """Return the data's columns that the task reads, in order, with their types as MLflow names them."""
-        raise NotImplementedError
 
     @property
     def has_classes(self) -> bool:
         """True if labels are numbered as classes."""
         return self.classes != "none"
 
-    def check_options(self, options: Any) -> None:
+    def check_options(self, options: Any) -> None:  # noqa: B027
         """Raise ValueError if the experiment's options contradict each other."""
 
+    @abstractmethod
     def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Optional[Row]:
         """Check the values of a row, in the order of `columns`, and return the row; None to leave it out.
 
         `place` is the location of the row for messages. Raises `BadData`.
         """
-        raise NotImplementedError
 
     def batch_characters(self, row: Row) -> int:
         """Return the size of a row, which limits the rows of a batch."""
         return sum(map(len, row.texts))
 
+    @abstractmethod
     def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
         """Return a new encoder for the rows of a channel, with a fast tokenizer.
 
         `options` are `max_length` and the task's own. `for_scoring` is True for the rows of evaluations.
         """
-        raise NotImplementedError
 
     def no_rows(self, options: Mapping[str, Any]) -> str:
         """Return the end of the sentence about rows of the data that make no row of a channel."""
         return "make no row"
 
-    def check_channel(self, channel: "Channel") -> None:
+    def check_channel(self, channel: "Channel") -> None:  # noqa: B027
         """Raise `BadData` for an invalid channel."""
 
     def load_model(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Any:
@@ -299,29 +303,29 @@ class Task:
         """Return fields of the model's configuration that belong to the head."""
         return {}
 
+    @abstractmethod
     def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
         """Return the label arrays of a padded batch, by label input."""
-        raise NotImplementedError
 
     def reduce_predictions(self, predictions: Any, labels: Any) -> Any:
         """Reduce a batch's predictions to what the scorer needs, with one row for each row of the batch."""
         return predictions
 
+    @abstractmethod
     def scorer(self, channel: "Channel") -> Scorer:
         """Return a new scorer for the rows of a channel, in their order."""
-        raise NotImplementedError
 
     def encode_may_refuse(self, loaded: LoadedModel) -> bool:
         """Return whether `encode_inputs` refuses some inputs that `read_inputs` accepts, such as too long ones."""
         return True
 
+    @abstractmethod
     def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
         """Return the examples of a request: one input or a list of inputs, and its parameters. Raises `BadInputs`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
         """Tokenize the examples. Raises `BadInputs` for an example that does not fit the model."""
-        raise NotImplementedError
 
     def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> List[Any]:
         """Run rows as one batch and return the output of each row."""

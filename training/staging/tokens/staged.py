@@ -133,7 +133,7 @@ class ChannelDescription:
 
 @dataclass(frozen=True, kw_only=True)
 class DataDescription:
-    """Description of staged data. An earlier version staged data without the fields that are None."""
+    """Description of staged data. Fields that an earlier version did not record are None."""
 
     task: str | None
     """Task that the data was staged for; None if unknown."""

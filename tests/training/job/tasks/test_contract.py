@@ -1,4 +1,4 @@
-"""What holds for every task: its rows are staged, trained, evaluated, resumed, logged and answered, or refused.
+"""Contract of every task: stage, train, evaluate, resume, log, predict as evaluated, and refuse bad rows.
 
 A new task adds example rows here.
 """
