@@ -12,7 +12,6 @@ from training.contract.errors import InputError, nearest, short_text
 from training.job.tasks import SQUAD_COLUMNS
 from training.staging.formats.files import (
     BYTE_ORDER_MARK,
-    MAX_COMPARED,
     MAX_LINE_CHARACTERS,
     Row,
     TextFormat,
@@ -24,7 +23,6 @@ from training.staging.formats.files import (
     text_lines,
 )
 
-"""Columns of the Hub's `squad`, with one question per row."""
 TYPE_NAMES: dict[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
 START_CHARACTERS = 4_096
 AS_ROWS = "write it as rows, such as with pandas' to_json(path, orient='records', lines=True)"
@@ -108,8 +106,12 @@ def squad_rows(path: Path, text: TextFormat) -> Iterator[Row]:
     if is_json_array(path, text):
         yield from array_rows(path, SQUAD_COLUMNS, text)
         return
+    with open_text(path, text) as file:
+        stream = JsonStream(path, file, text)
+        document = _Node(path, "", stream.value())
+        stream.end()
     number = 0
-    for article in _articles(path, text):
+    for article in document.items("data"):
         for paragraph in article.items("paragraphs"):
             context = paragraph.get("context", str)
             for entry in paragraph.items("qas"):
@@ -120,28 +122,6 @@ def squad_rows(path: Path, text: TextFormat) -> Iterator[Row]:
                     "answer_start": [answer.get("answer_start", int) for answer in answers],
                 }
                 yield number, [entry.get("id", str), context, entry.get("question", str), listed]
-
-
-def _articles(path: Path, text: TextFormat) -> Iterator[_Node]:
-    """Yield the elements of `data`. Only one of them is in memory at a time."""
-    names: dict[str, None] = {}
-    with open_text(path, text) as file:
-        stream = JsonStream(path, file, text)
-        if stream.peek() != "{":
-            _checked(_Node(path, "", stream.value()), dict)
-        for name in stream.fields():
-            if len(names) < MAX_COMPARED or name == "data":
-                names[name] = None
-            if name == "data" and stream.peek() == "[":
-                for index, article in enumerate(stream.elements()):
-                    yield _Node(path, f"data[{index}]", article)
-            else:
-                value = stream.value()
-                if name == "data":
-                    _checked(_Node(path, name, value), list)
-        stream.end()
-    if "data" not in names:
-        _Node(path, "", names).get("data", list)
 
 
 @dataclass(frozen=True)
@@ -205,11 +185,6 @@ class JsonStream:
         self._at += 1
         return True
 
-    def expect(self, character: str, otherwise: str) -> None:
-        """Read this character. Raises InputError with the reason `otherwise` if it is not the next one."""
-        if not self.accept(character):
-            raise self._error(otherwise, self._at)
-
     def value(self) -> Any:
         self.peek()
         while True:
@@ -230,37 +205,21 @@ class JsonStream:
                 raise InputError(f"{self._path} line {line} has a value of more than {limit:,} characters")
             self._fill(max(CHUNK_CHARACTERS, len(self._text) - self._at))
 
-    def fields(self) -> Iterator[str]:
-        """Yield the name of each field in the object that is next. The caller reads the field's value."""
-        self.expect("{", "Expecting value")
-        if self.accept("}"):
-            return
-        yield self._name()
-        while self.accept(","):
-            yield self._name()
-        self.expect("}", "Expecting ',' delimiter")
-
     def elements(self) -> Iterator[Any]:
         """Yield the values in the list that is next."""
-        self.expect("[", "Expecting value")
+        self.accept("[")
         if self.accept("]"):
             return
         yield self.value()
         while self.accept(","):
             yield self.value()
-        self.expect("]", "Expecting ',' delimiter")
+        if not self.accept("]"):
+            raise self._error("Expecting ',' delimiter", self._at)
 
     def end(self) -> None:
         """Raise InputError unless the document ends here."""
         if self.peek():
             raise self._error("Extra data", self._at, "; a file of JSON Lines needs the suffix .jsonl")
-
-    def _name(self) -> str:
-        if self.peek() != '"':
-            raise self._error("Expecting property name enclosed in double quotes", self._at)
-        name = str(self.value())
-        self.expect(":", "Expecting ':' delimiter")
-        return name
 
     def _fill(self, size: int) -> None:
         """Read more text, and drop what was read before the position."""
