@@ -74,7 +74,7 @@ from training.services.registry import DEFAULT, traits_of
 from training.staging.estimate import Estimate, stage_or_estimate
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
-from training.staging.tokens.staged import Staged, describe, lines
+from training.staging.tokens.staged import Staged, lines
 
 TIME_LIMIT = "StoppingCondition.MaxRuntimeInSeconds"
 """Field of a request that a budget lowers to what is left when the job starts."""
@@ -270,13 +270,13 @@ def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) ->
     if not isinstance(inputs, Staged):
         source = f"{inputs.source.description}; channels: {inputs.channels.description}"
         return InputPlan(source=source, key=inputs.key, arms=labels, is_staged=is_staged)
-    lengths, described = inputs.lengths, describe(inputs)
+    lengths, described = inputs.lengths, inputs.description
     return InputPlan(
         source=inputs.source,
         key=inputs.key,
         arms=labels,
         is_staged=is_staged,
-        rows={"train": inputs.train_rows, "validation": inputs.validation_rows},
+        rows={"train": inputs.train_rows, "validation": described.validation.rows},
         tokens={
             "mean": lengths.mean_tokens,
             "median": lengths.median_tokens,

@@ -30,7 +30,7 @@ from training.services.local.toolkit import local_path
 from training.services.registry import traits_of
 from training.staging.sources.progress import Progress, shown
 from training.staging.sources.request import StagingRequest
-from training.staging.tokens.staged import Staged, describe
+from training.staging.tokens.staged import Staged, lines
 
 PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
 """Launchers that start several processes of a Python file only."""
@@ -102,13 +102,11 @@ def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *,
     """
     if experiment.script is not None:
         return script_inputs(experiment, folder, echo, is_planned=is_planned)
-    from training.staging.tokens.staged import lines
-
     with shown(sys.stderr) as progress:
         staged = stage(staging_request(experiment), folder, echo, progress)
     if not staged.cached:
-        echo(f"Staged {staged.train_rows} + {staged.validation_rows} rows of {staged.source}")
-        for line in lines(describe(staged)):
+        echo(f"Staged {staged.train_rows} + {staged.description.validation.rows} rows of {staged.source}")
+        for line in lines(staged.description):
             echo(f"  {line}")
     return staged
 

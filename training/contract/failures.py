@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, cast
 
 from training.contract.events import FAILURE_CLASSES, Event
 from training.contract.service import Description
@@ -136,24 +136,10 @@ def vanished_description(name: str, known: Description | None, message: str) -> 
     if known and known.get(FAILURE) == failure.record:
         return known
     now = datetime.now(UTC)
-    if known:
-        return {
-            **known,
-            "TrainingJobStatus": "Failed",
-            "SecondaryStatus": "Failed",
-            "FailureReason": failure.message,
-            FAILURE: failure.record,
-        }
-    return {
-        "TrainingJobName": name,
-        "CreationTime": now,
-        "LastModifiedTime": now,
-        "SecondaryStatusTransitions": [],
-        "TrainingJobStatus": "Failed",
-        "SecondaryStatus": "Failed",
-        "FailureReason": failure.message,
-        FAILURE: failure.record,
-    }
+    new = {"TrainingJobName": name, "CreationTime": now, "LastModifiedTime": now, "SecondaryStatusTransitions": []}
+    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed"}
+    failed_as = {"FailureReason": failure.message, FAILURE: failure.record}
+    return cast(Description, {**(known or new), **failed, **failed_as})
 
 
 # Text of SageMaker and of programs, as classes and messages.

@@ -12,7 +12,7 @@ from typing import Any
 
 from training.contract.errors import InputError
 from training.job.tasks import TASKS
-from training.staging.formats.files import TextFormat, is_packed, read_start
+from training.staging.formats.files import Row, TextFormat, is_packed, read_start
 from training.staging.formats.readers import BINARY, reader_name
 from training.staging.rows.labels import check_rows
 from training.staging.rows.selection import first_rows, validation_count
@@ -24,15 +24,13 @@ from training.staging.sources.sources import (
     Table,
     Tables,
     file_table,
-    find_files,
-    is_in_s3,
     is_offline,
     streamed_tables,
     tables_of,
 )
 from training.staging.stage import find_inputs, stage
 from training.staging.tokens.encoding import row_lengths
-from training.staging.tokens.staged import Staged, read_manifest
+from training.staging.tokens.staged import ChannelDescription, DataDescription, Staged, length_statistics, read_manifest
 from training.staging.tokens.tokenizing import load_tokenizer
 
 SMALL_BYTES = 4 * 2**20
@@ -62,29 +60,27 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
 
     Raises InputError for the errors of the data that these rows show.
     """
-    if not is_in_s3(request.data) and is_small(request.data):
-        return Estimate(staged=stage(request, home, echo, progress))
+    progress = progress or Progress()
+    progress.begin("looking for the model and the data")
     inputs = find_inputs(request, home)
     model, source = inputs.model, inputs.source
-    if read_manifest(inputs.folder) is not None or (is_in_s3(request.data) and _is_small_source(source)):
+    if read_manifest(inputs.folder) is not None or _is_small(request.data, source):
         return Estimate(staged=stage(request, home, echo, progress))
-    progress = progress or Progress()
     progress.begin("reading the first rows")
     tokenizer = load_tokenizer(model.tokenizer, None if model.scratch else request.max_length)
     with closing(source):
         (sample_rows, lengths), (train, validation) = _sample_and_rows(source, request, tokenizer, echo)
     check_rows(train, request, source.description)
-    # Rows that are longer than the sample are likely, and the last bucket must hold them.
-    staged = inputs.staged(
-        dict(sorted(Counter(lengths).items())),
-        request.max_length,
-        cached=False,
-        train_rows=train,
-        validation_rows=validation,
+    length_counts = dict(sorted(Counter(lengths).items()))
+    description = DataDescription(
+        task=None,
+        max_length=None,
         label_names=(),
-        train_class_counts=(),
-        validation_class_counts=(),
+        train=ChannelDescription(rows=train, lengths=length_statistics(length_counts, request.max_length)),
+        validation=ChannelDescription(rows=validation),
     )
+    # Rows that are longer than the sample are likely, and the last bucket must hold them.
+    staged = inputs.staged(description, length_counts, request.max_length, cached=False)
     return Estimate(staged=staged, sample_rows=sample_rows)
 
 
@@ -98,40 +94,30 @@ def _sample_and_rows(
         sample = _sampled(tables.train, request, tokenizer)
         return sample, _channel_rows(tables, (), sample, request)
 
-    def read() -> tuple[_Sample, tuple[int, int]]:
-        parts = zip(source.files, starts, strict=True)
-        tables = tables_of([file_table(files, columns, data, start.files) for files, start in parts])
-        sample = _sampled(tables.train, request, tokenizer)
-        return sample, _channel_rows(tables, starts, sample, request)
-
     starts = [_start(each, data.text_format, echo) for each in source.files]
-    try:
-        return read()
-    except InputError:
-        if all(each.is_exact for each in starts):
-            raise
-    source.close()
-    starts = [_start(each, data.text_format, echo, whole=True) for each in source.files]
-    return read()
+    parts = zip(source.files, starts, strict=True)
+    tables = tables_of([file_table(files, columns, data, start.files) for files, start in parts])
+    sample = _sampled(tables.train, request, tokenizer, is_cut=starts[0].is_cut)
+    return sample, _channel_rows(tables, starts, sample, request)
 
 
-def _start(files: DataFiles | StoredFiles, text: TextFormat, echo: Echo, *, whole: bool = False) -> Start:
-    """Return files whose first rows are to be read.
-
-    Objects are copied as a whole if their format requires it, or always with `whole`. Before that, `echo` gets their
-    number and size.
-    """
+def _start(files: DataFiles | StoredFiles, text: TextFormat, echo: Echo) -> Start:
+    """Return files whose first rows are to be read. `echo` reports objects that must be copied as a whole."""
     if isinstance(files, DataFiles):
         return Start(files=files)
-    if files.can_start(text) and not whole:
+    if files.can_start(text):
         return files.start()
-    reason = "their first rows show too little" if whole else "their format cannot be read in part"
-    echo(f"The plan copies {files.description}: {reason}.")
+    echo(f"The plan copies {files.description}: their format cannot be read in part.")
     return Start(files=files.copies())
 
 
-def _is_small_source(source: Source) -> bool:
-    """Return whether files here and in S3 are staged within seconds. The objects are listed, and not read."""
+def _is_small(data: Data, source: Source) -> bool:
+    """Return whether data is staged within seconds. Data of the Hub is not, unless it is in Hugging Face's cache."""
+    if data.hub is not None:
+        folder = Path(data.hub.name)
+        if not folder.is_dir():
+            return is_offline()
+        return sum(_text_bytes(path) for path in folder.rglob("*") if path.is_file()) <= SMALL_BYTES
     sizes = (
         each.size_bytes * (PACKED_FACTOR if each.is_packed else 1)
         if isinstance(each, StoredFiles)
@@ -141,30 +127,19 @@ def _is_small_source(source: Source) -> bool:
     return sum(sizes) <= SMALL_BYTES
 
 
-def is_small(data: Data) -> bool:
-    """Return whether data is staged within seconds. Data of the Hub is not, unless it is in Hugging Face's cache.
-
-    Data in S3 has no size here: it is known once the objects are listed.
-    """
-    if data.builtin is not None:
-        return True
-    if data.hub is not None:
-        folder = Path(data.hub.name)
-        if not folder.is_dir():
-            return is_offline()
-        return sum(_text_bytes(path) for path in folder.rglob("*") if path.is_file()) <= SMALL_BYTES
-    paths = [path for files in find_files(data).values() for path in files.paths]
-    return sum(_text_bytes(path) for path in paths) <= SMALL_BYTES
-
-
 def _text_bytes(path: Path) -> int:
     """Return the approximate size of a file's text."""
     size = path.stat().st_size
     return size * PACKED_FACTOR if is_packed(path) or path.suffix.lower() in BINARY else size
 
 
-def _sampled(table: Table, request: StagingRequest, tokenizer: Any) -> _Sample:
-    rows = list(islice(table.rows, SAMPLE_ROWS))
+def _sampled(table: Table, request: StagingRequest, tokenizer: Any, *, is_cut: bool = False) -> _Sample:
+    rows: list[Row] = []
+    try:
+        rows.extend(islice(table.rows, SAMPLE_ROWS))
+    except InputError:  # extend keeps the rows before an error, which may be the cut
+        if not rows or not is_cut:
+            raise
     lengths = row_lengths(replace(table, rows=iter(rows)), request, tokenizer)
     if not lengths:
         raise InputError(f"the first {len(rows)} rows of {table.name} make no row to train on")

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,8 @@ from training.staging.tokens.staged import (
     MODEL,
     DataDescription,
     Manifest,
-    Rows,
     Staged,
     choose_buckets,
-    length_statistics,
     read_manifest,
     with_max_length,
     write_manifest,
@@ -67,10 +65,9 @@ def stage(
     if manifest is None:
         with closing(inputs.source):
             manifest = _write(inputs, progress)
-    check_rows(manifest.train_rows, request, inputs.source.description)
-    rows = {each.name: getattr(manifest, each.name) for each in fields(Rows)}
+    check_rows(manifest.description.train.rows, request, inputs.source.description)
     # Validation rows use the same buckets, so the last bucket must hold the longest row of both channels.
-    return inputs.staged(dict(manifest.length_counts), manifest.longest_tokens, cached=cached, **rows)
+    return inputs.staged(manifest.description, dict(manifest.length_counts), manifest.longest_tokens, cached=cached)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +82,10 @@ class Inputs:
     folder: Path
     """Folder of the staging, which may not exist yet."""
 
-    def staged(self, length_counts: Mapping[int, int], longest_tokens: int, *, cached: bool, **rows: Any) -> Staged:
-        """Return the staged data with these rows. The last bucket holds `longest_tokens`."""
+    def staged(
+        self, description: DataDescription, length_counts: Mapping[int, int], longest_tokens: int, *, cached: bool
+    ) -> Staged:
+        """Return the staged data with this description. The last bucket holds `longest_tokens`."""
         request, source, model = self.request, self.source, self.model
         channels: dict[str, str] = {name: (self.folder / name).as_uri() for name in CHANNELS}
         if (model_folder := self.folder / MODEL if model.scratch else model.tokenizer.folder) is not None:
@@ -99,12 +98,11 @@ class Inputs:
             key=self.key,
             channels=channels,
             bucket_lengths=buckets,
-            lengths=length_statistics(length_counts, request.max_length),
             source=source.description,
             digest=source.digest,
             evaluation_key=evaluation_key(request, source, model),
+            description=description,
             cached=cached,
-            **rows,
         )
 
 
@@ -208,26 +206,20 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
         progress.begin("completing")
         if scratch:
             scratch.write(config, tokenizer, TASKS[request.task].head, unfinished / MODEL)
-        manifest = Manifest(
+        description = DataDescription(
             task=request.task,
             max_length=request.max_length,
-            train_rows=train.rows,
-            validation_rows=validation.rows,
             label_names=names,
-            train_class_counts=train.class_counts,
-            validation_class_counts=validation.class_counts,
+            train=train.description(),
+            validation=validation.description(),
+            repeated_rows=validation.rows_in(train),
+            samples=train.samples(),
+        )
+        manifest = Manifest(
+            description=description,
             length_counts=tuple(train.length_counts.items()),
-            has_model=request.weights == "random",
             longest_tokens=max([*train.length_counts, *validation.length_counts]),
-            description=DataDescription(
-                task=request.task,
-                max_length=request.max_length,
-                label_names=names,
-                train=train.description(),
-                validation=validation.description(),
-                repeated_rows=validation.rows_in(train),
-                samples=train.samples(),
-            ),
+            has_model=request.weights == "random",
         )
         write_manifest(unfinished, manifest)
     return manifest

@@ -106,7 +106,7 @@ def staged(case: Case, folder: Path) -> dict[str, Any]:
         }
     return {
         **channels,
-        "class_counts": [list(done.train_class_counts), list(done.validation_class_counts)],
+        "class_counts": [list(getattr(done.description, each).class_counts) for each in channels],
         "bucket_lengths": list(done.bucket_lengths),
     }
 

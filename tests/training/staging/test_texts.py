@@ -55,7 +55,7 @@ def test_blocks_of_a_text_file_worked_out_by_hand(tmp_path: Path) -> None:
     stream = [HELLO, WORLD, LINE_END] * 7
     assert table_of(staged, "train") == [stream[:8], stream[8:16]]
     assert table_of(staged, "validation") == [stream[:8]]
-    assert (staged.train_rows, staged.bucket_lengths, staged.label_names) == (2, (8,), ())
+    assert (staged.train_rows, staged.bucket_lengths, staged.description.label_names) == (2, (8,), ())
 
 
 def test_without_packing_rows_are_truncated_and_single_tokens_dropped(tmp_path: Path) -> None:

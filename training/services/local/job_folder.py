@@ -34,7 +34,7 @@ _MAX_JSON_BYTES = 64 * 1024 * 1024
 """Size of the largest state or request. A request has at most some hundred kilobytes."""
 
 _SPARE_BYTES = 32 * 1024
-"""Size of the reserved space. A state has at most 40 metrics, and a reason and a message of 1024 characters."""
+"""Size of the reserved space: a state has some dozen metrics, and a reason and a message of 1024 characters."""
 
 MAX_REASON_CHARACTERS = 1024
 """Length of the longest FailureReason that the API allows."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -26,11 +24,6 @@ QUICK_ATTEMPTS = 3
 """Number of attempts for the first call, so that a wrong region or a missing network is reported soon."""
 DEFAULT_ATTEMPTS = 10
 """Number of attempts for all other calls, which take about two minutes. AWS_MAX_ATTEMPTS overrides it."""
-CALLS_PER_SECOND = 8.0
-BURST_CALLS = 8
-RATE_LIMITED_SERVICES = ("sagemaker", "logs")
-"""Services that allow about ten calls a second per account, shared by all its users."""
-
 RUNTIME = "sagemaker-runtime"
 """Service that passes requests to endpoints."""
 READ_SECONDS = {RUNTIME: 70}
@@ -67,7 +60,6 @@ class Clients:
         self._client: Any = self.session.client
         self._clients: dict[tuple[str, str, bool], Any] = {}
         self._lock = threading.Lock()
-        self._rate_limiter = RateLimiter(CALLS_PER_SECOND, BURST_CALLS)
 
     def get(self, service: str, region: str | None = None, *, quick: bool = False) -> Any:
         """Return the client of a service, such as `sagemaker`, in `region` or else in the default region.
@@ -92,40 +84,8 @@ class Clients:
                     client = self._client(service, region_name=key[1], config=config)
                 if service == RUNTIME:
                     client.meta.events.register_first(f"needs-retry.{RUNTIME}", _without_retry_of_slow_calls)
-                if service in RATE_LIMITED_SERVICES:
-                    client.meta.events.register("before-send", lambda **_: self._rate_limiter.wait())
                 self._clients[key] = client
             return self._clients[key]
-
-
-class RateLimiter:
-    """A rate limiter that allows at most burst + t * per_second calls in any t seconds.
-
-    Further calls wait for their turn; none is rejected.
-    """
-
-    def __init__(
-        self,
-        per_second: float,
-        burst: int,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        self._interval_seconds = 1 / per_second
-        self._burst_seconds = (burst - 1) * self._interval_seconds
-        self._clock, self._sleep = clock, sleep
-        self._next_turn = -float("inf")
-        self._lock = threading.Lock()
-
-    def wait(self) -> None:
-        """Block until the next call is allowed."""
-        with self._lock:
-            now = self._clock()
-            self._next_turn = max(self._next_turn + self._interval_seconds, now - self._burst_seconds)
-            pause_seconds = self._next_turn - now
-        if pause_seconds > 0:
-            self._sleep(pause_seconds)
 
 
 def account_of(clients: Clients) -> str:

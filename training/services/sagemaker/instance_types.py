@@ -114,7 +114,7 @@ def _accelerated() -> Mapping[str, Accelerators]:
     return {name: Accelerators(**dict(zip(fields, row, strict=True))) for name, row in _table()["accelerated"].items()}
 
 
-FAMILIES = re.compile(r"[a-z]+\d+[a-z]*d[a-z]*|g[5-9].*|gr6.*|p3dn|p4de?|p[5-9].*|trn.*|dl1")
+LOCAL_DISK = re.compile(r"[a-z]+\d+[a-z]*d[a-z]*|g[5-9].*|gr6.*|p3dn|p4de?|p[5-9].*|trn.*|dl1")
 """Families with built-in disks: those with a `d` after their generation, and newer ones for machine learning.
 
 SageMaker mounts these disks instead of a volume. They are encrypted with a key of their own, so CreateTrainingJob and
@@ -123,39 +123,10 @@ CreateEndpointConfig refuse a KMS key for them, and a size above theirs (botocor
 sagemaker-core 2.27.0), by a rule that misses the newest families.
 """
 
-SIZES_GB = {
-    "g4dn.xlarge": 125, "g4dn.2xlarge": 225, "g4dn.4xlarge": 225, "g4dn.8xlarge": 900, "g4dn.12xlarge": 900,
-    "g4dn.16xlarge": 900,
-    "g5.xlarge": 250, "g5.2xlarge": 450, "g5.4xlarge": 600, "g5.8xlarge": 900, "g5.12xlarge": 3800,
-    "g5.16xlarge": 1900, "g5.24xlarge": 3800, "g5.48xlarge": 7600,
-    "g6.xlarge": 250, "g6.2xlarge": 450, "g6.4xlarge": 600, "g6.8xlarge": 900, "g6.12xlarge": 3760,
-    "g6.16xlarge": 1880, "g6.24xlarge": 3760, "g6.48xlarge": 7520,
-    "g6e.xlarge": 250, "g6e.2xlarge": 450, "g6e.4xlarge": 600, "g6e.8xlarge": 900, "g6e.12xlarge": 3800,
-    "g6e.16xlarge": 1900, "g6e.24xlarge": 3800, "g6e.48xlarge": 7600,
-    "g7.2xlarge": 440, "g7.4xlarge": 875, "g7.8xlarge": 930, "g7.12xlarge": 1900, "g7.24xlarge": 3800,
-    "g7.48xlarge": 7600,
-    "g7e.2xlarge": 1900, "g7e.4xlarge": 1900, "g7e.8xlarge": 1900, "g7e.12xlarge": 3800, "g7e.24xlarge": 7600,
-    "g7e.48xlarge": 15200,
-    "p3dn.24xlarge": 1800,
-    "p4d.24xlarge": 8000,
-    "p4de.24xlarge": 8000,
-    "p5.4xlarge": 3800, "p5.48xlarge": 30400,
-    "p5e.48xlarge": 30400,
-    "p5en.48xlarge": 30400,
-    "p6-b200.48xlarge": 30400,
-    "p6-b300.48xlarge": 30400,
-    "r5d.large": 75, "r5d.xlarge": 150, "r5d.2xlarge": 300, "r5d.4xlarge": 600, "r5d.8xlarge": 1200,
-    "r5d.12xlarge": 1800, "r5d.16xlarge": 2400, "r5d.24xlarge": 3600,
-    "trn1.2xlarge": 474, "trn1.32xlarge": 7600,
-    "trn1n.32xlarge": 7600,
-    "trn2.48xlarge": 7600,
-}  # fmt: skip
-"""Total size of the disks of each type, from EC2's DescribeInstanceTypes as of moto 5.2.5 (2026)."""
-
 
 def has_local_disk(instance_type: str) -> bool:
     """Return whether the instance type has built-in disks, such as ml.g5.xlarge."""
-    return FAMILIES.fullmatch(instance_type.removeprefix("ml.").partition(".")[0]) is not None
+    return LOCAL_DISK.fullmatch(instance_type.removeprefix("ml.").partition(".")[0]) is not None
 
 
 def volume_key_of(types: Sequence[str], key: str | None) -> str | None:
@@ -171,8 +142,4 @@ def volume_error(spec: JobSpec) -> str | None:
             f"aws.volume_key cannot encrypt the built-in disk of {local[0]}, but another instance type needs the key: "
             "choose instance types of one kind, or leave aws.volume_key out"
         )
-    for each in local:
-        total_gb = SIZES_GB.get(each.removeprefix("ml."))
-        if total_gb is not None and spec.volume_gib > total_gb:
-            return f"volume_gib {spec.volume_gib} is more than the built-in disk of {each}, which has {total_gb} GB"
     return None

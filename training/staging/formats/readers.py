@@ -141,19 +141,10 @@ def _find_delimiter(first: Sequence[str], columns: Sequence[str], path: Path, te
     return next(matches, max(headers, key=lambda delimiter: len(headers[delimiter])))
 
 
-PANDAS = 'python -c "import pandas; pandas.{reader}({name!r}).{writer}"'
-WAYS_ON = {
-    **dict.fromkeys(
-        (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"),
-        "save the sheet as CSV, or convert it: "
-        + PANDAS.replace("{reader}", "read_excel").replace("{writer}", "to_csv('data.csv', index=False)"),
-    ),
-    **dict.fromkeys(
-        (".pkl", ".pickle"),
-        "a pickle can run any code, so convert it: "
-        + PANDAS.replace("{reader}", "read_pickle").replace("{writer}", "to_parquet('data.parquet')"),
-    ),
-    ".orc": "convert it: " + PANDAS.replace("{reader}", "read_orc").replace("{writer}", "to_parquet('data.parquet')"),
+ADVICE = {
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"), "save the sheet as CSV"),
+    **dict.fromkeys((".pkl", ".pickle"), "a pickle can run any code, so convert it with pandas' to_parquet"),
+    ".orc": "convert it with pandas' to_parquet",
     **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), "unpack it"),
     **dict.fromkeys((".xz", ".lz4", ".br", ".sz"), f"decompress it, or use {', '.join(COMPRESSIONS)}"),
     **dict.fromkeys((".db", ".sqlite", ".sqlite3"), "export the table as CSV"),
@@ -175,8 +166,8 @@ def _is_squad(path: Path, columns: Sequence[str]) -> bool:
 def reader_name(path: Path) -> str:
     """Return the suffix that determines the reader, without the suffix of a compression."""
     suffix = plain_suffix(path)
-    if suffix in WAYS_ON:
-        raise InputError(f"{path} cannot be read: {WAYS_ON[suffix].format(name=path.name)}")
+    if suffix in ADVICE:
+        raise InputError(f"{path} cannot be read: {ADVICE[suffix]}")
     if suffix not in READERS:
         known, packed = ", ".join(READERS), " or ".join(COMPRESSIONS)
         raise InputError(f"{path} has the unknown suffix {suffix!r}; use {known}, optionally followed by {packed}")

@@ -206,8 +206,8 @@ class Start:
     files: DataFiles
     scales: Mapping[Path, float] = field(default_factory=dict)
     """Bytes that a file stands for, as a multiple of its size; 1 for a file that is missing."""
-    is_exact: bool = True
-    """False if the last row of a file may be cut off, so that an error may be due to the cut."""
+    is_cut: bool = False
+    """True if the end of a file is missing, so that an error may be due to the cut."""
 
 
 class StoredFiles:
@@ -288,7 +288,6 @@ class StoredFiles:
         Raises InputError if an object has changed since the listing.
         """
         folder, sizes = self._new_folder(), dict[Path, int]()
-        is_exact = not self.is_packed and self._reader_name not in {".csv", ".tsv"}
         for number, each in enumerate(self._objects):
             room = START_BYTES - sum(sizes.values())
             if room <= 0:
@@ -296,16 +295,13 @@ class StoredFiles:
             path = folder / _file_name(number, each["Key"])
             sizes[path] = each["Size"]
             self._download(each, path, min(room, each["Size"]))
-            if room < each["Size"] and not is_packed(path):
-                end = path.read_bytes().rfind(b"\n") + 1
-                if end:  # an incomplete line is removed, unless it is the only one
-                    os.truncate(path, end)
-                is_exact = is_exact and end > 0
+            if room < each["Size"] and not is_packed(path):  # without an incomplete line, unless it is the only one
+                os.truncate(path, path.read_bytes().rfind(b"\n") + 1 or room)
         of_all = self._version.size_bytes / sum(sizes.values())
         return Start(
             files=DataFiles(name=self.uri, paths=tuple(sizes)),
             scales={path: of_all * size / path.stat().st_size for path, size in sizes.items()},
-            is_exact=is_exact,
+            is_cut=sum(sizes.values()) > START_BYTES,
         )
 
     def with_uris(self, text: str) -> str:

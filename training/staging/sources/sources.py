@@ -135,15 +135,6 @@ def find_source(data: Data, columns: Sequence[str], cache: Path, account: Accoun
     return _file_source(files, columns, data, description)
 
 
-def find_files(data: Data) -> dict[str, DataFiles]:
-    """Return the files of `train` and of `validation` by field. Raises InputError for a missing file."""
-    return {field: _files_of(field, name) for field, name in _names(data).items()}
-
-
-def is_in_s3(data: Data) -> bool:
-    return any(map(is_s3, _names(data).values()))
-
-
 def _names(data: Data) -> dict[str, str]:
     fields = {"data.train": data.train, "data.validation": data.validation}
     return {field: name for field, name in fields.items() if name is not None}

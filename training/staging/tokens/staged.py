@@ -265,25 +265,10 @@ def _short(name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
-    train_rows: int
-    validation_rows: int
-    label_names: tuple[str, ...]
-    """Names in the order of the class numbers."""
-    train_class_counts: tuple[int, ...]
-    validation_class_counts: tuple[int, ...]
-    description: DataDescription | None = None
-    """Description for people; None in an estimate, or if an earlier version staged the data. `describe` always returns
-    one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Manifest(Rows):
+class Manifest:
     """Content of `staged.json`, which describes one staging."""
 
-    task: str
-    max_length: int
-    """Longest sequence, tokens."""
+    description: DataDescription
     length_counts: tuple[tuple[int, int], ...]
     """(length in tokens, rows) of the training rows, ascending."""
     longest_tokens: int
@@ -293,33 +278,44 @@ class Manifest(Rows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staged(Rows):
+class Staged:
     key: str
     """Hash of everything that determines the channels."""
     channels: Mapping[str, str]
     """Channel name to `file://` URI of its folder: train, validation, and model if its files are local."""
     bucket_lengths: tuple[int, ...]
     """Lengths for bucketed padding, ascending, tokens: as requested, or chosen from the data."""
-    lengths: LengthStatistics
     source: str
     """Origin of the data, for messages."""
     digest: str
     """SHA-256 of the data's content; for a Hub data set, of its name, commit and splits."""
     evaluation_key: str
     """Hash of everything that identifies the validation rows, independent of the training rows."""
+    description: DataDescription
+    """Rows, classes, lengths, duplicates and samples, as far as known."""
     cached: bool
     """True if an earlier staging was reused."""
+
+    @property
+    def train_rows(self) -> int:
+        return self.description.train.rows
+
+    @property
+    def lengths(self) -> LengthStatistics:
+        """Lengths of the training rows."""
+        assert self.description.train.lengths is not None, "only descriptions of recorded runs may lack them"
+        return self.description.train.lengths
 
     def notes(self) -> list[str]:
         """Return one sentence for each class without rows."""
         consequences = (
-            (self.train_class_counts, "training", "cannot be learnt"),
-            (self.validation_class_counts, "validation", "is not evaluated"),
+            (self.description.train.class_counts, "training", "cannot be learnt"),
+            (self.description.validation.class_counts, "validation", "is not evaluated"),
         )
         notes = [
             f"no {rows} row has the label {name!r}: it {consequence}"
             for counts, rows, consequence in consequences
-            for name, count in zip(self.label_names, counts, strict=True)
+            for name, count in zip(self.description.label_names, counts, strict=True)
             if count == 0
         ]
         more = [f"and {len(notes) - MAX_NOTES} more labels without rows"] if len(notes) > MAX_NOTES else []
@@ -337,12 +333,13 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
     try:
         fields: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
-        for name in ("label_names", "train_class_counts", "validation_class_counts"):
-            fields[name] = tuple(fields[name])
-        fields["length_counts"] = tuple((length, count) for length, count in fields["length_counts"])
-        fields["description"] = description_of(fields["description"]) if fields.get("description") else None
-        manifest = Manifest(**fields)
-    except (OSError, ValueError, TypeError, KeyError):
+        manifest = Manifest(
+            description=description_of(fields["description"]),
+            length_counts=tuple((length, count) for length, count in fields["length_counts"]),
+            longest_tokens=fields["longest_tokens"],
+            has_model=fields["has_model"],
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     return None if manifest.has_model and not (folder / MODEL / "config.json").is_file() else manifest
 
@@ -355,14 +352,3 @@ def has_rows(channel: Path) -> bool:
 def shard_name(number: int) -> str:
     """Return the file name of a shard, from 0. The names sort in the order of the rows."""
     return f"data-{number:05d}.parquet"
-
-
-def describe(staged: Staged) -> DataDescription:
-    """Return the description of staged data: rows, classes, lengths, duplicates and samples, as far as known."""
-    if staged.description is not None:
-        return staged.description
-    train = ChannelDescription(rows=staged.train_rows, lengths=staged.lengths, class_counts=staged.train_class_counts)
-    validation = ChannelDescription(rows=staged.validation_rows, class_counts=staged.validation_class_counts)
-    return DataDescription(
-        task=None, max_length=None, label_names=staged.label_names, train=train, validation=validation
-    )
