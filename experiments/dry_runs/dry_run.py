@@ -67,8 +67,8 @@ from training.contract.errors import InputError, TrainfareError, messages_of
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.contract.service import ServiceContext
-from training.scripts.environments import requirement_lines
 from training.scripts.runtime_description import runtime_description
+from training.scripts.source import requirement_lines
 from training.services.budget import Amount
 from training.services.registry import DEFAULT, traits_of
 from training.staging.estimate import Estimate, stage_or_estimate

@@ -22,9 +22,17 @@ from training.contract.errors import InputError
 from training.contract.job_spec import ScriptEntry, is_shell_safe
 from training.contract.s3_location import AccountFields
 from training.scripts.channels import Channels, find_channels
-from training.scripts.environments import ScriptEnvironment, requirement_notes, script_environment
 from training.scripts.runtime_description import network_uses
-from training.scripts.source import ScriptSource, find_script, is_package, program_file, with_entry
+from training.scripts.source import (
+    ScriptEnvironment,
+    ScriptSource,
+    find_script,
+    is_package,
+    program_file,
+    requirement_notes,
+    script_environment,
+    with_entry,
+)
 from training.services.local import toolkit
 from training.services.local.toolkit import local_path
 from training.services.registry import traits_of

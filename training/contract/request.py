@@ -45,7 +45,7 @@ NAME_PATTERNS = {
 def build(spec: JobSpec) -> Request:
     """Return the request for `spec`, in the form of boto3's `create_training_job(**request)`.
 
-    Raises InputError for a name or a value that no service accepts. `request_rules` in `services/sagemaker` checks the
+    Raises InputError for a name or a value that no service accepts. `job_rules` in `services/sagemaker` checks the
     API's limits.
     """
     carried = spec.entry.values if spec.entry else {}

@@ -14,8 +14,6 @@ from training.contract.errors import InputError
 from training.job.tasks import TASKS
 from training.staging.formats.files import Row, TextFormat, is_packed, read_start
 from training.staging.formats.readers import BINARY, reader_name
-from training.staging.rows.labels import check_rows
-from training.staging.rows.selection import first_rows, validation_count
 from training.staging.sources.data_files import LINES, DataFiles, Start, StoredFiles
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
@@ -29,7 +27,8 @@ from training.staging.sources.sources import (
     tables_of,
 )
 from training.staging.stage import find_inputs, stage
-from training.staging.tokens.encoding import row_lengths
+from training.staging.tokens.channels import row_lengths
+from training.staging.tokens.rows import check_rows, first_rows, validation_count
 from training.staging.tokens.staged import ChannelDescription, DataDescription, Staged, length_statistics, read_manifest
 from training.staging.tokens.tokenizing import load_tokenizer
 

@@ -19,12 +19,11 @@ from state.digests import key_of
 from state.folders import UNFINISHED_PREFIX, is_usable, new_folder
 from training.job.tasks import TASKS
 from training.staging.models.starting_model import StartingModel, find_starting_model
-from training.staging.rows.labels import check_classes, check_rows
-from training.staging.rows.selection import select
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Source, find_source
 from training.staging.tokens.channels import ChannelSummary, ChannelWriter
+from training.staging.tokens.rows import check_classes, check_rows, select
 from training.staging.tokens.staged import (
     CHANNELS,
     MODEL,
@@ -178,7 +177,7 @@ def _split(request: StagingRequest) -> list[Any] | None:
 
 def _write(inputs: Inputs, progress: Progress) -> Manifest:
     """Create both channels and write them atomically."""
-    from training.staging.tokens.encoding import write_channel
+    from training.staging.tokens.channels import write_channel
     from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer
 
     request, scratch = inputs.request, inputs.model.scratch

@@ -12,11 +12,11 @@ from urllib.parse import unquote, urlparse
 
 from tests.support.staging.tables import MODEL
 from training.job.tasks import TASKS, Row
-from training.staging.rows.selection import select
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import find_source
 from training.staging.stage import stage
+from training.staging.tokens.rows import select
 
 SHOWN_ROWS = 3
 SHOWN_CHARACTERS = 70

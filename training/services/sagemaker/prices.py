@@ -11,8 +11,7 @@ from typing import Any, Literal
 from state.regular_files import read_regular, user_path
 from training.contract.errors import InputError, ServiceError
 from training.contract.price import Price
-from training.services.sagemaker.aws_errors import translated
-from training.services.sagemaker.clients import Clients, partition_of, price_list_region
+from training.services.sagemaker.clients import Clients, partition_of, price_list_region, translated
 
 CACHED_DAYS = 7
 MAX_TABLE_BYTES = 2**20

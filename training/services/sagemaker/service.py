@@ -20,8 +20,7 @@ from urllib.parse import urlparse
 from training.contract.errors import ArtifactError, InputError, JobNotFound, ServiceError
 from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request
-from training.services.sagemaker.aws_errors import translated
-from training.services.sagemaker.clients import Clients, partition_of
+from training.services.sagemaker.clients import Clients, partition_of, translated
 from training.services.sagemaker.traits import TRAITS
 
 LIST_PAGE = 100

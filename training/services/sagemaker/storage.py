@@ -19,8 +19,7 @@ from botocore.exceptions import ClientError
 from state.digests import KEY_CHARACTERS, digest, listing_of
 from training.contract.errors import AccessError, InputError
 from training.contract.plain_text import size_text
-from training.services.sagemaker.aws_errors import translated
-from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.clients import Clients, translated
 
 COMPLETE = "complete"
 """Folder of the objects that are written last, one for each upload. If it does not exist, the upload is incomplete."""

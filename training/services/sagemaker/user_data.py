@@ -18,8 +18,7 @@ from botocore.exceptions import ClientError
 from state.digests import digest
 from training.contract.errors import InputError
 from training.contract.s3_location import Location, location_of
-from training.services.sagemaker.aws_errors import translated
-from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.clients import Clients, translated
 
 MAX_BYTES = 64 * 2**20
 """Largest manifest that is read here, in bytes."""

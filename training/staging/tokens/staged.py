@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from training.job.tasks import TASKS, Task
-from training.staging.rows.selection import Channel
+from training.staging.tokens.rows import Channel
 
 MULTIPLE = 8
 MAX_BUCKETS = 4

@@ -22,12 +22,12 @@ from training.contract.errors import (
     ServiceError,
     Unreachable,
 )
-from training.services.sagemaker.aws_errors import response_error
 from training.services.sagemaker.clients import (
     Clients,
     account_of,
     partition_of,
     price_list_region,
+    response_error,
     role_of,
 )
 from training.services.sagemaker.service import log_address

@@ -10,8 +10,8 @@ from tests.support.aws.service_rules import local_disk_gb
 from tests.support.requests.building import Built
 from tests.support.requests.workloads import ACCOUNT
 from training.contract.errors import InputError
-from training.services.sagemaker.instance_types import (
-    TABLE,
+from training.services.sagemaker.machines import (
+    TYPES_FILE,
     described,
     device_count,
     has_local_disk,
@@ -24,7 +24,7 @@ KEY = {"aws.volume_key": "alias/mine"}
 
 
 def test_the_table_equals_the_sources_that_are_installed() -> None:
-    assert TABLE.read_text() == text(facts())
+    assert TYPES_FILE.read_text() == text(facts())
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from training.contract.errors import InputError
 from training.job.tasks import SQUAD_COLUMNS
-from training.staging.formats import json_rows
+from training.staging.formats import readers
 from training.staging.formats.files import DEFAULT_FORMAT, open_text
 from training.staging.formats.readers import read_rows, unit_of
 
@@ -54,7 +54,7 @@ VALUES = st.recursive(
 
 def elements(path: Path) -> Any:
     with open_text(path, DEFAULT_FORMAT) as file:
-        stream = json_rows.JsonStream(path, file, DEFAULT_FORMAT)
+        stream = readers.JsonStream(path, file, DEFAULT_FORMAT)
         values = list(stream.elements())
         stream.end()
     return values
@@ -65,7 +65,7 @@ def elements(path: Path) -> Any:
 def test_pieces_are_read_like_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: list[Any], ascii_only: bool, size: int
 ) -> None:
-    monkeypatch.setattr(json_rows, "CHUNK_CHARACTERS", size)
+    monkeypatch.setattr(readers, "CHUNK_CHARACTERS", size)
     path = tmp_path / "a.json"
     path.write_text(json.dumps(data, ensure_ascii=ascii_only, indent=1), "utf-8", "surrogatepass")
     assert elements(path) == json.loads(path.read_text("utf-8"))
@@ -79,7 +79,7 @@ def test_pieces_are_read_like_the_whole(
 def test_errors_have_the_position_in_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, text: str
 ) -> None:
-    monkeypatch.setattr(json_rows, "CHUNK_CHARACTERS", size)
+    monkeypatch.setattr(readers, "CHUNK_CHARACTERS", size)
     path = tmp_path / "a.json"
     path.write_text(text)
     with pytest.raises(json.JSONDecodeError) as whole:
