@@ -117,7 +117,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
     read.check_not_empty(plain)
     if ("run" in fields) == ("model" in fields):
         raise InputError("predict --file needs either --run RUN or --model FOLDER.")
-    from training.staging.sources.data_files import digest_files, find_data_files
+    from training.staging.sources.data_files import find_data_files
 
     text, files = _text_format(fields), find_data_files(fields["file"])
     own = Path(files.name)
@@ -143,7 +143,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
     if not rows:
         raise InputError(f"--file {source.files.name} has no rows.")
     run: AbstractContextManager[dict[str, float]] = nullcontext({})
-    digest = digest_files(files, text)
+    digest = files.digest(text)
     if store is not None and read.read_flag(fields, "track", "true"):
         from models.mlflow_records import recorded
 
@@ -211,11 +211,9 @@ def _load_model(
 
 
 def _description(predictor: Predictor, source: Source, parameters: dict[str, Any]) -> dict[str, str]:
-    from training.staging.sources.data_files import describe_files
-
     loaded = predictor.loaded
     return {
-        "file": describe_files(source.files, list(source.columns_by_role.values()), source.text),
+        "file": source.files.described(list(source.columns_by_role.values()), source.text),
         "task": predictor.task,
         "columns": json.dumps(dict(source.columns), sort_keys=True),
         "parameters": json.dumps(parameters, sort_keys=True),
@@ -231,14 +229,13 @@ def _predict(
 ) -> float:
     """Write the output, and return the seconds that it took. `digest` is the digest of the files before."""
     from models.batch import predict, private_output
-    from training.staging.sources.data_files import digest_files
 
     started = time.monotonic()
     try:
         with private_output(output) as file:
             with _progress("Predicting", rows) as on_row:
                 file.writelines(predict(predictor, source.rows(), parameters, on_row))
-            if digest_files(source.files, source.text) != digest:
+            if source.files.digest(source.text) != digest:
                 name = source.files.name
                 raise InputError(f"--file {name} changed while its rows were predicted: run the same command again.")
     except KeyboardInterrupt as end:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 from training.contract.errors import InputError
 from training.job.tasks import TASKS
 from training.staging.formats.files import Row, TextFormat, is_packed, read_start
-from training.staging.formats.readers import BINARY, reader_name
-from training.staging.sources.data_files import LINES, DataFiles, Start, StoredFiles
+from training.staging.formats.readers import reader_name
+from training.staging.sources.data_files import LINES, DataFiles, Start, StoredFiles, text_bytes
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import (
@@ -34,27 +34,17 @@ from training.staging.tokens.tokenizing import load_tokenizer
 
 SMALL_BYTES = 4 * 2**20
 """Size of data that is staged faster than a sample of it is worth."""
-PACKED_FACTOR = 4
-"""Text in a compressed or Parquet file, as a multiple of the file's size."""
 SAMPLE_ROWS = 1_000
 """Rows that are read and tokenised. The mean length of 1,000 rows is known to a few percent."""
 
 Echo = Callable[[str], None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    staged: Staged
-    """The data. In an estimate, rows, lengths and buckets are extrapolated, and classes are not known."""
-    sample_rows: int | None = None
-    """Rows of the data that an estimate comes from; None if the data itself was staged."""
-
-
 _Sample = tuple[int, list[int]]
 """Number of rows that were read, and the length in tokens of each staged row that they make."""
 
 
-def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress: Progress | None = None) -> Estimate:
+def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress: Progress | None = None) -> Staged:
     """Return the staged data of a request, staged in `home` if it is small, or else an estimate from its first rows.
 
     Raises InputError for the errors of the data that these rows show.
@@ -64,7 +54,7 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
     inputs = find_inputs(request, home)
     model, source = inputs.model, inputs.source
     if read_manifest(inputs.folder) is not None or _is_small(request.data, source):
-        return Estimate(staged=stage(request, home, echo, progress))
+        return stage(request, home, echo, progress)
     progress.begin("reading the first rows")
     tokenizer = load_tokenizer(model.tokenizer, None if model.scratch else request.max_length)
     with closing(source):
@@ -80,7 +70,7 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
     )
     # Rows that are longer than the sample are likely, and the last bucket must hold them.
     staged = inputs.staged(description, length_counts, request.max_length, cached=False)
-    return Estimate(staged=staged, sample_rows=sample_rows)
+    return replace(staged, sample_rows=sample_rows)
 
 
 def _sample_and_rows(
@@ -106,7 +96,7 @@ def _start(files: DataFiles | StoredFiles, text: TextFormat, echo: Echo) -> Star
         return Start(files=files)
     if files.can_start(text):
         return files.start()
-    echo(f"The plan copies {files.description}: their format cannot be read in part.")
+    echo(f"The plan copies {files.described()}: their format cannot be read in part.")
     return Start(files=files.copies())
 
 
@@ -116,20 +106,8 @@ def _is_small(data: Data, source: Source) -> bool:
         folder = Path(data.hub.name)
         if not folder.is_dir():
             return is_offline()
-        return sum(_text_bytes(path) for path in folder.rglob("*") if path.is_file()) <= SMALL_BYTES
-    sizes = (
-        each.size_bytes * (PACKED_FACTOR if each.is_packed else 1)
-        if isinstance(each, StoredFiles)
-        else sum(map(_text_bytes, each.paths))
-        for each in source.files
-    )
-    return sum(sizes) <= SMALL_BYTES
-
-
-def _text_bytes(path: Path) -> int:
-    """Return the approximate size of a file's text."""
-    size = path.stat().st_size
-    return size * PACKED_FACTOR if is_packed(path) or path.suffix.lower() in BINARY else size
+        return sum(text_bytes(path) for path in folder.rglob("*") if path.is_file()) <= SMALL_BYTES
+    return sum(each.text_bytes for each in source.files) <= SMALL_BYTES
 
 
 def _sampled(table: Table, request: StagingRequest, tokenizer: Any, *, is_cut: bool = False) -> _Sample:

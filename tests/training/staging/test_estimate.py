@@ -64,13 +64,13 @@ def test_an_estimate_agrees_with_the_staged_data(tmp_path: Path, name: str) -> N
     assert estimated.sample_rows == 1000
     assert not (tmp_path / "home" / "staged").exists()
     staged = stage(request, tmp_path / "home")
-    assert estimated.staged.key == staged.key
-    assert estimated.staged.train_rows == pytest.approx(staged.train_rows, rel=0.03)
-    assert estimated.staged.description.validation.rows == pytest.approx(staged.description.validation.rows, rel=0.03)
-    assert estimated.staged.lengths.mean_tokens == pytest.approx(staged.lengths.mean_tokens, rel=0.03)
-    assert estimated.staged.bucket_lengths == staged.bucket_lengths
+    assert estimated.key == staged.key
+    assert estimated.train_rows == pytest.approx(staged.train_rows, rel=0.03)
+    assert estimated.description.validation.rows == pytest.approx(staged.description.validation.rows, rel=0.03)
+    assert estimated.lengths.mean_tokens == pytest.approx(staged.lengths.mean_tokens, rel=0.03)
+    assert estimated.bucket_lengths == staged.bucket_lengths
     again = stage_or_estimate(request, tmp_path / "home", nothing)
-    assert (again.sample_rows, again.staged) == (None, stage(request, tmp_path / "home"))
+    assert again == stage(request, tmp_path / "home")
 
 
 @pytest.mark.usefixtures("large")
@@ -80,7 +80,7 @@ def test_an_estimate_agrees_with_the_staged_data(tmp_path: Path, name: str) -> N
 def test_language_modelling_is_estimated(tmp_path: Path, options: dict[str, Any]) -> None:
     data = Data(train=str(written(tmp_path / "a.jsonl", 6000)), columns=Columns(text="text"))
     request = StagingRequest(task="causal-lm", data=data, model=MODEL, **options)
-    estimated = stage_or_estimate(request, tmp_path / "home", nothing).staged
+    estimated = stage_or_estimate(request, tmp_path / "home", nothing)
     staged = stage(request, tmp_path / "home")
     assert estimated.train_rows == pytest.approx(staged.train_rows, rel=0.05)
     assert estimated.lengths.mean_tokens == pytest.approx(staged.lengths.mean_tokens, rel=0.03)
@@ -95,7 +95,7 @@ def test_a_local_folder_of_the_hubs_layout_is_read_row_by_row(tmp_path: Path) ->
     request = StagingRequest(data=Data(hub=hub), model=MODEL, max_length=16)
     estimated = stage_or_estimate(request, tmp_path / "home", nothing)
     assert estimated.sample_rows == 1000
-    assert (estimated.staged.train_rows, estimated.staged.description.validation.rows) == (2400, 600)
+    assert (estimated.train_rows, estimated.description.validation.rows) == (2400, 600)
 
 
 def test_small_data_is_staged(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_objects_of_a_format_that_needs_them_whole_are_copied(account: Account, 
     [note] = notes
     assert note.startswith(f"The plan copies s3://{BUCKET}/a.parquet (1 object, ")
     assert note.endswith(" MB): their format cannot be read in part.")
-    assert estimated.staged.key == stage(request("a.parquet"), tmp_path / "home").key
+    assert estimated.key == stage(request("a.parquet"), tmp_path / "home").key
 
 
 @pytest.mark.usefixtures("large_objects")
@@ -144,7 +144,7 @@ def test_only_the_start_is_copied(account: Account, tmp_path: Path) -> None:
     put(account, written(tmp_path / "b.csv", 500), "validation.csv")
     data = request("rows/", validation=f"s3://{BUCKET}/validation.csv")
     before = account.read_bytes
-    estimated = stage_or_estimate(data, tmp_path / "home", lambda _: None).staged
+    estimated = stage_or_estimate(data, tmp_path / "home", lambda _: None)
     assert account.read_bytes - before < 200_000 < shard.stat().st_size
     assert estimated.train_rows == pytest.approx(18_000, rel=0.03)
     assert estimated.description.validation.rows == pytest.approx(500, rel=0.03)

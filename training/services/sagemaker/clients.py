@@ -105,6 +105,18 @@ def account_of(clients: Clients) -> str:
         return str(clients.get("sts", quick=True).get_caller_identity()["Account"])
 
 
+def head_bucket(clients: Clients, bucket: str, *allowed: int, **owner: str) -> tuple[int, str]:
+    """Return (HTTP status, region) of a bucket: 200, 301 in another region, 404 if it is missing, or one `allowed`."""
+    try:
+        metadata = clients.get("s3").head_bucket(Bucket=bucket, **owner)["ResponseMetadata"]
+    except ClientError as error:
+        metadata = error.response["ResponseMetadata"]
+        if metadata["HTTPStatusCode"] not in (301, 404, *allowed):
+            raise
+    own = "another region" if metadata["HTTPStatusCode"] == 301 else clients.region
+    return metadata["HTTPStatusCode"], metadata.get("HTTPHeaders", {}).get("x-amz-bucket-region", own)
+
+
 def role_of(clients: Clients, role: str | None) -> str:
     """Return the ARN of the role for jobs: `role` (an ARN or a name), by default the role that this process runs as.
 

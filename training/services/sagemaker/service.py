@@ -7,7 +7,6 @@ the end of the job, when the whole log is read again.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import tarfile
@@ -26,9 +25,6 @@ from training.services.sagemaker.traits import TRAITS
 LIST_PAGE = 100
 MAX_LISTED = 500
 """Limit on the number of listed jobs. An account may have thousands, and each page of 100 jobs is a call."""
-MAX_OUTPUT_BYTES = 2**30
-"""Size limit of an output archive that is read into memory."""
-
 GROUP = "/aws/sagemaker/TrainingJobs"
 LATE_SECONDS = 60
 CLOCK_SECONDS = 3600
@@ -116,15 +112,15 @@ class SageMakerService:
         """Return the content of a file in the job's output data folder, or None if the file does not exist."""
         description = self.describe(job_name)
         uri = f"{description['OutputDataConfig']['S3OutputPath'].rstrip('/')}/{job_name}/output/output.tar.gz"
-        archive = self._read(uri)
-        if archive is None:
-            return None
-        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
-            # With several instances the toolkit packs a folder for each; with one, the files are at the top level.
-            for member in tar.getmembers():
-                if member.isfile() and member.name.removeprefix("./").removeprefix("data/") == filename:
-                    file = tar.extractfile(member)
-                    return file.read() if file else None
+        try:
+            with self.open_model(uri) as archive, tarfile.open(fileobj=archive, mode="r|gz") as tar:
+                # With several instances the toolkit packs a folder for each; with one, the files are at the top level.
+                for member in tar:
+                    if member.isfile() and member.name.removeprefix("./").removeprefix("data/") == filename:
+                        file = tar.extractfile(member)
+                        return file.read() if file else None
+        except ArtifactError:
+            pass
         return None
 
     @contextmanager
@@ -173,20 +169,6 @@ class SageMakerService:
         except JobNotFound:
             # The log group does not exist until the account's first job prints its first line.
             return
-
-    def _read(self, uri: str) -> bytes | None:
-        location, s3 = urlparse(uri), self._clients.get("s3")
-        with translated(uri):
-            try:
-                response = s3.get_object(Bucket=location.netloc, Key=location.path.lstrip("/"))
-            except s3.exceptions.NoSuchKey:
-                return None
-            if response["ContentLength"] > MAX_OUTPUT_BYTES:
-                raise ServiceError(
-                    f"{uri} is {response['ContentLength'] / 2**30:.1f} GiB; the limit for reading it is "
-                    f"{MAX_OUTPUT_BYTES // 2**30} GiB."
-                )
-            return bytes(response["Body"].read())
 
 
 def _check_name(job_name: str) -> None:

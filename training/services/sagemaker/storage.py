@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlparse
 
 from boto3.s3.transfer import TransferConfig
@@ -19,7 +18,7 @@ from botocore.exceptions import ClientError
 from state.digests import KEY_CHARACTERS, digest, listing_of
 from training.contract.errors import AccessError, InputError
 from training.contract.plain_text import size_text
-from training.services.sagemaker.clients import Clients, translated
+from training.services.sagemaker.clients import Clients, head_bucket, translated
 
 COMPLETE = "complete"
 """Folder of the objects that are written last, one for each upload. If it does not exist, the upload is incomplete."""
@@ -198,38 +197,20 @@ def find_bucket(clients: Clients, account: str, name: str | None = None) -> tupl
     `name`, and AccessError for a bucket of a different account, which must not receive data.
     """
     bucket = name or f"sagemaker-{clients.region}-{account}"
-    s3 = clients.get("s3")
     with translated(f"Bucket {bucket}"):
-        try:
-            response = s3.head_bucket(Bucket=bucket, ExpectedBucketOwner=account)
-        except ClientError as error:
-            _check_missing(clients, bucket, account, error, is_default=name is None)
-            return bucket, False
-    region = response["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", clients.region)
-    _check_region(bucket, region, clients.region)
-    return bucket, True
-
-
-def _check_missing(clients: Clients, bucket: str, account: str, error: ClientError, *, is_default: bool) -> None:
-    """Raise InputError or AccessError, unless the error means that the default bucket is missing."""
-    status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-    headers: dict[str, Any] = error.response["ResponseMetadata"].get("HTTPHeaders", {})
-    if status == 301:
-        _check_region(bucket, headers.get("x-amz-bucket-region", "another region"), clients.region)
+        status, region = head_bucket(clients, bucket, 403, ExpectedBucketOwner=account)
     if status == 403:
         raise AccessError(
             f"Bucket {bucket} does not belong to account {account}, or access is denied. Nothing was uploaded."
-        ) from error
-    if status != 404 or not is_default:
-        raise InputError(f"Bucket {bucket} does not exist: create it, or do not set aws.bucket.") from error
-
-
-def _check_region(bucket: str, bucket_region: str, job_region: str) -> None:
-    if bucket_region != job_region:
+        )
+    if status == 404 and name:
+        raise InputError(f"Bucket {bucket} does not exist: create it, or do not set aws.bucket.")
+    if region != clients.region:
         raise InputError(
-            f"Bucket {bucket} is in {bucket_region}, but the jobs run in {job_region}; "
+            f"Bucket {bucket} is in {region}, but the jobs run in {clients.region}; "
             "SageMaker reads only buckets in the region of the job."
         )
+    return bucket, status != 404
 
 
 def channel_files(path: Path) -> dict[str, Path]:

@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 from state.digests import digest
 from training.contract.errors import InputError
 from training.contract.s3_location import Location, location_of
-from training.services.sagemaker.clients import Clients, translated
+from training.services.sagemaker.clients import Clients, head_bucket, translated
 
 MAX_BYTES = 64 * 2**20
 """Largest manifest that is read here, in bytes."""
@@ -97,15 +97,9 @@ def check_region(clients: Clients, field: str, location: Location) -> None:
     (`S3DataSource.S3Uri`, botocore 1.44.5). The bucket may belong to another account.
     """
     with translated(f"{field} {location.uri!r}"):
-        try:
-            response = clients.get("s3").head_bucket(Bucket=location.bucket)
-        except ClientError as error:
-            response = error.response
-            if response["ResponseMetadata"]["HTTPStatusCode"] == 404:
-                raise InputError(f"{field} {location.uri!r}: bucket {location.bucket} does not exist") from error
-            if response["ResponseMetadata"]["HTTPStatusCode"] != 301:
-                raise
-    region = response["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", clients.region)
+        status, region = head_bucket(clients, location.bucket)
+    if status == 404:
+        raise InputError(f"{field} {location.uri!r}: bucket {location.bucket} does not exist")
     if region != clients.region:
         raise InputError(
             f"{field} {location.uri!r}: bucket {location.bucket} is in {region}, but the jobs run in {clients.region}; "

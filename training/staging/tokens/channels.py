@@ -232,7 +232,8 @@ def write_channel(
     """Tokenise the rows of a channel, write and summarise them. Return the task's own metadata. Raises InputError."""
     import numpy as np
 
-    task, part, classes = TASKS[request.task], selection.part(channel), selection.classes
+    task, classes = TASKS[request.task], selection.classes
+    part = selection.train if channel == "train" else selection.validation
     is_validation = channel == "validation"
     encode = _encode(request, tokenizer, for_scoring=is_validation)
 

@@ -10,7 +10,7 @@ import random
 import re
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -255,8 +255,6 @@ class Selection:
 
     tables: Tables
     """Tables of the first pass, which are read."""
-    surveys: tuple[Survey, ...]
-    """Survey of the training table, and of the validation table if there is one."""
     train: Part
     """Rows to train on."""
     validation: Part
@@ -268,10 +266,6 @@ class Selection:
     def source(self) -> str:
         """Name of the training table, for messages."""
         return self.tables.train.name
-
-    def part(self, channel: Channel) -> Part:
-        """Return the rows of a channel."""
-        return self.train if channel == "train" else self.validation
 
 
 def task_rows(task: Task, table: Table, data: Data) -> Iterator[Row]:
@@ -394,10 +388,6 @@ class _Reading:
     """Limits on rows, share and seed of the split."""
     progress: Progress
 
-    def survey(self, table: Table) -> Survey:
-        """Return an empty survey of a table."""
-        return Survey(self.task, table, self.data)
-
     def checked(self, table: Table) -> Iterator[Row]:
         """Read the rows of a table for the first time."""
         return self.progress.count(f"checking {Path(table.name).name}", task_rows(self.task, table, self.data))
@@ -411,32 +401,29 @@ def select(open_tables: Callable[[], Tables], request: StagingRequest, progress:
     """Return the rows of both channels, with their classes. Raises InputError for any error in the rows."""
     task, data = TASKS[request.task], request.data
     reading = _Reading(task=task, open=open_tables, data=data, progress=progress)
-    tables = reading.open()
+    tables, classes = reading.open(), NO_CLASSES
+    source = tables.train.name
     if tables.validation is None:
-        selection = _split_off(reading, tables)
+        survey, train, validation = _split_off(reading, tables.train)
+        surveys = [survey]
     else:
-        train, train_part = _survey(reading, tables.train, data.train_rows, "train")
-        validation, validation_part = _survey(reading, tables.validation, data.validation_rows, "validation")
-        surveys = (train, validation)
-        selection = Selection(tables=tables, surveys=surveys, train=train_part, validation=validation_part)
-    return _with_classes(selection, request) if task.has_classes else selection
-
-
-def _with_classes(selection: Selection, request: StagingRequest) -> Selection:
-    first, *others = (survey.labels for survey in selection.surveys)
-    source = selection.source
-    classes = classes_of(request.data, selection.tables.label_names, source, first.counts)
-    first.check_known(classes)
-    check_classes(source, {classes.numbers[label] for label in first.counts}, classes)
-    check_rows(selection.train.rows, request, source)
-    for survey in others:
-        survey.check_known(classes)
-    return replace(selection, classes=classes)
+        first, train = _survey(reading, tables.train, data.train_rows, "train")
+        second, validation = _survey(reading, tables.validation, data.validation_rows, "validation")
+        surveys = [first, second]
+    if task.has_classes:
+        labels, *others = (survey.labels for survey in surveys)
+        classes = classes_of(data, tables.label_names, source, labels.counts)
+        labels.check_known(classes)
+        check_classes(source, {classes.numbers[label] for label in labels.counts}, classes)
+        check_rows(train.rows, request, source)
+        for each in others:
+            each.check_known(classes)
+    return Selection(tables=tables, train=train, validation=validation, classes=classes)
 
 
 def _survey(reading: _Reading, table: Table, limit: int | None, channel: Channel) -> tuple[Survey, Part]:
     """Return the survey of the first `limit` rows of a table, or all, and these rows."""
-    survey, rows = reading.survey(table), 0
+    survey, rows = Survey(reading.task, table, reading.data), 0
     for row in islice(reading.checked(table), limit):
         survey.add(row)
         rows += 1
@@ -444,14 +431,14 @@ def _survey(reading: _Reading, table: Table, limit: int | None, channel: Channel
     return survey, Part(rows=rows, read=lambda: _exactly(rows, reading.again(channel, rows)))
 
 
-def _split_off(reading: _Reading, tables: Tables) -> Selection:
+def _split_off(reading: _Reading, table: Table) -> tuple[Survey, Part, Part]:
     """Set validation rows aside. Limits apply after the split: each part keeps its first rows.
 
     With a limit on training rows, only the first rows of the table are read and split: as many as both parts need.
     """
-    data, survey = reading.data, reading.survey(tables.train)
+    data, survey = reading.data, Survey(reading.task, table, reading.data)
     rows, needed, split = 0, first_rows(data), None
-    unread = reading.checked(tables.train)
+    unread = reading.checked(table)
     while True:
         for row in islice(unread, None if needed is None else needed - rows):
             survey.add(row)
@@ -459,7 +446,8 @@ def _split_off(reading: _Reading, tables: Tables) -> Selection:
         if needed is None or rows < needed:
             break
         split = survey.split(data.validation_share, data.split_seed)
-        if split is not None and _is_enough(split, rows, data):
+        aside = split.validation_rows if split is not None else 0
+        if aside >= (data.validation_rows or 1) and rows - aside >= (data.train_rows or 1):
             break
         needed += max(needed // 10, 1)
     survey.finish(lambda: reading.again("train", rows))
@@ -467,7 +455,17 @@ def _split_off(reading: _Reading, tables: Tables) -> Selection:
         split = survey.split(data.validation_share, data.split_seed)
     if split is None:
         raise survey.too_few()
-    return _parts(reading, tables, survey, split, rows)
+
+    def part(count: int, *, is_validation: bool) -> Part:
+        def read() -> Iterator[Row]:
+            belongs = split.start()
+            return _exactly(count, (row for row in reading.again("train", rows) if belongs(row) == is_validation))
+
+        return Part(rows=count, read=read)
+
+    aside = split.validation_rows
+    train = part(min(rows - aside, data.train_rows or rows), is_validation=False)
+    return survey, train, part(min(aside, data.validation_rows or rows), is_validation=True)
 
 
 def first_rows(data: Data) -> int | None:
@@ -479,28 +477,6 @@ def first_rows(data: Data) -> int | None:
         return None
     share = data.validation_share
     return math.ceil(max(data.train_rows / (1 - share), (data.validation_rows or 1) / share))
-
-
-def _is_enough(split: Split, rows: int, data: Data) -> bool:
-    has_train = rows - split.validation_rows >= (data.train_rows or 1)
-    return has_train and split.validation_rows >= (data.validation_rows or 1)
-
-
-def _parts(reading: _Reading, tables: Tables, survey: Survey, split: Split, rows: int) -> Selection:
-    data = reading.data
-
-    def part(channel: Channel) -> Iterator[Row]:
-        is_validation = split.start()
-        return (row for row in reading.again("train", rows) if is_validation(row) == (channel == "validation"))
-
-    train_rows = min(rows - split.validation_rows, data.train_rows or rows)
-    validation_rows = min(split.validation_rows, data.validation_rows or rows)
-    return Selection(
-        tables=tables,
-        surveys=(survey,),
-        train=Part(rows=train_rows, read=lambda: _exactly(train_rows, part("train"))),
-        validation=Part(rows=validation_rows, read=lambda: _exactly(validation_rows, part("validation"))),
-    )
 
 
 def _exactly(count: int, rows: Iterator[Row]) -> Iterator[Row]:

@@ -295,6 +295,9 @@ class Staged:
     """Rows, classes, lengths, duplicates and samples, as far as known."""
     cached: bool
     """True if an earlier staging was reused."""
+    sample_rows: int | None = None
+    """Rows of the data from which an estimate comes; None if the data itself was staged. In an estimate, rows, lengths
+    and buckets are extrapolated, and classes are not known."""
 
     @property
     def train_rows(self) -> int:
