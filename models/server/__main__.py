@@ -37,8 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--model", type=Path, required=True, help="a Transformers folder")
     parser.add_argument("--task", help="task of the model; default: read from config.json")
     parser.add_argument("--precision", help="auto (as evaluated), fastest, fp32, bf16 or fp16")
-    parser.add_argument("--evaluation", help="settings of the evaluation, as JSON")
-    parser.add_argument("--max-length", type=int, help="tokens to which inputs are truncated")
+    parser.add_argument("--evaluation", default="{}", help="settings of the evaluation, as JSON")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--token-file", type=Path, help="file with a token that requests need; see docs/models.md")
     parser.add_argument("--port", type=int, default=0, help="default: chosen by the system")
@@ -82,16 +81,11 @@ def main(arguments: Sequence[str]) -> int:
 def _load(app: App, server: uvicorn.Server, options: argparse.Namespace, address: str) -> None:
     """Load the model and start serving it; stop the server if loading fails."""
     try:
-        from models.inference.evaluation import evaluation_from_json
+        from models.inference.evaluation import Evaluation
         from models.inference.predictor import load_predictor
 
-        model = load_predictor(
-            options.model,
-            task=options.task,
-            precision=options.precision,
-            evaluation=evaluation_from_json(options.evaluation),
-            max_length=options.max_length,
-        )
+        evaluation = Evaluation(**json.loads(options.evaluation))
+        model = load_predictor(options.model, task=options.task, precision=options.precision, evaluation=evaluation)
         # A model's first run is slow.
         model.answer(TASKS[model.task].example_input())
         # Printed before the first answer, so that a server that is killed right after it has a log.

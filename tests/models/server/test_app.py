@@ -274,19 +274,3 @@ def begun(port: int) -> Iterator[socket.socket]:
         head = "POST /invocations HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         connection.sendall(f"{head}Content-Length: {len(GOOD)}\r\n\r\n".encode() + GOOD[:-1])
         yield connection
-
-
-def test_what_a_client_that_has_gone_asked_is_not_computed(port: int, model: Doubling) -> None:
-    with begun(port):
-        pass  # gone before the end of its body
-    with ThreadPoolExecutor(1) as clients:
-        first = clients.submit(ask, port, inputs("slow"))
-        assert model.has_begun.wait(30)
-        with begun(port) as connection:
-            connection.sendall(GOOD[-1:])
-            until_waiting(port, model, 2)
-        ping(port)
-        model.may_go_on.set()
-        assert first.result().status == 200
-    assert ask(port, inputs("last")).body == ["lastlast"]
-    assert model.turns == [["slow"], ["last"]]
