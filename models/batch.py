@@ -1,10 +1,9 @@
-"""Predict every row of a file, in its order: read rows, answer one window at a time, write a private output file."""
+"""Predict every row of a file, in its order: read rows, answer one window at a time, write the answers to a new file."""
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,8 +14,6 @@ from typing import Any, NamedTuple, TextIO
 import torch
 
 from models.inference.predictor import Predictor
-from state.errors import system_reason
-from state.permissions import file_mode
 from training.contract.errors import InputError, nearest, short_text
 from training.job.processes.reporting import BadData
 from training.job.tasks import SQUAD_COLUMNS as SQUAD
@@ -124,27 +121,22 @@ def _characters(row: InputRow) -> int:
 
 
 @contextmanager
-def private_output(output: Path) -> Iterator[TextIO]:
-    """Yield a private file that becomes `output` when the block ends. After an error, it is deleted.
+def new_file(output: Path) -> Iterator[TextIO]:
+    """Yield a file that becomes `output` when the block ends. After an error, it is deleted.
 
-    Raises `InputError` if it cannot be written, or if the output exists by then.
+    Raises `InputError` if the output exists by then, and OSError.
     """
+    unfinished = output.with_name(f".{output.name}.{os.getpid()}.unfinished")
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.", suffix=".unfinished", dir=output.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                yield file
-                file.flush()
-                os.fsync(descriptor)
-                os.fchmod(descriptor, file_mode())
-            if output.exists():
-                raise InputError(f"--output {output} was created meanwhile: choose a different file, or delete it.")
-            Path(name).replace(output)
-        finally:
-            Path(name).unlink(missing_ok=True)
-    except OSError as error:
-        reason = system_reason(error, variable="--output", place="a file")
-        raise InputError(f"--output {output} cannot be written: {reason}") from error
+        with unfinished.open("w", encoding="utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if output.exists():
+            raise InputError(f"--output {output} was created meanwhile: choose a different file, or delete it.")
+        unfinished.replace(output)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _line(row: InputRow, answer: Any) -> str:

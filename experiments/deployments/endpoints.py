@@ -124,7 +124,7 @@ def read_model_folder(text: str) -> Path:
 
 def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
     """Return the path of the token's file. Raises `InputError` if the server would not accept host or token."""
-    from models.server.access import access, read_token
+    from models.server.access import allowed_hosts, read_token
 
     chosen = next((name for name in ("host", "token-file") if name in fields), None)
     if chosen and not traits_of(service).runs_here:
@@ -133,7 +133,7 @@ def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
             "protected by its permissions."
         )
     path = user_path(fields["token-file"], "--token-file").resolve() if "token-file" in fields else None
-    access(fields.get("host", "127.0.0.1"), read_token(path) if path else None)
+    allowed_hosts(fields.get("host", "127.0.0.1"), read_token(path) if path else None)
     return path
 
 

@@ -124,7 +124,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
     from rich.console import Console
     from rich.progress import Progress
 
-    from models.batch import check, predict, private_output, read_rows
+    from models.batch import check, predict, new_file, read_rows
 
     rows = partial(read_rows, files, predictor.task, columns, text)
     console, changed = Console(stderr=True), [path.stat().st_mtime_ns for path in files.paths]
@@ -133,7 +133,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
         if not count:
             raise InputError(f"--file {files.name} has no rows.")
         started, bar = time.monotonic(), progress.add_task("Predicting", total=count)
-        with private_output(output) as file:
+        with new_file(output) as file:
             file.writelines(predict(predictor, rows(), parameters, lambda: progress.advance(bar)))
             if [path.stat().st_mtime_ns for path in files.paths] != changed:
                 raise InputError(

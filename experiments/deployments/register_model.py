@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-
-from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from experiments.running.options import check_not_empty, read_choices
 from experiments.running.output import print_line
@@ -24,7 +20,7 @@ from models.registry import (
 from models.trained_model import TrainedModel, trained_model
 from tracking.groups.group import find_group
 from tracking.server.store import open_store
-from training.contract.errors import InputError, TrackingError
+from training.contract.errors import InputError
 
 RETRY_SECONDS = 30.0
 
@@ -46,13 +42,8 @@ def register(fields: Mapping[str, str]) -> int:
     if trained.chosen:
         print_line(f"Winner of group {trained.group}: {trained.chosen}")
     name = chosen_name or registered_name(trained.experiment_name)
-    summary = _summary(trained, Registry(store).register(trained, name, alias, allowed=allowed), alias)
-    print_line(summary)
+    print_line(_summary(trained, Registry(store).register(trained, name, alias, allowed=allowed), alias))
     print_line(f"Model: models:/{name}@{alias}")
-    if run_id := os.environ.get("MLFLOW_RUN_ID"):  # the run of `mlflow run`
-        with suppress(TrackingError):
-            tags = {"platform.kind": "register", MLFLOW_RUN_NAME: f"register {name}", MLFLOW_RUN_NOTE: summary}
-            store.tag(run_id, tags)
     return 0
 
 

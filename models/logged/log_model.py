@@ -31,7 +31,7 @@ from tracking.recorded.recorded_job import job_of
 from tracking.recording.recorder import Outcome
 from tracking.server.errors import is_refusal, is_unknown_call
 from tracking.server.store import Store
-from training.contract.errors import InputError, ServiceError, TrackingError, Unreachable
+from training.contract.errors import InputError, ServiceError, TrackingError
 from training.contract.service import Service
 from training.services.artifact import unpack
 
@@ -43,8 +43,6 @@ NAME = "model"
 MODEL_ARTIFACT = "platform.model_artifact"
 """Tag of a run whose model is a run artifact: `runs:/RUN/model`."""
 FAILURE = "platform.model_failure"
-TRIES = 3
-"""Attempts to read an artifact if the connection to the service breaks."""
 Failures = (NotServable, ServiceError, TrackingError, OSError)
 
 Echo = Callable[[str], None]
@@ -189,26 +187,15 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
             run = store.call(store.client.get_run, run_id)
             if is_logged(run):
                 return None
-            size_bytes = _unpack(service, run.data.tags[MODEL_TAG], folder / flavor.WEIGHTS)
+            uri, weights = run.data.tags[MODEL_TAG], folder / flavor.WEIGHTS
+            weights.mkdir(parents=True)
+            with service.open_model(uri) as archive:
+                size_bytes = unpack(archive, weights, archive_name=f"the artifact {uri}", is_selected=is_needed)
             _log(store, run, planned.spec.name, planned.model, folder)
             return size_bytes
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             file.unlink(missing_ok=True)
-
-
-def _unpack(service: Service, uri: str, folder: Path) -> int:
-    """Unpack what is needed of a job's artifact, and return the bytes read."""
-    for tries_left in reversed(range(TRIES)):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        try:
-            with service.open_model(uri) as archive:
-                return unpack(archive, folder, archive_name=f"the artifact {uri}", is_selected=is_needed)
-        except Unreachable:
-            if not tries_left:
-                raise
-    raise AssertionError
 
 
 def _log(store: Store, run: Run, job_name: str, plan: ModelPlan, folder: Path) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import uvicorn
 
-from models.server.access import access, in_url, read_token
+from models.server.access import allowed_hosts, in_url, read_token
 from models.server.app import App
 from state.permissions import set_umask
 from training.contract.errors import InputError, TrainfareError
@@ -45,7 +45,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         set_umask()
-        app = App(access(options.host, read_token(options.token_file) if options.token_file else None))
+        token = read_token(options.token_file) if options.token_file else None
+        app = App(allowed_hosts(options.host, token), token)
         family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
         listener = socket.create_server((options.host, options.port), family=family)
         # Otherwise the body of an answer may wait 40 ms for the acknowledgement of its head.

@@ -26,7 +26,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from models.server.access import Access
+from models.server.access import LOOPBACK_NAMES
 
 if TYPE_CHECKING:
     from models.inference.predictor import Predictor
@@ -53,7 +53,7 @@ class App(Starlette):
     Bodies are parsed and answers computed in threads, so that the server answers pings meanwhile.
     """
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, hosts: Sequence[str] = LOOPBACK_NAMES, token: str | None = None) -> None:
         unexpected = HTTPException(500, "an unexpected error occurred: see the server's log.")
         handlers: Any = {
             HTTPException: _error,
@@ -62,10 +62,10 @@ class App(Starlette):
         }
         super().__init__(
             routes=[Route("/ping", self._ping), Route("/invocations", self._invocations, methods=["POST"])],
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=access.hosts, www_redirect=False)],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)],
             exception_handlers=handlers,
         )
-        self._token = access.token
+        self._token = token
         self._served: tuple[Predictor, Batcher] | None = None
         self._requests = 0
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")

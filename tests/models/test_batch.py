@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from experiments.deployments.predict import predict_file
-from models.batch import WINDOW_ROWS, private_output
+from models.batch import WINDOW_ROWS, new_file
 from models.inference.predictor import Predictor, load_predictor
 from tests.support.models.made_models import modelled
 from tests.support.models.task_models import TEXTS
@@ -270,6 +270,6 @@ def test_a_file_that_changes_is_refused(tmp_path: Path, classifier_folder: Path)
 
 def test_an_output_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
-    with pytest.raises(InputError, match=r"out\.jsonl was created meanwhile"), private_output(output):
+    with pytest.raises(InputError, match=r"out\.jsonl was created meanwhile"), new_file(output):
         output.write_text("theirs")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["theirs"]

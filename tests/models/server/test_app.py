@@ -17,7 +17,6 @@ import pytest
 import uvicorn
 
 from models.server import app as app_module
-from models.server.access import Access
 from models.server.app import MAX_BODY_BYTES, MAX_INPUTS, App
 
 JSON = {"Content-Type": "application/json"}
@@ -78,7 +77,7 @@ def model() -> Iterator[Doubling]:
 @pytest.fixture
 def port(model: Doubling) -> Iterator[int]:
     """Port of a server of `model`."""
-    app = App(Access())
+    app = App()
     app.serve(model)
     with serving(app) as port:
         yield port
@@ -197,7 +196,7 @@ def test_only_the_names_of_this_machine_are_served(port: int) -> None:
 
 
 def test_a_request_needs_the_token(model: Doubling) -> None:
-    app = App(Access(("*",), "0123456789abcdef"))
+    app = App(("*",), "0123456789abcdef")
     app.serve(model)
     with serving(app) as port:
         for given in (None, "Bearer 0123456789abcdeX", "Bearer ", "0123456789abcdef", "Bearer \xff"):
@@ -210,7 +209,7 @@ def test_a_request_needs_the_token(model: Doubling) -> None:
 
 
 def test_until_the_model_is_loaded_clients_shall_retry() -> None:
-    with serving(App(Access())) as port:
+    with serving(App()) as port:
         for answer in (ask(port), ask(port, path="/ping", method="GET")):
             assert (answer.status, answer.headers["retry-after"]) == (503, "1")
             assert answer.message == "the model is loading: retry in a second."
