@@ -1,4 +1,4 @@
-"""Predict every row of a file, in its order: read rows, answer one window at a time, write the answers to a new file."""
+"""Predict every row of a file in its order: read rows, answer one window at a time, write the answers to a file."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
     from rich.console import Console
     from rich.progress import Progress
 
-    from models.batch import check, predict, new_file, read_rows
+    from models.batch import check, new_file, predict, read_rows
 
     rows = partial(read_rows, files, predictor.task, columns, text)
     console, changed = Console(stderr=True), [path.stat().st_mtime_ns for path in files.paths]
