@@ -56,7 +56,7 @@ STAGING = (
         "key=lambda name: (int(name), name)",
         "key=lambda name: (name, name)",
         "Class 10 comes before class 2.",
-        "tests/training/staging/rows/test_labels.py::test_numbers_are_numbered_in_numeric_order_also_as_text",
+        "tests/training/staging/tokens/test_labels.py::test_numbers_are_numbered_in_numeric_order_also_as_text",
     ),
     Fault(
         "training/staging/tokens/rows.py",
@@ -67,8 +67,8 @@ STAGING = (
     ),
     Fault(
         "training/staging/tokens/rows.py",
-        'if is_validation(row) == (channel == "validation")',
-        'if channel == "train" or is_validation(row)',
+        "if belongs(row) == is_validation)",
+        "if not is_validation or belongs(row))",
         "Validation rows are trained on, too.",
         f"{CORPUS}::test_rows_are_read_as_before[another share and seed]",
     ),
@@ -77,7 +77,7 @@ STAGING = (
         "            self._groups.append(hash_of(row.group))\n",
         "            self._groups.append(hash_of(row.id))\n",
         "Questions about one context are on both sides of the split.",
-        "tests/training/staging/rows/test_questions.py::test_the_split_keeps_the_questions_of_a_context_together",
+        "tests/training/staging/tokens/test_questions.py::test_the_split_keeps_the_questions_of_a_context_together",
     ),
     Fault(
         "training/staging/stage.py",
