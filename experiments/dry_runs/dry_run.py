@@ -71,9 +71,9 @@ from training.scripts.runtime_description import runtime_description
 from training.scripts.source import requirement_lines
 from training.services.budget import Amount
 from training.services.registry import DEFAULT, traits_of
-from training.staging.estimate import stage_or_estimate
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
+from training.staging.stage import stage_or_estimate
 from training.staging.tokens.staged import Staged, lines
 
 TIME_LIMIT = "StoppingCondition.MaxRuntimeInSeconds"

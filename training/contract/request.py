@@ -258,7 +258,12 @@ def check_metric(definition: MetricDefinition) -> None:
     import regex  # with the package that searches the log
 
     for part, limit in MAX_METRIC_CHARACTERS.items():
-        _check_metric_text(definition, part, getattr(definition, part), limit)
+        text = getattr(definition, part)
+        problem = "contains a line break" if "\n" in text or "\r" in text else ""
+        if not 0 < len(text) <= limit:
+            problem = f"has {len(text)} characters; 1 to {limit} are allowed"
+        if problem:
+            raise InputError(f"Metric {definition.name[:60]!r}: the {part} {problem}.")
     try:
         with warnings.catch_warnings():  # Python warns on the terminal of brackets that may mean more in the future
             warnings.simplefilter("ignore", FutureWarning)
@@ -278,16 +283,6 @@ def check_tags(tags: Iterable[str]) -> None:
     for name in tags:
         if name.lower().startswith("aws:"):
             raise InputError(f"Name '{name}' in tags is not allowed: AWS reserves names that start with 'aws:'.")
-
-
-def _check_metric_text(definition: MetricDefinition, part: str, text: str, limit: int) -> None:
-    if len(text) > limit:
-        raise InputError(
-            f"Metric {definition.name[:60]!r}: the {part} has {len(text)} characters; at most {limit} are allowed."
-        )
-    if not text or "\n" in text or "\r" in text:
-        problem = "contains a line break" if text else "is empty"
-        raise InputError(f"Metric {definition.name[:60]!r}: the {part} {problem}, which SageMaker does not allow.")
 
 
 def _check_map(field: str, entries: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from experiments.planning.arms import Arm
 from experiments.planning.load import load
 from experiments.planning.plan import job
 from tests.support.aws.account import Account
-from training.staging import estimate
+from training.staging import stage
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_fields_that_only_staging_determines_are_marked(
     arm: Arm, tmp_path: Path, account: Account, service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account.make_role()
-    monkeypatch.setattr(estimate, "SMALL_BYTES", 0)
+    monkeypatch.setattr(stage, "SMALL_BYTES", 0)
     fields = {"service": service, "aws.role": "trainer", "machine.instance_type": "ml.g5.xlarge"}
     changes = fields if service == "sagemaker" else {}
     experiment = load("demo", {**changes, "data.train": str(tmp_path / "rows.jsonl"), "bucket_lengths": "null"})

@@ -12,11 +12,10 @@ import pytest
 from tests.support.aws.account import Account
 from tests.support.staging.tables import MODEL, PACKED
 from training.contract.errors import InputError
-from training.staging import estimate
-from training.staging.estimate import stage_or_estimate
+from training.staging import stage as staging
 from training.staging.sources import data_files
 from training.staging.sources.request import Columns, Data, HubData, Splits, StagingRequest
-from training.staging.stage import stage
+from training.staging.stage import stage, stage_or_estimate
 
 WORDS = ("good", "bad", "film", "really", "the", "a", "awful", "wonderful", "plot")
 
@@ -52,7 +51,7 @@ def nothing(_: str) -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file counts as large, so that a test needs no large file."""
-    monkeypatch.setattr(estimate, "SMALL_BYTES", 0)
+    monkeypatch.setattr(staging, "SMALL_BYTES", 0)
 
 
 @pytest.mark.usefixtures("large")
@@ -110,7 +109,7 @@ BUCKET = "team-data"
 @pytest.fixture
 def large_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small objects count as large_objects, and a plan reads little of them."""
-    monkeypatch.setattr(estimate, "SMALL_BYTES", 0)
+    monkeypatch.setattr(staging, "SMALL_BYTES", 0)
     monkeypatch.setattr(data_files, "START_BYTES", 100_000)
 
 

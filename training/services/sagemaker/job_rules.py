@@ -36,7 +36,6 @@ from training.services.sagemaker.machines import (
 )
 
 COMPILER_FAMILIES = ("p3", "p3dn", "g4dn", "p4d", "g5")
-EFA_TYPES = ("ml.g4dn.8xlarge", "ml.g4dn.12xlarge", "ml.g5.48xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge")
 SMDDP_TYPES = ("ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge", "ml.p4de.24xlarge")
 WITHOUT_8_BITS = frozenset({"T4", "T4g", "V100", "A10G", "A100"})
 """GPUs below compute capability 8.9, whose tensor cores do not multiply in 8-bit floating point."""
@@ -61,22 +60,14 @@ def check_instance_types(spec: JobSpec) -> None:
 
 
 def advice(spec: JobSpec) -> list[str]:
-    """Return notes on a job that can run but would run better with different settings."""
-    notes = []
-    if launcher_of(spec) == "xla" and spec.instance_type not in EFA_TYPES:
-        notes.append(
-            f"{spec.instance_type} has no Elastic Fabric Adapter, which the Training Compiler uses between devices; "
-            f"instance types with an adapter: {', '.join(EFA_TYPES)}."
-        )
-    if spec.compiler == "trcomp" and spec.compiler_debug:
-        notes.append("The Training Compiler's debug mode slows training down; turn it off to measure time.")
+    """Return notes on a job that can run but whose results need a look."""
     partitions = int(spec.model_parallel.get("partitions", 1))
-    if spec.launcher == "smp" and partitions > 1:
-        notes.append(
-            f"launcher smp splits the model over {partitions} GPUs, but batch size, learning rate and rows are counted "
-            "as if each GPU had its own copy. Training with smp was never tested: check the first losses."
-        )
-    return notes
+    if spec.launcher != "smp" or partitions == 1:
+        return []
+    return [
+        f"launcher smp splits the model over {partitions} GPUs, but batch size, learning rate and rows are counted "
+        "as if each GPU had its own copy. Training with smp was never tested: check the first losses."
+    ]
 
 
 def _instance_types(spec: JobSpec, _: Image | None) -> str | None:

@@ -130,10 +130,10 @@ def _is_whole(label: Label) -> bool:
     return _WHOLE_NUMBER.fullmatch(whole_text(str(label))) is not None
 
 
-def classes_of(data: Data, source_names: tuple[str, ...] | None, source: str, labels: Collection[Label]) -> Classes:
+def classes_of(data: Data, source_names: tuple[str, ...] | None, labels: Collection[Label]) -> Classes:
     """Return the classes that the request defines, else the source's, else the classes of the training rows.
 
-    `labels` are the labels of the rows that were read of the table `source`.
+    `labels` are the labels of the training rows that were read.
     """
     if data.label_map is not None:
         return _classes_of_map(data.label_map, source_names or ())
@@ -143,7 +143,7 @@ def classes_of(data: Data, source_names: tuple[str, ...] | None, source: str, la
         # A number in the source is an index into its label names, even if these names are numbers themselves.
         names: dict[Label, int] = {name: number for number, name in enumerate(source_names)}
         return _classes_named(source_names, _numbers_by_index(source_names) | names, "the data set's own labels")
-    row_names = names_in_rows(source, labels)
+    row_names = names_in_rows(labels)
     numbers = _numbers_by_name(row_names, allow_indices=False)
     numbers |= {
         label: numbers[whole_text(label)] for label in labels if isinstance(label, str) and label not in numbers
@@ -151,10 +151,8 @@ def classes_of(data: Data, source_names: tuple[str, ...] | None, source: str, la
     return _classes_named(row_names, numbers, "the training rows")
 
 
-def names_in_rows(source: str, labels: Collection[Label]) -> tuple[str, ...]:
+def names_in_rows(labels: Collection[Label]) -> tuple[str, ...]:
     """Return the label names in the training rows: numbers in numeric order, words in alphabetical order."""
-    if len(labels) < 2:
-        raise one_class(source, *labels)
     if all(map(_is_whole, labels)):
         return tuple(sorted({whole_text(str(label)) for label in labels}, key=lambda name: (int(name), name)))
     return tuple(sorted(str(label) for label in labels))
@@ -163,12 +161,8 @@ def names_in_rows(source: str, labels: Collection[Label]) -> tuple[str, ...]:
 def check_classes(source: str, numbers: Collection[int], classes: Classes) -> None:
     """Raise InputError if the training rows have only one class. `numbers` are the classes of its rows."""
     if len(numbers) < 2:
-        raise one_class(source, *(classes.names[number] for number in numbers))
-
-
-def one_class(source: str, name: Label) -> InputError:
-    """Return the error for training rows of one class."""
-    return InputError(f"{source} has only one class, {short_text(name)}; at least two are required")
+        listed = ", ".join(short_text(classes.names[number]) for number in numbers)
+        raise InputError(f"{source} has only one class, {listed}; at least two are required")
 
 
 def _classes_of_map(label_map: Mapping[str, Sequence[Label]], source_names: Sequence[str]) -> Classes:
@@ -412,7 +406,7 @@ def select(open_tables: Callable[[], Tables], request: StagingRequest, progress:
         surveys = [first, second]
     if task.has_classes:
         labels, *others = (survey.labels for survey in surveys)
-        classes = classes_of(data, tables.label_names, source, labels.counts)
+        classes = classes_of(data, tables.label_names, labels.counts)
         labels.check_known(classes)
         check_classes(source, {classes.numbers[label] for label in labels.counts}, classes)
         check_rows(train.rows, request, source)
