@@ -241,11 +241,9 @@ class Job:
     name: str
 
     def describe(self) -> Description:
-        """Return the job's state now. Raises JobNotFound."""
         return self.service.describe(self.name)
 
     def stop(self) -> None:
-        """Ask the job to stop, and return immediately."""
         self.service.stop(self.name)
 
 

@@ -159,7 +159,6 @@ class JobFolder:
                     yield line.rstrip("\n")
 
     def log_tail(self) -> list[str]:
-        """Return the last lines of the log."""
         stream = self.open_log()
         if stream is None:
             return []
@@ -184,7 +183,6 @@ class JobFolder:
 
 
 def first_state(supervisor_pid: int) -> State:
-    """Return the state of a newly created job."""
     now = time.time()
     state: State = {"SupervisorPid": supervisor_pid, "CreationTime": now}
     state |= {"SecondaryStatusTransitions": [], "FinalMetricDataList": []}
@@ -314,7 +312,6 @@ class LogMarker:
 
 
 def marks_file(log: Path) -> Path:
-    """Return the path of a log's marks."""
     return log.with_name("log-times.bin")
 
 

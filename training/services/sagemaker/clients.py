@@ -218,7 +218,6 @@ def translated(what: str) -> Iterator[None]:
 
 
 def response_error(what: str, response: Mapping[str, Any]) -> ServiceError | InputError:
-    """Return our error for an error response of AWS."""
     code, message = str(response["Error"].get("Code")), str(response["Error"].get("Message", ""))
     # A proxy in between answers with a page, of which nothing helps.
     reason = "a web page" if "<html" in message.lower() else message.strip().rstrip(".") or code

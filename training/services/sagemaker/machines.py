@@ -64,12 +64,10 @@ class Image(BaseModel):
 
     @property
     def on_gpu(self) -> bool:
-        """True for an image with CUDA."""
         return "gpu" in self.devices
 
     @property
     def has_training_compiler(self) -> bool:
-        """True if the image contains SageMaker Training Compiler."""
         return "-trcomp-" in self.repository
 
     @property
@@ -311,7 +309,6 @@ VOLTA = ("p3", "p3dn")
 
 
 def all_types(spec: JobSpec) -> tuple[str, ...]:
-    """Return the instance types on which a job may run."""
     return (spec.instance_type, *spec.fallback_instance_types)
 
 
@@ -348,13 +345,11 @@ class Accelerators:
 
 
 def source() -> str:
-    """Return the source and the date of the table."""
     table = _table()
     return f"{table['source']}; {table['date']}"
 
 
 def is_known(instance_type: str) -> bool:
-    """Return whether the table lists the instance type."""
     return instance_type in _accelerated() or instance_type in _table()["cpu_only"]
 
 

@@ -53,21 +53,17 @@ class SageMakerService:
 
     @property
     def region(self) -> str:
-        """Region in which the jobs run."""
         return self._clients.region
 
     @property
     def jobs_command(self) -> str:
-        """Command that lists and stops the jobs of this service."""
         return f"AWS_REGION={self.region} trainfare jobs --service {self.name}"
 
     def create(self, request: Request) -> None:
-        """Start the job. Raises JobExists if the name is taken, or QuotaError, AccessError or InputError."""
         with self._translated(request["TrainingJobName"]):
             self._sagemaker.create_training_job(**request)
 
     def describe(self, job_name: str) -> Description:
-        """Return the job's state now. Raises JobNotFound."""
         with self._translated(job_name):
             response: dict[str, Any] = self._sagemaker.describe_training_job(TrainingJobName=job_name)
         response.pop("ResponseMetadata", None)
@@ -76,7 +72,6 @@ class SageMakerService:
         return cast(Description, {"Environment": {}, "FinalMetricDataList": [], **response})
 
     def stop(self, job_name: str) -> None:
-        """Stop the job: SIGTERM, then SIGKILL after 120 s of grace. Does nothing if the job has ended."""
         try:
             with self._translated(job_name):
                 self._sagemaker.stop_training_job(TrainingJobName=job_name)
@@ -109,7 +104,6 @@ class SageMakerService:
         return [cast(Description, {"SecondaryStatus": each["TrainingJobStatus"], **each}) for each in summaries]
 
     def fetch_output(self, job_name: str, filename: str) -> bytes | None:
-        """Return the content of a file in the job's output data folder, or None if the file does not exist."""
         description = self.describe(job_name)
         uri = f"{description['OutputDataConfig']['S3OutputPath'].rstrip('/')}/{job_name}/output/output.tar.gz"
         try:
@@ -125,7 +119,6 @@ class SageMakerService:
 
     @contextmanager
     def open_model(self, uri: str) -> Iterator[BinaryIO]:
-        """Open a model artifact in S3 as a stream."""
         location = urlparse(uri)
         if location.scheme != "s3":
             raise ArtifactError(f"The model artifact {uri} is not an S3 address.")

@@ -62,7 +62,6 @@ class Storage:
         self._extra = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key} if key else {}
 
     def uri(self, *names: str) -> str:
-        """Return the S3 URI of an object or prefix in this storage."""
         return "/".join([f"s3://{self._bucket}", self._prefix, *names])
 
     def put_channel(self, path: Path, kind: str, log: Log = lambda _: None) -> str:
@@ -98,7 +97,6 @@ class Storage:
         return self.uri(key)
 
     def _left_out(self, uri: str, size: int) -> str:
-        """Note an upload that this read-only storage leaves out, and return its URI."""
         self.missing_bytes[uri] = size
         return uri
 
@@ -119,7 +117,6 @@ class Storage:
         return True
 
     def put_file(self, path: Path, name: str, log: Log = lambda _: None) -> str:
-        """Upload a file of any size, in parts, and return its URI."""
         progress = UploadProgress(path.stat().st_size, self.uri(name), log)
         self._send(path, name, progress)
         progress.finish()
@@ -152,7 +149,6 @@ class Storage:
             self._s3.put_object(Bucket=self._bucket, Key=self._key(key), Body=content, **self._extra)
 
     def _size(self, key: str) -> int | None:
-        """Return the size of an object in bytes, or None if it does not exist."""
         with translated(self.uri(key)):
             try:
                 return int(self._s3.head_object(Bucket=self._bucket, Key=self._key(key))["ContentLength"])
@@ -272,7 +268,6 @@ class UploadProgress:
         self._lock = threading.Lock()
 
     def add(self, count: int) -> None:
-        """Count bytes that were uploaded."""
         with self._lock:
             self._sent += count
             if self._clock() - self._logged_at >= QUIET_SECONDS:
@@ -285,6 +280,5 @@ class UploadProgress:
             self._skipped += count
 
     def finish(self) -> None:
-        """Log the number of bytes that were uploaded."""
         skipped = f" ({size_text(self._skipped)} were already uploaded)" if self._skipped else ""
         self._log(f"Uploaded {size_text(self._sent)} to {self._uri}{skipped}")

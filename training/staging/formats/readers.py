@@ -326,7 +326,6 @@ class _Node:
         return _checked(_Node(self.file, f"{self.path}.{name}".lstrip("."), fields[name]), kind)
 
     def items(self, name: str) -> Iterator[_Node]:
-        """Yield the elements of a list in this object."""
         for index, value in enumerate(self.get(name, list)):
             yield _Node(self.file, f"{self.path}.{name}[{index}]".lstrip("."), value)
 
@@ -389,7 +388,6 @@ class JsonStream:
             self._fill(max(CHUNK_CHARACTERS, len(self._text) - self._at))
 
     def elements(self) -> Iterator[Any]:
-        """Yield the values in the list that is next."""
         self.accept("[")
         if self.accept("]"):
             return

@@ -286,7 +286,6 @@ class StoredFiles:
         return reader_name(Path(self._objects[0]["Key"]))
 
     def can_start(self, text: TextFormat) -> bool:
-        """Return whether rows can be read from the start of an object."""
         is_cut_at_lines = "\n".encode(text.encoding) == b"\n"  # not in UTF-16
         return self._reader_name in LINES and is_cut_at_lines
 

@@ -118,7 +118,6 @@ class RowGroupFile:
 
 
 def token_counts(columns: Mapping[str, Any]) -> np.ndarray:
-    """Return the length in tokens of each row."""
     import numpy as np
 
     return np.diff(columns["input_ids"].offsets.to_numpy())

@@ -89,7 +89,6 @@ class LabelSurvey:
             raise self._invalid_label(label)
 
     def check_known(self, classes: Classes) -> None:
-        """Raise InputError for the first row whose label belongs to no class."""
         for label in self.counts:
             if label not in classes.numbers:
                 raise unknown_label(self._location(label), label, classes)
@@ -201,7 +200,6 @@ def _spellings(text: str) -> tuple[Label, ...]:
 
 
 def unknown_label(location: str, label: Label, classes: Classes) -> InputError:
-    """Return the error for a label that belongs to no class."""
     known = classes.known_labels
     listed = ", ".join(short_text(name) for name in known[:20]) + (" ..." if len(known) > 20 else "")
     hint = nearest(str(label), known)
@@ -258,7 +256,6 @@ class Selection:
 
     @property
     def source(self) -> str:
-        """Name of the training table, for messages."""
         return self.tables.train.name
 
 
