@@ -231,7 +231,7 @@ class StoredFiles:
     def __init__(self, field: str, uri: str, folder: Path, account: AccountFields) -> None:
         """List the objects. Copies go into a temporary folder within `folder`. Raises InputError, AccessError."""
         from training.services.sagemaker.clients import Clients
-        from training.services.sagemaker.user_data import list_objects, version_of
+        from training.services.sagemaker.storage import list_objects, version_of
 
         self._field, self._folder, self._clients = field, folder, Clients(account.region, account.profile)
         self._location = location_of(field, uri)
@@ -269,7 +269,7 @@ class StoredFiles:
         return self._copies
 
     def _download(self, stored: Mapping[str, Any], path: Path, most_bytes: int | None = None) -> None:
-        from training.services.sagemaker.user_data import download
+        from training.services.sagemaker.storage import download
 
         location = Location(self._location.bucket, stored["Key"])
         download(self._clients, self._field, location, stored["ETag"], path, most_bytes=most_bytes)

@@ -6,7 +6,7 @@ Sequences are padded to buckets so that a compiler sees few shapes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -86,15 +86,13 @@ def choose_buckets(lengths: Mapping[int, int], *, max_length: int, max_buckets: 
     ]
     for _ in range(max_buckets - 1):
         best = [best[0]] + [
-            min(best[j], *(_extended(best[i], end, below[j] - below[i]) for i in range(1, j))) if j > 1 else best[j]
+            min(
+                [best[j]]
+                + [(best[i][0] + end * (below[j] - below[i]), best[i][1] + 1, (*best[i][2], end)) for i in range(1, j)]
+            )
             for j, end in enumerate(ends, start=1)
         ]
     return best[-1][2]
-
-
-def _extended(cover: tuple[int, int, tuple[int, ...]], end: int, count: int) -> tuple[int, int, tuple[int, ...]]:
-    tokens, buckets, ends = cover
-    return tokens + end * count, buckets + 1, (*ends, end)
 
 
 def with_max_length(buckets: Sequence[int], *, max_length: int) -> tuple[int, ...]:
@@ -147,20 +145,6 @@ class DataDescription:
     """Validation rows whose text is also a training row; None if unknown."""
     samples: tuple[Sample, ...] = ()
     """Training rows, drawn at random; empty if unknown."""
-
-    @property
-    def largest_class(self) -> tuple[str, float] | None:
-        """Name of the class with most training rows, and its share of them, 0 to 1; None without classes."""
-        return self._class(max)
-
-    @property
-    def smallest_class(self) -> tuple[str, float] | None:
-        """Name of the class with fewest training rows, and its share of them, 0 to 1; None without classes."""
-        return self._class(min)
-
-    def _class(self, choose: Callable[[tuple[int, ...]], int]) -> tuple[str, float] | None:
-        counts = self.train.class_counts
-        return (self.label_names[counts.index(choose(counts))], choose(counts) / sum(counts)) if counts else None
 
 
 def preview(*texts: str) -> str:
@@ -235,10 +219,11 @@ def lengths_phrase(channel: ChannelDescription) -> str | None:
 
 def balance_phrase(data: DataDescription) -> str | None:
     """Return the number of classes, the largest and the smallest; None without classes."""
-    largest, smallest = data.largest_class, data.smallest_class
-    if largest is None or smallest is None:
+    if not (counts := data.train.class_counts):
         return None
-    (most, most_share), (fewest, fewest_share) = largest, smallest
+    (most, most_share), (fewest, fewest_share) = (
+        (data.label_names[counts.index(count)], count / sum(counts)) for count in (max(counts), min(counts))
+    )
     if most_share == fewest_share:
         return f"{len(data.label_names):,}; each has {most_share:.1%} of the training rows"
     return (
