@@ -137,15 +137,10 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
     """Return the hash of everything that determines the channels. It includes the content of files, not their names."""
     data = request.data
     material = {
+        **_rows_material(request),
         "version": STAGING_VERSION,
         "tokenizers": importlib.metadata.version("tokenizers"),
-        "task": request.task,
         "data": source.digest,
-        "columns": data.columns.model_dump(),
-        "labels": data.labels,
-        # Pairs, because the order of the classes matters and `sort_keys` would change it.
-        "label_map": list(data.label_map.items()) if data.label_map else None,
-        "skip_labels": data.skip_labels,
         "rows": [data.train_rows, data.validation_rows],
         "split": _split(request),
         "tokenizer": model.tokenizer.tokenizer_identity(),
@@ -165,12 +160,8 @@ def evaluation_key(request: StagingRequest, source: Source, model: StartingModel
     data = request.data
     predicts_tokens = TASKS[request.task].predicts_tokens
     material = {
-        "task": request.task,
+        **_rows_material(request),
         "data": source.validation_digest,
-        "columns": data.columns.model_dump(),
-        "labels": data.labels,
-        "label_map": list(data.label_map.items()) if data.label_map else None,
-        "skip_labels": data.skip_labels,
         "rows": data.validation_rows,
         # The limit on training rows determines which rows are split.
         "split": [*split, data.train_rows] if (split := _split(request)) and data.train_rows else split,
@@ -181,6 +172,19 @@ def evaluation_key(request: StagingRequest, source: Source, model: StartingModel
         ),
     }
     return key_of(material)
+
+
+def _rows_material(request: StagingRequest) -> dict[str, Any]:
+    """Return everything of a request that determines how a row is read."""
+    data = request.data
+    return {
+        "task": request.task,
+        "columns": data.columns.model_dump(),
+        "labels": data.labels,
+        # Pairs, because the order of the classes matters and `sort_keys` would change it.
+        "label_map": list(data.label_map.items()) if data.label_map else None,
+        "skip_labels": data.skip_labels,
+    }
 
 
 def _split(request: StagingRequest) -> list[Any] | None:

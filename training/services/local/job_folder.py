@@ -167,17 +167,9 @@ class JobFolder:
             return log.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()
 
     def failure_text(self) -> str:
-        """Return the content of `output/failure`, or an empty string if the script did not write it as a regular file.
-
-        Only the first and the last 64 KiB of a long text are returned.
-        """
+        """Return the content of `output/failure`; empty if the script did not write it as a file of usual size."""
         try:
-            with open_regular(self.base / "output" / "failure") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(0)
-                start = file.read(TAIL_BYTES)
-                file.seek(max(TAIL_BYTES, size - TAIL_BYTES))
-                return (start + file.read(TAIL_BYTES)).decode("utf-8", "replace")
+            return read_regular(self.base / "output" / "failure", _MAX_JSON_BYTES).decode("utf-8", "replace")
         except OSError:
             return ""
 

@@ -10,7 +10,6 @@ import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,6 +20,7 @@ from training.staging.formats.files import (
     BYTE_ORDER_MARK,
     COMPRESSIONS,
     DEFAULT_FORMAT,
+    MAX_COMPARED,
     MAX_LINE_CHARACTERS,
     MissingColumn,
     Row,
@@ -291,50 +291,44 @@ def squad_rows(path: Path, text: TextFormat) -> Iterator[Row]:
         return
     with open_text(path, text) as file:
         stream = JsonStream(path, file, text)
-        document = _Node(path, "", stream.value())
+        document = stream.value()
         stream.end()
     number = 0
-    for article in document.items("data"):
-        for paragraph in article.items("paragraphs"):
-            context = paragraph.get("context", str)
-            for entry in paragraph.items("qas"):
+    for article in _items((f"{path}: document", document), "data"):
+        for paragraph in _items(article, "paragraphs"):
+            context = _field(paragraph, "context", str)
+            for entry in _items(paragraph, "qas"):
                 number += 1
-                answers = list(entry.items("answers"))
+                answers = list(_items(entry, "answers"))
                 listed = {
-                    "text": [answer.get("text", str) for answer in answers],
-                    "answer_start": [answer.get("answer_start", int) for answer in answers],
+                    "text": [_field(answer, "text", str) for answer in answers],
+                    "answer_start": [_field(answer, "answer_start", int) for answer in answers],
                 }
-                yield number, [entry.get("id", str), context, entry.get("question", str), listed]
+                yield number, [_field(entry, "id", str), context, _field(entry, "question", str), listed]
 
 
-@dataclass(frozen=True)
-class _Node:
-    """A value in the file, with its path."""
-
-    file: Path
-    path: str
-    """Path within the document, such as `data[3].paragraphs[0]`; empty for the document itself."""
-    value: Any
-
-    def get(self, name: str, kind: type) -> Any:
-        """Return a field of this object. Raises InputError if it is missing or has another type."""
-        fields = _checked(self, dict)
-        if name not in fields:
-            listed = ", ".join(repr(str(key)[:60]) for key in list(fields)[:20]) or "none"
-            location = f"{self.file}: {self.path}" if self.path else f"{self.file}"
-            raise InputError(f"{location} has no {name!r}; it has {listed}.{nearest(name, fields)}")
-        return _checked(_Node(self.file, f"{self.path}.{name}".lstrip("."), fields[name]), kind)
-
-    def items(self, name: str) -> Iterator[_Node]:
-        for index, value in enumerate(self.get(name, list)):
-            yield _Node(self.file, f"{self.path}.{name}[{index}]".lstrip("."), value)
+_Placed = tuple[str, Any]
+"""File and path of a value, such as `a.json: document.data[3].paragraphs[0]`, and the value."""
 
 
-def _checked(node: _Node, kind: type) -> Any:
-    if not isinstance(node.value, kind) or isinstance(node.value, bool):
-        path = node.path or "the document"
-        raise InputError(f"{node.file}: {path} must be {TYPE_NAMES[kind]}, not {short_text(node.value)}")
-    return node.value
+def _field(owner: _Placed, name: str, kind: type) -> Any:
+    """Return a field of an object. Raises InputError if it is missing or has another type."""
+    place, fields = owner
+    _check_type(place, fields, dict)
+    if name not in fields:
+        listed = ", ".join(repr(str(key)[:60]) for key in list(fields)[:20]) or "none"
+        raise InputError(f"{place} has no {name!r}; it has {listed}.{nearest(name, list(fields)[:MAX_COMPARED])}")
+    _check_type(f"{place}.{name}", fields[name], kind)
+    return fields[name]
+
+
+def _items(owner: _Placed, name: str) -> Iterator[_Placed]:
+    return ((f"{owner[0]}.{name}[{at}]", value) for at, value in enumerate(_field(owner, name, list)))
+
+
+def _check_type(place: str, value: Any, kind: type) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise InputError(f"{place} must be {TYPE_NAMES[kind]}, not {short_text(value)}")
 
 
 class JsonStream:
