@@ -6,9 +6,8 @@ one batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -51,39 +50,28 @@ class Predictor:
 
     def answer(self, inputs: object, parameters: Mapping[str, Any] | None = None) -> list[Any]:
         """Run all three steps and return the answers, as JSON values, in the order of the inputs."""
-        answers = dict(self.answer_each(self.encode(self.read(inputs, parameters))))
-        return [answers[at] for at in range(len(answers))]
+        return self.answer_encoded(self.encode(self.read(inputs, parameters)))
 
-    def answer_each(self, encoded: Sequence[EncodedInput], run_each: RunEach = map) -> Iterator[tuple[int, Any]]:
-        """Run any number of examples, and yield the position and the answer of each as soon as it is known.
+    def answer_encoded(self, encoded: Sequence[EncodedInput], run_each: RunEach = map) -> list[Any]:
+        """Run any number of tokenized inputs, and return the answers in their order.
 
         `run_each` is `map` or an executor's `map`. The rows are batched as in the model's evaluation, if that is known:
         in 16 bits, an answer depends a little on the padding and the number of rows of its batch.
         """
-        most_tokens = MOST_TOKENS[self.loaded.device]
-        if self._task.generates:
-            planned = batches([each.length for each in encoded], most_tokens)
-            parts = [[encoded[at] for at in batch] for batch in planned]
-            for batch, answers in zip(planned, run_each(partial(self._task.generate, self.loaded), parts), strict=True):
-                yield from zip(batch, answers, strict=True)
-            return
-        rows = [(at, row) for at, each in enumerate(encoded) for row in each.rows]
-        lengths, size = [len(row.ids) for _, row in rows], self.loaded.batch_size
+        task, loaded = self._task, self.loaded
+        run: Callable[..., list[Any]] = task.outputs
+        items: list[Any] = [row for each in encoded for row in each.rows]
+        lengths, size = [len(row.ids) for row in items], loaded.batch_size
+        if task.generates:
+            items, lengths, size, run = list(encoded), [each.length for each in encoded], None, task.generate
+        most_tokens = MOST_TOKENS[loaded.device]
         planned = batches(lengths, most_tokens) if size is None else evaluation_batches(lengths, size)
-        results = run_each(
-            partial(self._task.outputs, self.loaded), [[rows[position][1] for position in batch] for batch in planned]
-        )
-        outputs: list[Any] = [None] * len(rows)
-        left = [len(each.rows) for each in encoded]
-        starts = list(accumulate(left, initial=0))
+        results = run_each(partial(run, loaded), [[items[at] for at in batch] for batch in planned])
+        outputs: list[Any] = [None] * len(items)
         for batch, made in zip(planned, results, strict=True):
-            for position, output in zip(batch, made, strict=True):
-                outputs[position] = output
-                left[rows[position][0]] -= 1
-            done = [at for at in dict.fromkeys(rows[position][0] for position in batch) if not left[at]]
-            own = [output for at in done for output in outputs[starts[at] : starts[at + 1]]]
-            if done:
-                yield from zip(done, self._task.answers(self.loaded, [encoded[at] for at in done], own), strict=True)
+            for at, output in zip(batch, made, strict=True):
+                outputs[at] = output
+        return outputs if task.generates else task.answers(loaded, encoded, outputs)
 
 
 def load_predictor(
