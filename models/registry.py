@@ -123,8 +123,6 @@ class Registered:
     """True if the model was not registered before."""
     replaced: Version | None
     """Version that the alias named before, if it was a different one."""
-    had_alias: bool
-    """True if the alias already named this version."""
 
 
 class Registry:
@@ -194,12 +192,11 @@ class Registry:
         known = existing()
         version: Version = known or self._store.create(create, existing=existing)
         before = self._versions.by_alias(name, alias)
-        had_alias = before is not None and before.number == version.number
-        if not had_alias:
+        replaced = before if before and before.number != version.number else None
+        if before is None or replaced:
             self._store.call(self._client.set_registered_model_alias, name, alias, version.number)
         self._link(trained, version)
-        replaced = None if had_alias else before
-        return Registered(version=version, is_new=known is None, replaced=replaced, had_alias=had_alias)
+        return Registered(version=version, is_new=known is None, replaced=replaced)
 
     def _create_model(self, name: str, trained: TrainedModel) -> None:
         def existing() -> object | None:

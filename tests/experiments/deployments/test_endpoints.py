@@ -43,7 +43,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("deploy", "--model", "M", "--service", "sagemaker"), "--service sagemaker needs --machine"),
         (("deploy", "--model", "M", "--machine", "ml.g4dn.xlarge"), "--service local runs only on this machine"),
         (("deploy", "--model", "M", "--machines", "2"), "machines is '2': it must be a whole number from 1 to 1."),
-        (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "--aws.*, --image and --ami need --service"),
+        (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "--aws.region needs --service sagemaker"),
         (
             ("deploy", "--model", "M", "--service", "sagemaker", "--machine", "ml.m5.xlarge", "--host", "0.0.0.0"),
             "--host needs --service local",
