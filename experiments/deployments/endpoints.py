@@ -15,12 +15,13 @@ from rich.table import Table
 from experiments.deployments.services import ENDPOINTS, open_endpoints
 from experiments.running import options as read
 from experiments.running.output import print_error, print_line
-from models.endpoints.protocol import Echo, Endpoints, EndpointSpec, EndpointState
+from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
 from reports.formats.terminal import PlainConsole
 from state.home import home
 from state.regular_files import user_path
 from training.contract.errors import EndpointNotFound, InputError, ServiceError, TrainfareError
 from training.contract.price import Price
+from training.contract.service import Echo
 from training.services.registry import DEFAULT, services_with, traits_of
 
 if TYPE_CHECKING:

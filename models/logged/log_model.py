@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +32,7 @@ from tracking.recording.recorder import Outcome
 from tracking.server.errors import is_refusal, is_unknown_call
 from tracking.server.store import Store
 from training.contract.errors import InputError, ServiceError, TrackingError
-from training.contract.service import Service
+from training.contract.service import Echo, Service
 from training.services.artifact import unpack
 
 MODEL_TAG = "platform.model_uri"
@@ -44,8 +44,6 @@ MODEL_ARTIFACT = "platform.model_artifact"
 """Tag of a run whose model is a run artifact: `runs:/RUN/model`."""
 FAILURE = "platform.model_failure"
 Failures = (NotServable, ServiceError, TrackingError, OSError)
-
-Echo = Callable[[str], None]
 
 
 def log_models(

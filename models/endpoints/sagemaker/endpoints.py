@@ -5,7 +5,6 @@ The account alone determines what exists: objects with the tag `trainfare:endpoi
 
 from __future__ import annotations
 
-import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +17,7 @@ from typing import Any
 
 from botocore import exceptions
 
-from models.endpoints.protocol import Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
+from models.endpoints.protocol import Action, DeploymentPlan, EndpointSpec, EndpointState, refused
 from models.endpoints.sagemaker.requests import (
     OWNER_TAG,
     VARIANT,
@@ -46,6 +45,7 @@ from training.contract.errors import (
 )
 from training.contract.price import Price
 from training.contract.retry import RetryPolicy
+from training.contract.service import Echo
 from training.job.tasks import TASKS
 from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.aws_errors import translated
@@ -111,7 +111,8 @@ class SageMakerEndpoints:
         """
         self._fields, self._echo, self._pauses, self._is_read_only = aws_fields, echo, pauses, is_read_only
         self.clients = Clients(aws_fields.get("region"), aws_fields.get("profile"))
-        self.account, self.region = account_of(self.clients), self.clients.region
+        account_of(self.clients)
+        self.region = self.clients.region
         self._sagemaker = self.clients.get("sagemaker")
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
@@ -156,15 +157,10 @@ class SageMakerEndpoints:
         raise EndpointTaken(f"Endpoint {spec.name} serves {differs}: choose a different --name, or undeploy it first.")
 
     def price(self, machine: str) -> Price | None:
-        """Return the price of one machine for hosting; None if it is unknown, which does not stop a deployment."""
-        try:
-            if table := self._fields.get("prices"):
-                return table_price(table, machine)
-            cache = home() / "prices.json"
-            return listed_price(self.clients, machine, cache, self._echo, "Hosting", is_read_only=self._is_read_only)
-        except (TrainfareError, OSError, ValueError, LookupError, TypeError) as error:
-            self._echo(f"Note: costs are omitted: {error}")
-            return None
+        if table := self._fields.get("prices"):
+            return table_price(table, machine)
+        cache = home() / "prices.json"
+        return listed_price(self.clients, machine, cache, self._echo, "Hosting", is_read_only=self._is_read_only)
 
     def _prepared(self, spec: EndpointSpec) -> tuple[DeploymentPlan, Storage, Mapping[str, Path], str]:
         """Return the plan, also of an endpoint that is kept, and the files to upload with their key, if any.
@@ -241,7 +237,9 @@ class SageMakerEndpoints:
             except exceptions.ClientError as error:
                 code = error.response["Error"].get("Code")
                 if code == "ModelError":
-                    raise self._model_error(name, error.response) from error
+                    response: Mapping[str, Any] = error.response
+                    text = str(response.get("OriginalMessage") or response["Error"].get("Message", ""))
+                    raise refused(name, int(response.get("OriginalStatusCode", 500)), text, self._log(name)) from error
                 if code in {"ValidationError", "ValidationException"}:
                     state = self.describe(name)  # the same error means a missing endpoint and one that is not ready
                     if state.status != "InService":
@@ -254,17 +252,6 @@ class SageMakerEndpoints:
                     f"repeated: send fewer or shorter texts at a time, or deploy it on a faster instance type "
                     f"({self._log(name)})."
                 ) from error
-
-    def _model_error(self, name: str, response: Mapping[str, Any]) -> TrainfareError:
-        """Return the error for a refusal of the container."""
-        status = int(response.get("OriginalStatusCode", 500))
-        text = str(response.get("OriginalMessage") or response["Error"].get("Message", ""))
-        with suppress(ValueError, AttributeError):
-            text = str(json.loads(text).get("message") or text)
-        message = " ".join(text.split())[:500].rstrip(".")
-        if 400 <= status < 500:
-            return InputError(f"Endpoint {name} rejected the request with status {status}: {message}.")
-        return EndpointFailed(f"Endpoint {name} failed with status {status}: {message} ({self._log(name)}).")
 
     def describe(self, name: str) -> EndpointState:
         endpoint = self._find(ENDPOINT, name)

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from models.endpoints.protocol import Echo, EndpointSpec, Request
+from models.endpoints.protocol import EndpointSpec, Request
 from state.digests import KEY_CHARACTERS, digest, listing_of
 from training.contract.errors import InputError
+from training.contract.service import Echo
 from training.job.tasks import TASKS, answer_spans
 from training.services.sagemaker.instance_types import volume_key_of
 from training.services.sagemaker.storage import Storage

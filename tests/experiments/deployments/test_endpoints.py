@@ -84,7 +84,7 @@ def test_an_endpoint_answers_until_it_is_undeployed(run: Run, model: Path, tmp_p
     assert [len(each) for each in json.loads(out)] == [2, 2]
     code, out, err = run("predict", "--endpoint", "winter", "--inputs", "3")
     assert (code, out) == (2, "")
-    assert "endpoint winter rejected the request with status 400: inputs must be" in err
+    assert "Endpoint winter rejected the request with status 400: inputs must be" in err
     code, out, err = run("predict", "--endpoint", "wintr", "--text", "a")
     assert (code, "Did you mean 'winter'?" in err) == (1, True)
     code, out, _ = run("endpoints")
