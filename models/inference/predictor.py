@@ -20,8 +20,7 @@ import torch
 import transformers
 from transformers.pytorch_utils import Conv1D
 
-from models.inference.evaluation import UNKNOWN, Evaluation, Precision, choose_precision
-from models.inference.tasks import read_task
+from models.inference.evaluation import UNKNOWN, Evaluation, Precision, choose_precision, read_task
 from training.contract.errors import InputError, nearest
 from training.job.tasks import OPTIONS_FILE, TASKS, Task
 from training.job.tasks.inputs import EncodedInput, TokenRow
