@@ -27,7 +27,6 @@ from models.trained_model import (
 )
 from tracking.queries.measures import EVALUATIONS
 from tracking.server.errors import is_unknown_call
-from tracking.server.store import Store
 from training.contract.errors import InputError, NotAllowed, NotGoodEnough, TrackingError
 from training.contract.plain_text import without_markup
 

@@ -192,7 +192,11 @@ class SageMakerEndpoints:
             files = archive_files(spec.model, with_code=with_code)
             key = archive_key(files)
             uri = storage.uri(key)
-        container = {"Image": image, "Environment": environment(task, self.region), "ModelDataUrl": uri}
+        # The relevant variables of SageMaker's SDK v2, and the pipeline that Hugging Face's inference toolkit creates
+        # (aws/sagemaker-huggingface-inference-toolkit 2.6.0, `handler_service.py`).
+        variables = {"SAGEMAKER_CONTAINER_LOG_LEVEL": "20", "SAGEMAKER_REGION": self.region}
+        environment = {"HF_TASK": TASKS[task].pipeline, **variables}
+        container = {"Image": image, "Environment": environment, "ModelDataUrl": uri}
         requests = deployment_requests(spec, container, context.role_arn, context.fields, self._fields.get("ami"))
         for operation, request in requests:
             check_request(self._sagemaker.meta.service_model, operation, request)
@@ -468,15 +472,6 @@ def identity_tag(identity: str) -> str:
     if TAG_VALUE.fullmatch(identity):
         return identity
     return f"folder:{digest(identity, KEY_CHARACTERS)}"
-
-
-def environment(task: str, region: str) -> dict[str, str]:
-    """Return the container's environment variables: the relevant ones of SageMaker's SDK v2, and the task.
-
-    HF_TASK names the pipeline that Hugging Face's inference toolkit creates
-    (aws/sagemaker-huggingface-inference-toolkit 2.6.0, `handler_service.py`).
-    """
-    return {"HF_TASK": TASKS[task].pipeline, "SAGEMAKER_CONTAINER_LOG_LEVEL": "20", "SAGEMAKER_REGION": region}
 
 
 def inference_image(versions: str, machine: str, region: str) -> tuple[str, str | None]:
