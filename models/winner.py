@@ -99,7 +99,7 @@ def _confirm(sweep: Sweep, best: Trial, repeats: Comparison) -> tuple[bool, str]
         return False, ""
     if not sweep.spec.is_rate:
         return contrast.verdict.outcome == "cheaper", ""
-    ratio = sweep.interval_of(best)
+    ratio = sweep.interval_of(best.setting)
     if ratio is None or ratio.low <= 1:
         return False, ""
     # A rate says nothing about quality.

@@ -1,4 +1,4 @@
-"""Test a sweep's trials on hand-made tables: their outcomes and costs, and the predicted cost of the grid."""
+"""Test a sweep's trials on hand-made tables with their outcomes and costs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 
 from reports.sweep.messages import headline, sentences
-from reports.sweep.sweep import grid_of
 from reports.sweep.trials import value_at
-from tests.support.reports.sweep_tables import DOCUMENT, make_sweep, row, trial
+from tests.support.reports.sweep_tables import make_sweep, row, trial
 
 
 def test_ranks_and_outcomes() -> None:
@@ -53,35 +52,6 @@ def test_ranks_and_outcomes() -> None:
 def test_a_trial_without_an_end_tag_has_its_runs_outcome(columns: dict[str, Any], expected: tuple[str, str]) -> None:
     first_trial = make_sweep(trial("none", 8, 10.0, end=None) | columns).trials[0]
     assert (first_trial.kind, first_trial.end) == expected
-
-
-def test_the_predicted_cost_of_the_grid() -> None:
-    """Batches 8 and 16 at rates 1 and 2. A step takes 0.1 s plus 0.01 s per sample: 0.0225 s per sample at batch 8, and
-    0.01625 s at 16. (8, 1) was billed 32.5 s for 1,000 samples, 10 s of it outside the steps; (16, 1) was billed
-    26.25 s. (8, 2) was stopped and is predicted to need 1,000 samples like (8, 1): 32.5 s. (16, 2) is predicted to take
-    26.25 s. In all, 117.5 s."""
-    model = {"step_seconds_fixed": 0.1, "step_seconds_per_sample": 0.01, "relative_error": 0.1}
-    sweep = make_sweep(
-        row("calibration", "none", 8, 5.0),
-        trial("none", 8, 32.5),
-        trial("none", 16, 26.25),
-        trial("none", 8, 4.0, 2.0, end="pruned: behind", samples=100.0),
-        document={
-            **DOCUMENT,
-            "compilers": ["none"],
-            "batch_sizes": [8, 16],
-            "multipliers": [1, 2],
-            "models": {"none": model},
-        },
-    )
-    grid = grid_of(sweep)
-    assert grid is not None
-    assert (grid.settings, grid.trained, grid.seconds) == (4, 2, pytest.approx(117.5))
-    # 5 + 32.5 + 26.25 + 4 = 67.75 s, which is 57.7 % of the grid's cost.
-    assert (
-        "The search took 57.7 % of the 118 s that all 4 settings are predicted to take (2 of them were "
-        "trained to the end)." in sentences(sweep)
-    )
 
 
 def test_a_calibration_is_read_by_its_batch_sizes() -> None:
