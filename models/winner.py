@@ -51,7 +51,7 @@ def winner(client: MlflowClient, group: str, *, is_closing: bool = False) -> Win
     design = read_design(parent.data.tags) if parent else None
     if is_sweep_table(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
         spec = job_tables.json_artifact(client, parent.info.run_id, SWEEP_FILE) if parent else {}
-        return _best_job(group, *_sweep_winner(sweep_of(table, group, spec, {}, {}, design)))
+        return _best_job(group, *_sweep_winner(sweep_of(table, group, spec, {}, design)))
     return _best_job(group, *_comparison_winner(compare(table, group, design=design)))
 
 

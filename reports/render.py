@@ -13,7 +13,7 @@ from mlflow.entities import Run
 
 from judging.design import Design
 from reports.charts.report_charts import comparison_charts, probe_charts, training_charts
-from reports.charts.sweep_charts import importance_note, sweep_charts
+from reports.charts.sweep_charts import sweep_charts
 from reports.comparison.comparison import Comparison, Kind, compare
 from reports.comparison.messages import deleted, missing_data
 from reports.comparison.report import Source, comparison_report, is_one_training, training_report, with_neutral_label
@@ -22,7 +22,6 @@ from reports.overview import Overview, overview_of, overview_report
 from reports.probe.report import is_probe_table, job_spreads, probe_report, probes_of
 from reports.sweep.report import sweep_report
 from reports.sweep.sweep import is_sweep_table, sweep_of
-from reports.sweep.trials import read_spec
 from sweeps.costs import FIGURES
 from tracking.budgets.ledger import end_sentence, read_budget_end
 from tracking.groups.plan_file import SWEEP_FILE, read_design
@@ -34,9 +33,6 @@ from tracking.recorded.recorded_job import Job, job_of
 from tracking.recorded.spot_cost import discounts_of
 from tracking.server.errors import is_final
 from training.contract.errors import InputError, TrackingError
-
-_MAX_CURVES = 300
-"""Largest number of trials whose curves are read; only one chart shows them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,14 +130,11 @@ def _sweep_report(reader: Reader, table: pd.DataFrame, parent: Run | None, group
     document = reader.artifact(parent.info.run_id, SWEEP_FILE) if parent else {}
     jobs = [job_of(row) for row in table.to_dict("records")]
     calibrations = [job for job in jobs if job.text.get("role") == "calibration"]
-    trials = [job for job in jobs if job.text.get("role") == "trial"][:_MAX_CURVES]
-    metric = read_spec(document).metric
     points = reader.histories(calibrations, list(FIGURES))
-    curves = reader.histories(trials, [metric]) if metric else {}
     design = read_design(parent.data.tags) if parent else None
-    sweep = sweep_of(table, group, document, points, curves, design)
+    sweep = sweep_of(table, group, document, points, design)
     source = _source(reader, table, title, [job for job in jobs if job.succeeded])
-    return sweep_report(sweep, sweep_charts(sweep), source, importance_note(sweep))
+    return sweep_report(sweep, sweep_charts(sweep), source)
 
 
 def _read(

@@ -60,17 +60,15 @@ _INTERVAL = Definition(
 _CALIBRATION = Definition(
     "Calibration",
     "One job per compiler trains a few steps at every batch size. It measures the seconds per step with the 95 % "
-    "interval of their mean, the memory of the largest batch, and which sizes do not fit. The fitted line is a fixed "
-    "time per step plus a time per sample.",
+    "interval of their mean, the memory of the largest batch, and which sizes do not fit.",
 )
 
 
-def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note: str = "") -> Report:
-    """Return the report of a sweep; `chart_note` is shown below the charts."""
+def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Report:
     (answer, short_answer), remarks = messages.answer_of(sweep), Sentences(tuple(messages.sentences(sweep)))
     lead: tuple[Block, ...] = (*_command(sweep), *([best_table(sweep)] if sweep.best_trials else []), remarks)
     short_trials = (trial_table(sweep, MAX_LISTED, with_reasons=False),) if sweep.trials else ()
-    sections = tuple(_sections(sweep, charts, source, chart_note))
+    sections = tuple(_sections(sweep, charts, source))
     tables = (*((trial_table(sweep, MAX_LISTED),) if sweep.trials else ()), cost_table(sweep))
     return Report(
         group=sweep.group,
@@ -98,14 +96,14 @@ def _command(sweep: Sweep) -> tuple[Block, ...]:
     return (Command("Train the best trial's setting:", sweep.train_command),) if sweep.train_command else ()
 
 
-def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note: str) -> Iterator[Section]:
+def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
     if sweep.best_trials:
         title = "Pareto-optimal settings" if sweep.spec.is_front else "The best of each compiler setting"
         yield Section(title, (best_table(sweep),))
     if factorial := factorial_table(sweep):
         change = f"Change in {sweep.spec.cost_name} against {sweep.base} with its 95 % interval"
         yield Section(factorial.name, (factorial, Text(f"{change}, and the typical value of the repeats.", "small")))
-    yield from chart_sections(charts, chart_note)
+    yield from chart_sections(charts)
     if sweep.jobs:
         yield Section("Cost of the sweep", (cost_table(sweep),))
     if n := len(sweep.trials):

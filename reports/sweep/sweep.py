@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,10 +28,8 @@ from reports.sweep.trials import (
     rounded,
     setting_of,
     trial_of,
-    value_at,
     with_second_costs,
 )
-from sweeps.costs import device_count
 from sweeps.early_stopping import choose
 from tracking.groups.planned_job import FINALIST
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
@@ -39,7 +37,6 @@ from tracking.recorded.recorded_job import Job, job_of
 from tracking.recorded.waves import repeat_rows
 
 ROLES = ("calibration", "baseline", "trial", FINALIST, "confirmation")
-_ENDED = ("completed", "worse", "not reached")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +63,6 @@ class Sweep:
     """Ranked: trials with a comparable cost first, the best at the top."""
     confirmation: Comparison | None
     """Comparison of the repeated settings; None if no setting was repeated."""
-    common_samples: float
-    """Number of samples that every trial which trained to the end has seen."""
-    at_common_samples: Mapping[str, float] = field(default_factory=dict)
-    """Quality after `common_samples`, by run id."""
 
     @cached_property
     def compilers(self) -> tuple[str, ...]:
@@ -215,12 +208,11 @@ def sweep_of(
     group: str,
     document: Mapping[str, Any],
     calibrations: Mapping[str, pd.DataFrame],
-    curves: Mapping[str, pd.DataFrame],
     design: Design | None = None,
 ) -> Sweep:
     """Return the sweep with these jobs (`job_tables.jobs`) and this `sweep.json`.
 
-    `calibrations` and `curves` are `histories` tables by run id: the points of calibrations, and the quality of trials.
+    `calibrations` are `histories` tables with the points of calibrations, by run id.
     With a `design`, the repeats are judged by its looks.
     """
     jobs = tuple(job_of(row) for row in table.to_dict("records"))
@@ -229,9 +221,6 @@ def sweep_of(
         [trial_of(job, spec) for job in jobs if job.text.get("role") == role] for role in ("trial", FINALIST)
     )
     trials = ranked(with_second_costs(tried, second), spec)
-    counts = [trial.job.number("samples") for trial in trials if trial.kind in _ENDED]
-    common = min((samples for samples in counts if samples > 0), default=math.nan)
-    qualities = {t.job.run_id: value_at(curves.get(t.job.run_id), spec.metric, common) for t in trials}
     repeats = repeat_rows(table)
     return Sweep(
         group=group,
@@ -242,8 +231,6 @@ def sweep_of(
         ),
         trials=trials,
         confirmation=compare(repeats, group, design=design) if len(repeats) else None,
-        common_samples=common,
-        at_common_samples={run: value for run, value in qualities.items() if math.isfinite(value)},
     )
 
 
@@ -279,12 +266,3 @@ def factorial_arms(sweep: Sweep) -> dict[Setting, Arm]:
     cells = [(compiler, point) for compiler in compilers for point in (base.point, best.setting.point)]
     repeated = [by_cell[cell] for cell in cells if cell in by_cell]
     return {setting: arms[setting] for setting in repeated} if len(repeated) >= 3 else {}
-
-
-def seconds_per_sample(sweep: Sweep, setting: Setting) -> float:
-    """Return the steady seconds per sample that the compiler's cost model predicts; NaN without a model."""
-    model = sweep.spec.models.get(setting.compiler)
-    if model is None or not setting.batch_size > 0:
-        return math.nan
-    sizes = [size for each in sweep.calibrations if each.compiler == setting.compiler for size in each.sizes]
-    return model.step_seconds(setting.batch_size) / (setting.batch_size * device_count(sizes))

@@ -50,7 +50,8 @@ def test_a_server_that_does_not_answer_gets_no_further_requests(tracked_by_serve
         ]
     [missing] = reader.missing
     assert missing.startswith(
-        f"Missing: the curves, versions and hardware. The tracking server {proxy.url} did not return the curves of 4 runs: "
+        f"Missing: the curves, versions and hardware. The tracking server {proxy.url} did not return the curves of 4 "
+        "runs: "
     )
 
 

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from reports.sweep.messages import headline, sentences
-from reports.sweep.trials import value_at
 from tests.support.reports.sweep_tables import make_sweep, row, trial
 
 
@@ -62,21 +61,6 @@ def test_a_calibration_is_read_by_its_batch_sizes() -> None:
     sweep = make_sweep(row("calibration", "none", math.nan, 40.0), calibrations={"r0": points})
     assert (sweep.calibrations[0].largest, sweep.calibrations[0].too_large) == (8.0, (16.0,))
     assert headline(sweep) == "No trial yet: none fits batches up to 8."
-
-
-@pytest.mark.parametrize(
-    ("samples", "value"), [(100, 2.0), (150, 1.5), (96, 2.0), (80, math.nan), (208, 1.0), (300, math.nan)]
-)
-def test_a_curve_is_interpolated_between_its_points(samples: float, value: float) -> None:
-    curve = pd.DataFrame({"samples": [100.0, 200.0, math.nan], "value": [2.0, 1.0, 0.0]})
-    assert value_at(curve, "eval_loss", samples) == pytest.approx(value, nan_ok=True)
-
-
-def test_qualities_are_compared_after_the_samples_that_all_have_seen() -> None:
-    curve = pd.DataFrame({"samples": [500.0, 1000.0, 2000.0], "value": [0.6, 0.5, 0.4]})
-    rows = trial("none", 8, 1.0, samples=2000.0), trial("none", 16, 1.0, samples=1500.0)
-    sweep = make_sweep(*rows, curves={"r0": curve, "r1": curve})
-    assert sweep.at_common_samples == {"r0": pytest.approx(0.45), "r1": pytest.approx(0.45)}
 
 
 def test_each_failure_class_is_reported_once() -> None:
