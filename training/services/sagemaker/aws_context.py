@@ -25,7 +25,7 @@ from training.services.sagemaker.job_rules import (
     shell_safe_hyperparameters,
 )
 from training.services.sagemaker.machines import check_image, default_image, entry_point, volume_key_of
-from training.services.sagemaker.storage import Storage, check_channels, find_bucket, local_folder, session_bucket
+from training.services.sagemaker.storage import Storage, check_channels, create_bucket, find_bucket, local_folder
 
 SPEC_FIELDS = (
     *("subnets", "security_groups", "isolate_network", "encrypt_traffic"),
@@ -177,12 +177,10 @@ def open_aws_context(
     account, key = account_of(clients), options.get("output_key")
     role = role_of(clients, options.get("role"))
     prefix = "/".join(part for part in (options.get("bucket_prefix"), "trainfare") if part)
-    bucket, missing = options.get("bucket"), None
-    if is_read_only:
-        bucket, exists = find_bucket(clients, account, bucket)
-        missing = None if exists else bucket
-    else:
-        bucket = session_bucket(clients, account, bucket)
+    bucket, exists = find_bucket(clients, account, options.get("bucket"))
+    if not exists and not is_read_only:
+        create_bucket(clients, bucket)
+    missing = bucket if is_read_only and not exists else None
     storage = Storage(clients, bucket, prefix, key, is_read_only=is_read_only, missing_bucket=missing)
     sources = storage
     if options.get("source_uri"):

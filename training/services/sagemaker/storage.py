@@ -183,17 +183,6 @@ def pack_source(folder: Path) -> bytes:
     return content.getvalue()
 
 
-def session_bucket(clients: Clients, account: str, name: str | None = None) -> str:
-    """Return the bucket `name`, or else the default bucket, created if missing. Raises as `find_bucket` does."""
-    bucket, exists = find_bucket(clients, account, name)
-    if not exists:
-        region = clients.region
-        location = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
-        with translated(f"Bucket {bucket}"):
-            clients.get("s3").create_bucket(Bucket=bucket, **location)
-    return bucket
-
-
 def find_bucket(clients: Clients, account: str, name: str | None = None) -> tuple[str, bool]:
     """Return the bucket `name`, or else the default bucket `sagemaker-<region>-<account>`, and whether it exists.
 
@@ -215,6 +204,13 @@ def find_bucket(clients: Clients, account: str, name: str | None = None) -> tupl
             "SageMaker reads only buckets in the region of the job."
         )
     return bucket, status != 404
+
+
+def create_bucket(clients: Clients, bucket: str) -> None:
+    region = clients.region
+    location = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    with translated(f"Bucket {bucket}"):
+        clients.get("s3").create_bucket(Bucket=bucket, **location)
 
 
 def channel_files(path: Path) -> dict[str, Path]:
