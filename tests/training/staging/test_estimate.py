@@ -153,7 +153,7 @@ def test_only_the_start_is_copied(account: Account, tmp_path: Path) -> None:
 def test_a_cut_within_the_sample_leaves_the_rows_before_it(account: Account, tmp_path: Path) -> None:
     """Quoted line ends hide the cut of a CSV file, so its last row is incomplete."""
     path = tmp_path / "a.csv"
-    path.write_text("text,label\n" + "".join(f'"{"a b" * 500}\n.",{at % 2}\n' for at in range(300)))
+    path.write_text("text,label\n" + "".join(f'"\n{"a b" * 500}",{at % 2}\n' for at in range(300)))
     put(account, path, "a.csv")
     estimated = stage_or_estimate(request("a.csv"), tmp_path / "home", nothing)
     assert estimated.sample_rows == 66
