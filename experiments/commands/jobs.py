@@ -49,10 +49,10 @@ def attach(fields: Mapping[str, str]) -> int:
     if "group" in fields and "job" in fields:
         raise InputError("--group and --job cannot be combined: attach follows one of them.")
     if "job" in fields:
-        from experiments.running.attach_job import attach_job
+        from experiments.running.attach import attach_job
 
         return attach_job(fields)
-    from experiments.running.attach_group import attach
+    from experiments.running.attach import attach
 
     return attach(fields, is_trusted=read_flag(fields, TRUST))
 
@@ -91,7 +91,7 @@ def ui(fields: Mapping[str, str]) -> int:
       trainfare ui
       trainfare ui --experiment demo
     """
-    from experiments.running.open_ui import ui
+    from experiments.running.write_report import ui
 
     return ui(fields)
 

@@ -35,7 +35,7 @@ def register(fields: Mapping[str, str]) -> int:
       trainfare register --group demo-261101-120000-ab12 --alias challenger
       trainfare register --run RUN_ID --name reviews --allow other-data
     """
-    from experiments.deployments.register_model import register
+    from experiments.deployments.endpoints import register
 
     return register(fields)
 

@@ -26,7 +26,22 @@ from training.services.registry import DEFAULT, services_with, traits_of
 if TYPE_CHECKING:
     from models.trained_model import TrainedModel
     from tracking.server.store import Store
-
+from experiments.running.options import check_not_empty, read_choices
+from models.mlflow_records import note_command
+from models.registry import (
+    CHAMPION,
+    GATE_CHECKS,
+    Registered,
+    Registry,
+    check,
+    checked_alias,
+    checked_name,
+    evaluation_sentence,
+    registered_name,
+)
+from models.trained_model import TrainedModel, trained_model
+from tracking.groups.group import find_group
+from tracking.server.store import open_store
 
 WAIT_SECONDS = 1800.0
 RETRY_SECONDS = 30.0
@@ -280,3 +295,43 @@ def undeploy(fields: Mapping[str, str]) -> int:
         f"Deleted: {outcomes.count(True)}" + (f", not deleted: {outcomes.count(False)}" if False in outcomes else "")
     )
     return 1 if False in outcomes else 0
+
+
+def register(fields: Mapping[str, str]) -> int:
+    """Register the model of `run`, or the winner of `group` or of the latest group of `experiment`. Set its alias."""
+    check_not_empty(fields)
+    if "run" in fields and "group" in fields:
+        raise InputError("--run and --group cannot be combined: --run also accepts the id of a group.")
+    chosen_name = checked_name(fields["name"]) if "name" in fields else None
+    alias = checked_alias(fields.get("alias", CHAMPION))
+    allowed = read_choices("allow", fields.get("allow", ""), GATE_CHECKS)
+    store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="Nothing was registered.")
+    run = fields.get("run")
+    if run is None:
+        experiment = Path(fields.get("experiment", "demo")).stem
+        run = find_group(store, group_id=fields.get("group"), experiment_name=experiment).id
+    trained = trained_model(store, run)
+    if trained.chosen:
+        print_line(f"Winner of group {trained.group}: {trained.chosen}")
+    name = chosen_name or registered_name(trained.experiment_name)
+    registry = Registry(store)
+    store.subject = f"registered model '{name}'"
+    check(trained, registry.in_use(name, alias), allowed)
+    summary = _summary(trained, registry.register(trained, name, alias, allowed=allowed), alias)
+    print_line(summary)
+    print_line(f"Model: models:/{name}@{alias}")
+    note_command(store, "register", name, summary)
+    return 0
+
+
+def _summary(trained: TrainedModel, registered: Registered, alias: str) -> str:
+    version = str(registered.version)
+    run = f"run {trained.run_id} ({trained.job_name})"
+    first = f"Registered {run} as {version}" if registered.is_new else f"R{run[1:]} is already {version}"
+    if registered.had_alias:
+        second = f"and has the alias {alias}"
+    else:
+        before = f", which was {registered.replaced}'s" if registered.replaced else ""
+        verb = "gave it" if registered.is_new else "now has"
+        second = f"and {verb} the alias {alias}{before}"
+    return f"{first}, {second}. {evaluation_sentence(trained)}"

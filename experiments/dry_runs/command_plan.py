@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from experiments.planning.budgets import WorstCase, worst_case_by_look, worst_case_of_job
-from experiments.planning.expected_cost import ExpectedCost, JobSize
+from experiments.planning.costs import ExpectedCost, JobSize, WorstCase, worst_case_by_look, worst_case_of_job
 from experiments.schema.experiment import Experiment
 from judging.design import Design
 from reports.formats.terminal import print_blocks

@@ -27,11 +27,18 @@ from experiments.dry_runs.command_plan import (
     json_text,
     print_plan,
 )
-from experiments.planning.arms import Arm
-from experiments.planning.budgets import WorstCase, budget_of, worst_case_of
-from experiments.planning.expected_cost import ExpectedCost, JobSize, expected_cost, jobs_of_equal_steps, size_of
+from experiments.planning.costs import (
+    ExpectedCost,
+    JobSize,
+    WorstCase,
+    budget_of,
+    expected_cost,
+    jobs_of_equal_steps,
+    size_of,
+    worst_case_of,
+)
 from experiments.planning.inputs import Echo, Inputs, inputs_in, notes_of
-from experiments.planning.load import load_fields
+from experiments.planning.load import Arm, load_fields
 from experiments.running.follow_group import earlier_jobs
 from experiments.running.launch import LaunchPlan, Preparation, Result, open_service_context, prepare, prepare_launch
 from experiments.running.options import one_of

@@ -7,10 +7,9 @@ from functools import cache
 
 import pandas as pd
 
-from experiments.planning.expected_cost import expected_cost
+from experiments.planning.costs import expected_cost
 from experiments.running.output import exit_code, print_line, status_writer
-from experiments.running.progress import ExpectedSeconds, GroupProgress
-from experiments.running.scheduler import run_jobs, without_left_out
+from experiments.running.scheduler import ExpectedSeconds, GroupProgress, run_jobs, without_left_out
 from judging.design import Design
 from judging.waves import Progress
 from reports.charts.class_charts import PngClassCharts

@@ -12,10 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from experiments.planning.arms import Arm, check_token, probes, single_label, whole_trainings, without_pushes
-from experiments.planning.budgets import budget_of, check_budget
+from experiments.planning.costs import budget_of, check_budget
 from experiments.planning.inputs import Inputs, stage_inputs
-from experiments.planning.load import arms, load
+from experiments.planning.load import (
+    Arm,
+    arms,
+    check_token,
+    load,
+    probes,
+    single_label,
+    whole_trainings,
+    without_pushes,
+)
 from experiments.planning.plan import design_of, group_key, plan
 from experiments.running.options import read_fail_on, read_flag
 from experiments.running.output import print_line

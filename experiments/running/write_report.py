@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
+import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -21,7 +24,7 @@ from state.digests import digest
 from state.home import home
 from tracking.groups.group import Group, find_group
 from tracking.queries.job_tables import chosen_jobs
-from tracking.queries.mlflow_ui import LOCAL, run_table
+from tracking.queries.mlflow_ui import LOCAL, experiment_to_show, require_database, run_table, serve
 from tracking.server.database import database_file
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError
@@ -161,3 +164,37 @@ def _ui_location(uri: str, experiment_id: str) -> str:
         # The repository's own environment may not be active.
         command = "make ui" if Path.cwd() == REPOSITORY else "trainfare ui"
     return f"`{command}`, then {run_table(LOCAL, experiment_id)}"
+
+
+def ui(fields: Mapping[str, str]) -> int:
+    """Show the runs of `--experiment NAME`, or of the latest command, in a browser.
+
+    A tracking server has its own UI, which is opened. For a database file, MLflow's UI runs until Ctrl-C.
+    """
+    require_database()
+    store = open_store(echo=print_line)
+    experiment_id = experiment_to_show(store, fields.get("experiment"))
+    if store.uri.startswith(("http:", "https:", "arn:")):
+        _show(run_table(store.uri, experiment_id))
+        return 0
+    # SIGINT, too: a process that a script starts in the background ignores it by default.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    print_line(f"Starting MLflow on {store.uri}")
+    try:
+        log = home() / "mlflow-ui.log"
+        serve(store, log, lambda address: _show(run_table(address, experiment_id), "Press Ctrl-C to stop it."))
+    except KeyboardInterrupt:
+        print_line("\nStopped MLflow's UI.")
+    return 0
+
+
+def _show(address: str, *more: str) -> None:
+    print_line("\n".join((f"MLflow: {address}", *more)))
+    if address.startswith("http") and _has_display():
+        webbrowser.open(address)
+
+
+def _has_display() -> bool:
+    # Without a display, webbrowser would open a text browser in this terminal. Remote editors set BROWSER.
+    return sys.platform != "linux" or any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))

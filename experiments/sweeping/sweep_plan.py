@@ -9,10 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from experiments.planning.arms import Arm, variant
-from experiments.planning.budgets import budget_of, check_budget, why_no_price
+from experiments.planning.costs import budget_of, check_budget, why_no_price
 from experiments.planning.inputs import Inputs
-from experiments.planning.load import load
+from experiments.planning.load import Arm, load, variant
 from experiments.planning.plan import design_of, job, source_digest
 from experiments.running.launch import Preparation, Prepared, priced
 from experiments.running.options import read_fail_on

@@ -8,8 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 from experiments.__main__ import main
-from experiments.deployments.endpoints import read_spec, with_run
-from experiments.deployments.register_model import register
+from experiments.deployments.endpoints import read_spec, register, with_run
 from tests.support.models.made_models import modelled
 from tests.support.models.place import parent
 from tests.support.tracking.tracked import Tracked

@@ -10,8 +10,7 @@ import pytest
 
 from experiments.dry_runs.command_plan import print_plan
 from experiments.dry_runs.dry_run import NOT_STAGED, ScratchState, job_entry, plan_deploy, scratch_state
-from experiments.planning.arms import Arm
-from experiments.planning.load import load
+from experiments.planning.load import Arm, load
 from experiments.planning.plan import job
 from tests.support.aws.account import Account
 from training.staging import estimate

@@ -10,9 +10,8 @@ import pytest
 
 from experiments.dry_runs.command_plan import CommandPlan, JobEntry, cost_definitions, json_text, print_plan
 from experiments.dry_runs.dry_run import ScratchState, plan_jobs, scratch_state, search_plan
-from experiments.planning.arms import Arm
-from experiments.planning.expected_cost import ExpectedCost
-from experiments.planning.load import load
+from experiments.planning.costs import ExpectedCost
+from experiments.planning.load import Arm, load
 from experiments.planning.plan import job
 from experiments.sweeping.sweep_plan import plan_sweep
 from tests.support.requests.building import staged

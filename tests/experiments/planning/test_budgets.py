@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.planning.budgets import (
+from experiments.planning.costs import (
     fitting_limit_of_all,
     fitting_repeats,
     worst_case_by_look,

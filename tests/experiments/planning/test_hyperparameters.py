@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import pytest
 
-from experiments.planning.hyperparameters import hyperparameters, staging_request
 from experiments.planning.load import experiment_names, load
+from experiments.planning.plan import hyperparameters, staging_request
 from training.job.settings.arguments import parse
 
 

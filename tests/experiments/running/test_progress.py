@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.running.progress import GroupProgress, GroupState, amount_left, state_text
+from experiments.running.scheduler import GroupProgress, GroupState, amount_left, state_text
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import Outcome
