@@ -39,13 +39,20 @@ from experiments.planning.costs import (
 )
 from experiments.planning.inputs import Echo, Inputs, inputs_in, notes_of
 from experiments.planning.load import Arm, load_fields
-from experiments.running.follow_group import earlier_jobs
-from experiments.running.launch import LaunchPlan, Preparation, Result, open_service_context, prepare, prepare_launch
+from experiments.running.launch import (
+    LaunchPlan,
+    Preparation,
+    Result,
+    earlier_jobs,
+    open_service_context,
+    prepare,
+    prepare_launch,
+)
 from experiments.running.options import one_of
 from experiments.running.output import print_error, print_line, sentence
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import reported_metrics
-from experiments.schema.script_fields import declared_scales
+from experiments.schema.sections import declared_scales
 from experiments.sweeping.sweep_plan import PreparedSweep, SweepPlan, full_names, label, most_jobs, prepare_sweep
 from judging.measures import choose_measure
 from judging.summaries import typical

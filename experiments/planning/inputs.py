@@ -12,7 +12,7 @@ from typing import Any
 
 from experiments.planning.load import Arm
 from experiments.schema.experiment import Experiment, script_hyperparameters
-from experiments.schema.script_fields import Script
+from experiments.schema.sections import Script
 from state.digests import KEY_CHARACTERS, digest
 from state.home import home
 from state.locks import lock_for_use

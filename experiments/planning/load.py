@@ -20,7 +20,6 @@ from experiments.schema.experiment import (
     this_machine,
 )
 from experiments.schema.fields import BUDGET_FIELDS, INDUCTOR_OPTIONS, MAX_ARM_NAME, ExperimentFields, Probe
-from experiments.schema.messages import messages, rule_message
 from experiments.schema.overrides import (
     ARM_PREFIX,
     BACKEND_CONFIG,
@@ -28,7 +27,9 @@ from experiments.schema.overrides import (
     backend_values,
     flat,
     is_field,
+    messages,
     read_overrides,
+    rule_message,
     unknown_field,
     with_arm_overrides,
     with_values,

@@ -14,9 +14,8 @@ from experiments.planning.inputs import Inputs, ScriptInputs
 from experiments.planning.load import Arm
 from experiments.schema.experiment import Experiment, logged_hyperparameters, referenced_fields, script_hyperparameters
 from experiments.schema.fields import BUDGET_FIELDS, Compare
-from experiments.schema.machine_fields import Image
 from experiments.schema.overrides import flat
-from experiments.schema.script_fields import declared_scales
+from experiments.schema.sections import Image, declared_scales
 from judging.design import Design
 from judging.round_order import round_order
 from state.digests import digest, key_of

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from experiments.running.follow_group import follow, jobs_phrase
+from experiments.running.launch import follow, jobs_phrase
 from experiments.running.options import read_fail_on
 from experiments.running.output import confirm, has_terminal, print_line
 from experiments.running.scheduler import run_jobs
-from experiments.schema.messages import printable
+from experiments.schema.overrides import printable
 from state.digests import KEY_CHARACTERS, digest
 from state.folders import damage
 from state.home import home

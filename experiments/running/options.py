@@ -102,8 +102,8 @@ def read_aws(fields: Mapping[str, str]) -> dict[str, Any]:
         return {}
     from pydantic import ValidationError
 
-    from experiments.schema.machine_fields import Aws
     from experiments.schema.overrides import is_field, unknown_field, with_overrides
+    from experiments.schema.sections import Aws
 
     for name in texts:
         if not is_field(name):

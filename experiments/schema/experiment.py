@@ -13,9 +13,8 @@ from pathlib import Path
 from pydantic import JsonValue, model_validator
 
 from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields, Target, check_metric
-from experiments.schema.machine_fields import Machine, check_group_budget
 from experiments.schema.overrides import known_fields
-from experiments.schema.script_fields import Script
+from experiments.schema.sections import Machine, Script, check_group_budget
 from training.contract.errors import InputError, nearest
 from training.contract.job_spec import NOT_CHOSEN, Scalar
 from training.contract.request import TRAINING_COMPILER

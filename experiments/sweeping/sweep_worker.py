@@ -20,9 +20,8 @@ import optuna
 from experiments.planning.costs import budget_of
 from experiments.planning.inputs import Echo
 from experiments.planning.load import variant, with_absolute_paths
-from experiments.running.follow_group import log_trained, run_waves
 from experiments.running.followed_job import FollowedJob, start_job
-from experiments.running.launch import Preparation, prepare
+from experiments.running.launch import Preparation, log_trained, prepare, run_waves
 from experiments.running.output import exit_code, print_line
 from experiments.running.scheduler import run_jobs
 from experiments.running.write_report import report_group

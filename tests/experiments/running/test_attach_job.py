@@ -17,7 +17,7 @@ from mlflow.entities import Run
 from experiments.__main__ import main
 from experiments.running import attach
 from experiments.running.attach import described_job
-from experiments.running.follow_group import follow
+from experiments.running.launch import follow
 from tests.conftest import ROOT
 from tests.support.aws.account import Account
 from tests.support.services.following import ended, running, until

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from experiments.planning.load import arms, load
 from experiments.planning.plan import run_tags
 from experiments.schema.experiment import Experiment, logged_hyperparameters, script_hyperparameters
-from experiments.schema.script_fields import Script, declared_scales
+from experiments.schema.sections import Script, declared_scales
 from training.contract.errors import InputError
 
 TEXT = """\
