@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from experiments.planning.inputs import Inputs
 from experiments.planning.load import MIN_STEPS
 from experiments.schema.experiment import Experiment
-from judging.design import Design
 from judging.summaries import typical
 from tracking.budgets.ledger import GroupBudget
 from tracking.budgets.reserving import with_limit
@@ -334,11 +333,6 @@ def worst_case_of(jobs: Sequence[PlannedJob]) -> WorstCase:
     jobs."""
     again = sum(job.is_again for job in jobs)
     return WorstCase(jobs=len(jobs) - again, again=again, amount=total(map(worst_case_of_job, jobs)))
-
-
-def worst_case_by_look(jobs: Sequence[PlannedJob], design: Design) -> list[tuple[int, WorstCase]]:
-    """Return for each look its repeats, and the most that all jobs up to that look can cost."""
-    return [(look, worst_case_of([job for job in jobs if job.repeat < look])) for look in design.looks]
 
 
 def fitting_repeats(jobs: Sequence[PlannedJob], budget: Budget) -> int:

@@ -75,7 +75,7 @@ def test_a_sweep_without_a_known_first_job_has_a_plan(
     """The experiment's own batch size, 32, is not searched, and a front has no baseline."""
     fields = {"data.train": str(tmp_path / "rows.jsonl"), "sweep.batch_sizes": "8..16"}
     plan = plan_jobs("sweep", {**fields, "sweep.objective": "billable_seconds,eval_accuracy"}, scratch)
-    assert (plan.refusals, plan.jobs) == ((), ())
+    assert (plan.refusals, plan.jobs) == ({}, ())
     assert "Plan of sweep demo, on this machine: at most 4 jobs." in shown(plan, capsys)
 
 

@@ -10,11 +10,9 @@ import pytest
 from experiments.planning.costs import (
     fitting_limit_of_all,
     fitting_repeats,
-    worst_case_by_look,
     worst_case_of,
     worst_case_of_job,
 )
-from judging.design import Design
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.planned_job import AGAIN, PlannedJob
 from training.contract.price import Price
@@ -43,11 +41,6 @@ def test_repeats_and_disturbed_jobs_count(jobs: list[PlannedJob]) -> None:
     assert (worst.jobs, worst.again) == (6, 6)
     assert worst.amount.seconds == 6 * 1150 + 6 * 2300
     assert worst.amount.usd == pytest.approx(20.7)
-
-
-def test_waves_add_up(jobs: list[PlannedJob]) -> None:
-    by_look = worst_case_by_look(jobs, Design(looks=(2, 3)))
-    assert [(repeats, worst.amount.seconds) for repeats, worst in by_look] == [(2, 4 * 3450), (3, 6 * 3450)]
 
 
 def test_the_dearest_fallback_counts(tmp_path: Path) -> None:
