@@ -56,10 +56,6 @@ def register(fields: Mapping[str, str]) -> int:
 @field("wait", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)
 @field("image", "Container image, with --service sagemaker.", metavar="URI")
 @field("ami", "System image of the instances, which has the GPU driver, with --service sagemaker.", metavar="VERSION")
-@field("lifetime", "", hidden=True)
-@field("when_over", "", hidden=True)
-@field("max_usd", "", hidden=True)
-@field("max_billable_seconds", "", hidden=True)
 @dry_run_option
 @format_option
 def deploy(fields: Mapping[str, str]) -> int:

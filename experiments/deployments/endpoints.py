@@ -47,8 +47,6 @@ WAIT_SECONDS = 1800.0
 RETRY_SECONDS = 30.0
 PENDING_NAME = "later"
 """Placeholder for the endpoint's name until the run has been read."""
-REMOVED = ("lifetime", "when_over", "max_usd", "max_billable_seconds")
-"""Options of earlier versions."""
 Result = TypeVar("Result")
 COLUMNS = ("endpoint", "service", "model", "status", "since", "USD/hour", "USD", "address")
 
@@ -82,12 +80,6 @@ def hourly(price: Price | None, machines: int) -> str:
 
 def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str, Any]]:
     """Return the request without the model of a run, its service and the fields `aws.*`. Raises `InputError`."""
-    for name in REMOVED:
-        if name in fields:
-            raise InputError(
-                f"--{name} is no longer an option of deploy: an endpoint exists, and on SageMaker costs money, until "
-                f"`trainfare undeploy` deletes it. AWS Budgets watches what it costs."
-            )
     read.check_not_empty(fields)
     service = read.read_service(fields, ENDPOINTS) or DEFAULT
     aws = read.read_aws(fields) | {name: fields[name] for name in ("image", "ami") if name in fields}

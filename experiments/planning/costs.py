@@ -26,7 +26,6 @@ from training.services.budget import (
     amount_text,
     budget_text,
     certain_starts,
-    longest_limit,
     overhead_seconds,
     total,
     worst_case,
@@ -271,13 +270,12 @@ def check_budget(jobs: Sequence[PlannedJob], group_budget: GroupBudget, *, at_mo
     sample = jobs if at_most is None else [jobs[0]] * at_most
     limits = {job.spec.max_run_seconds for job in jobs}
     each = f", each up to its limit of {limits.pop():,} s and {overhead_seconds(jobs[0].spec):.0f} s to stop"
-    ways = _ways(sample, budget, is_sample=at_most is not None)
     started = certain_starts(list(map(worst_case_of_job, sample)), budget)
     return [
         f"Budget of {budget_text(budget)}: at worst these jobs cost {cost} ({count}{'' if limits else each}). "
         "Their time limits are lowered, and a job starts only if it certainly fits.",
         f"Even if every job runs to its time limit, {started} of {len(sample)} jobs start.",
-        *([f"To fit all jobs: {', or '.join(ways)}."] if ways else []),
+        "To fit all jobs, raise the budget, or lower machine.max_run_seconds or the number of repeats.",
     ]
 
 
@@ -307,22 +305,6 @@ def _check_one(job: PlannedJob, group_budget: GroupBudget) -> None:
     )
 
 
-def _ways(jobs: Sequence[PlannedJob], budget: Budget, *, is_sample: bool) -> list[str]:
-    """Return changes with which the worst case of all jobs is within the budget."""
-    ways = []
-    if limit := fitting_limit_of_all(jobs, budget):
-        ways.append(f"--machine.max_run_seconds {limit}")
-    repeats = 0 if is_sample else fitting_repeats(jobs, budget)
-    if repeats and repeats <= max(job.repeat for job in jobs):
-        ways.append(f"--compare.repeats {repeats}")
-    worst = worst_case_of(jobs).amount
-    if budget.max_usd is not None and worst.usd is not None and worst.usd > budget.max_usd:
-        ways.append(f"--max_usd {math.ceil(100 * worst.usd) / 100:g}")
-    if budget.max_billable_seconds is not None and worst.seconds > budget.max_billable_seconds:
-        ways.append(f"--max_billable_seconds {math.ceil(worst.seconds)}")
-    return ways
-
-
 def worst_case_of_job(job: PlannedJob) -> Amount:
     """Return the most that a job can cost on the dearest of its instance types."""
     return worst_case(job.spec, job.dearest_price)
@@ -333,23 +315,3 @@ def worst_case_of(jobs: Sequence[PlannedJob]) -> WorstCase:
     jobs."""
     again = sum(job.is_again for job in jobs)
     return WorstCase(jobs=len(jobs) - again, again=again, amount=total(map(worst_case_of_job, jobs)))
-
-
-def fitting_repeats(jobs: Sequence[PlannedJob], budget: Budget) -> int:
-    """Return the largest number of repeats of every arm with which all jobs fit into the budget; 0 if none fits."""
-    repeats = range(max((job.repeat for job in jobs), default=-1) + 1, 0, -1)
-    fits = (n for n in repeats if budget.allows(worst_case_of([job for job in jobs if job.repeat < n]).amount))
-    return next(fits, 0)
-
-
-def fitting_limit_of_all(jobs: Sequence[PlannedJob], budget: Budget) -> int:
-    """Return the longest time limit, in seconds, that lets all jobs fit into the budget. Return 0 if none does.
-
-    Jobs on different machines get an equal share of the budget each.
-    """
-    share = Budget(
-        max_usd=None if budget.max_usd is None else budget.max_usd / len(jobs),
-        max_billable_seconds=None if budget.max_billable_seconds is None else budget.max_billable_seconds / len(jobs),
-    )
-    limits = [min(job.spec.max_run_seconds, longest_limit(job.spec, job.dearest_price, share)) for job in jobs]
-    return max(0, math.floor(min(limits) * (1 + 1e-9)))

@@ -43,7 +43,6 @@ from training.scripts.source import is_git_url
 from training.staging.models.model_files import PACKAGE_PREFIX
 
 FOLDER = Path(__file__).resolve().parent.parent
-__all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load", "load_fields"]
 PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name", "script.source", "aws.prices")
 """Fields that may hold a path. A path in a file is relative to the folder of the file."""
 CHANNELS = "script.channels."
@@ -56,7 +55,7 @@ def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     """Return the experiment in `experiments/NAME.yaml` or at a path, with overrides by dotted name.
 
     The override `backend_config` names a file whose fields replace the experiment's. All other overrides take
-    precedence over both files. Paths in a file are relative to its folder, paths in overrides to the user's folder.
+    precedence over both files. Paths in a file are relative to its folder, paths in overrides to the current folder.
     Raises `InputError`, also for an experiment that this machine cannot run.
     """
     experiment = load_fields(name_or_path, overrides)
@@ -67,14 +66,13 @@ def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
 
 def load_fields(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     """Return the experiment as `load` does, without a check of its arms and of this machine. Raises `InputError`."""
-    overrides = _with_user_paths(overrides)
     document = read_document(find_file(name_or_path))
     of_arms = {name: text for name, text in overrides.items() if name.startswith(ARM_PREFIX)}
     fields = {name: text for name, text in overrides.items() if name not in {BACKEND_CONFIG, *of_arms}}
     values, locations = dict[str, Any](), dict[str, str]()
     if file := overrides.get(BACKEND_CONFIG):
         kind = "backend configuration"
-        backend = read_document(find_in_user_folder(user_path(file, BACKEND_CONFIG), kind), kind)
+        backend = read_document(_existing(user_path(file, BACKEND_CONFIG), kind), kind)
         values, locations = backend_values(replace(backend, tree=_rebased(backend.tree, backend)))
     own, errors = read_overrides(fields)
     tree = _rebased(document.tree, document)
@@ -104,7 +102,7 @@ def experiment_names() -> list[str]:
 def find_file(name_or_path: str) -> Path:
     """Return the path of an experiment. Text with a slash or the suffix .yaml or .yml is a path, other text a name."""
     if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
-        return find_in_user_folder(user_path(name_or_path, "experiment"), "experiment")
+        return _existing(user_path(name_or_path, "experiment"), "experiment")
     if name_or_path not in (names := experiment_names()):
         listed = ", ".join(names)
         hint = nearest(name_or_path, names)
@@ -112,14 +110,13 @@ def find_file(name_or_path: str) -> Path:
     return FOLDER / f"{name_or_path}.yaml"
 
 
-def _with_user_paths(overrides: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the overrides with paths in the user's folder, except those that only the current folder has."""
-    folder = user_folder()
-    if folder == Path.cwd():
-        return overrides
-    paths = {name: str(_rebased_path(name, text, folder)) for name, text in overrides.items() if _may_be_path(name)}
-    moved = {name: path for name, path in paths.items() if Path(path).exists() or not Path(overrides[name]).exists()}
-    return {**overrides, **moved}
+def _existing(path: Path, kind: str) -> Path:
+    """Return a path if it is absolute or exists. Raises InputError with the folder. `kind` is the kind of file."""
+    if path.is_absolute() or path.exists():
+        return path
+    is_by_mlflow = RUN_VARIABLE in os.environ
+    hint = " `mlflow run` starts commands in the project's folder: use an absolute path." if is_by_mlflow else ""
+    raise InputError(f"{kind} file {str(path)!r} does not exist in {Path.cwd()}.{hint}")
 
 
 def _may_be_path(name: str) -> bool:
@@ -175,44 +172,6 @@ def _rebased_path(name: str, value: Any, folder: Path) -> Any:
     else:
         is_path = name in {"data.train", "data.validation", "aws.prices"} or value.startswith(("./", "../"))
     return str(folder / value) if is_path and value else value
-
-
-def user_folder() -> Path:
-    """Return the user's folder: the current one, or the folder in which the user called `mlflow run`.
-
-    `mlflow run` passes on no variable with that folder. Its process is the closest ancestor without `RUN_VARIABLE`. If
-    the system does not list processes (Linux does), the current folder is returned.
-    """
-    process = os.getppid() if RUN_VARIABLE in os.environ else 0
-    try:
-        while process > 1:
-            folder = Path("/proc") / str(process)
-            variables = (folder / "environ").read_bytes().split(b"\0")
-            if not any(each.startswith(f"{RUN_VARIABLE}=".encode()) for each in variables):
-                return (folder / "cwd").readlink()
-            # The parent, after the process's name in parentheses, which may contain anything.
-            process = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        pass
-    return Path.cwd()
-
-
-def find_in_user_folder(path: Path, kind: str) -> Path:
-    """Return a relative path in the user's folder, or else in the current one. An absolute path is not checked.
-
-    Raises InputError with the folders if neither has it. `kind` is the kind of file, for the message.
-    """
-    if path.is_absolute():
-        return path
-    folders = list(dict.fromkeys((user_folder(), Path.cwd())))
-    for folder in folders:
-        if (folder / path).exists():
-            return path if folder == Path.cwd() else folder / path
-    is_by_mlflow = RUN_VARIABLE in os.environ
-    hint = " `mlflow run` starts commands in the project's folder: use an absolute path." if is_by_mlflow else ""
-    listed = " nor in ".join(map(str, folders))
-    verb = "does not exist in" if len(folders) == 1 else "exists neither in"
-    raise InputError(f"{kind} file {str(path)!r} {verb} {listed}.{hint}")
 
 
 NOT_IN_ARMS = (
