@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import click
@@ -17,7 +16,7 @@ from experiments.commands.verb import (
     fail_on_option,
     field,
 )
-from experiments.running.options import read_flag
+from experiments.running.options import read_flag, read_seconds
 from training.contract.errors import InputError
 from training.services.registry import DEFAULT, SERVICES, traits_of
 
@@ -223,16 +222,8 @@ PRUNE_EPILOG = (
 )
 @click.option("--group", metavar="ID", help="Only folders of this group's jobs.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
-@click.option("--service", hidden=True)
 @click.pass_context
-def prune(
-    ctx: click.Context,
-    everything: bool,
-    older_than: str,
-    group: str | None,
-    yes: bool,
-    service: str | None,
-) -> int:
+def prune(ctx: click.Context, everything: bool, older_than: str, group: str | None, yes: bool) -> int:
     """Delete old local state that no job or group needs.
 
     The command lists the folders that can be deleted and asks for confirmation. By default, only folders that can be
@@ -244,16 +235,12 @@ def prune(
       trainfare jobs prune --older-than 30d --yes
       trainfare jobs prune --group demo-261101-120000-ab12 --everything
     """
-    service = service or chosen_service(ctx)
-    if service not in SERVICES or not traits_of(service).keeps_state_in_home:
+    service = chosen_service(ctx)
+    if not traits_of(service).keeps_state_in_home:
         raise InputError(f"--service is '{service}': jobs prune deletes only local state.")
-    if group is not None and group.startswith("-"):
-        raise InputError(f"--group is '{group}': it must be the id of a group.")
     from experiments.running.prune_state import PruneOptions, prune
 
-    age = re.fullmatch(r"([0-9]{1,6})([hd])", older_than)
-    if not age:
-        raise InputError(f"--older-than is '{older_than}': it must be a number of hours or days, such as 12h or 7d.")
-    seconds = int(age[1]) * {"h": 3600.0, "d": 86_400.0}[age[2]]
-    options = PruneOptions(everything=everything, older_than_seconds=seconds, group=group)
+    options = PruneOptions(
+        everything=everything, older_than_seconds=read_seconds("older-than", older_than), group=group
+    )
     return prune(options, is_confirmed=yes)

@@ -116,14 +116,14 @@ class FieldVerb(Verb):
 
         Raises `InputError` for a field that is set under both spellings, and for a name that a closed verb lacks.
         """
-        known = [param.opts[0].removeprefix("--") for param in self.params if not getattr(param, "hidden", False)]
+        known = self.field_names
         checked: dict[str, str] = {}
         for name, value in fields.items():
             # A key of a mapping, such as a script's hyperparameter, may contain a hyphen.
-            full = name if name in self.field_names or "." in name else name.replace("-", "_")
+            full = name if name in known or "." in name else name.replace("-", "_")
             if full in checked:
                 raise InputError(f"--{full} is set twice, to '{checked[full]}' and to '{value}'.")
-            if self.is_closed and full not in self.field_names and not full.startswith(self.prefixes):
+            if self.is_closed and full not in known and not full.startswith(self.prefixes):
                 raise InputError(
                     f"unknown field '{full}' of {verb}: it must be one of {', '.join(known)}.{nearest(full, known)}"
                 )

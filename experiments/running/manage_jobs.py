@@ -150,7 +150,7 @@ def stop(service: str, *, name: str | None, group: str | None) -> int:
     if group is not None:
         code = stop_group(opened, group)
     else:
-        code = max(stop_job(opened, each) for each in last_attempts or [str(name)])
+        code = _stop(opened, [opened.describe(each) for each in last_attempts or [str(name)]])
     for each in last_attempts:
         if lacks_capacity(opened.describe(each)):
             print_line(f"{each}: there were no instances for it, and it does not start again")
@@ -170,11 +170,6 @@ def _request_stop(name: str | None, group: str | None) -> Sequence[str]:
         return []
 
 
-def stop_job(service: Service, name: str) -> int:
-    """Stop one job; return the exit code."""
-    return _stop(service, [service.describe(name)])
-
-
 def stop_group(service: Service, group: str) -> int:
     """Stop all running jobs of a group; return the exit code. Raises `InputError` if the group has no jobs."""
     # The list of all jobs is limited, so running ones are also listed by themselves.
@@ -183,11 +178,10 @@ def stop_group(service: Service, group: str) -> int:
     if not members:
         raise InputError(f"jobs stop --group {group}: this group has no jobs here.")
     ended = [each for each in members if not is_running(each)]
-    running = [service.describe(each["TrainingJobName"]) for each in members if each not in ended]
     if ended:
         outcomes = [f"{count} {outcome}" for outcome, count in Counter(map(_outcome, ended)).most_common()]
         print_line(f"{group}: {counted(len(ended), 'job')} had already ended ({joined(outcomes)}).")
-    return _stop(service, running)
+    return _stop(service, [service.describe(each["TrainingJobName"]) for each in members if each not in ended])
 
 
 def outcome_text(description: Description, *, had_ended: bool) -> str:
@@ -215,14 +209,10 @@ def _stop(service: Service, descriptions: Sequence[Description]) -> int:
     if not running:
         return 0
     names = [each["TrainingJobName"] for each in running]
-    grace_seconds = max(_grace_seconds(service, each) for each in running)
+    grace_seconds = max(stop_grace_seconds(service.name, each.get("Environment", {})) for each in running)
     stop_all([lambda name=name: service.stop(name) for name in names])  # type: ignore[misc]
     print_line(f"Stopping {counted(len(names), 'job')}. Each job has {grace_seconds:.0f} s to end.")
-    try:
-        left = _wait(service, names, grace_seconds + UPLOAD_SECONDS)
-    except KeyboardInterrupt as end:
-        end.add_note("The jobs stop by themselves.")
-        raise
+    left = _wait(service, names, grace_seconds + UPLOAD_SECONDS)
     for name in left:
         print_line(f"{name}: still stopping. It ends by itself; `{service.jobs_command} list` shows when.")
     return STILL_STOPPING if left else 0
@@ -248,8 +238,3 @@ def _outcome(description: Description) -> str:
     if description["SecondaryStatus"] in ("MaxRuntimeExceeded", "MaxWaitTimeExceeded"):
         return "reached its time limit"
     return str(description["TrainingJobStatus"]).lower()
-
-
-def _grace_seconds(service: Service, description: Description) -> float:
-    """Return the seconds between SIGTERM and SIGKILL, which a variable of the job may change."""
-    return stop_grace_seconds(service.name, description.get("Environment", {}))

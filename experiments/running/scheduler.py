@@ -359,62 +359,47 @@ class LiveCosts:
 
 TERMINAL_SECONDS = 1.0
 PROGRESS_SECONDS = 60.0
-"""Pause between two updates, on a terminal and in a log."""
-SHORT_WAIT_SECONDS = 3.0
-"""Wait that a log does not mention at once."""
+"""Pause between two updates of a group's progress, on a terminal and in a log."""
 ExpectedSeconds = Callable[[PlannedJob], float | None]
 """Returns the billable instance seconds of a job as earlier runs suggest them, or None."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GroupState:
-    """Progress of a group at one moment."""
+def state_text(
+    *,
+    ended: int,
+    most: int,
+    is_most_certain: bool,
+    running: int,
+    waits: Mapping[str, tuple[str, float]],
+    spent: Amount,
+    left: Amount | None,
+    spending: Spending | None = None,
+) -> str:
+    """Return the progress of a group as one line.
 
-    ended: int
-    most: int
-    """Most jobs that the group runs."""
-    is_most_certain: bool
-    """False if arms may stop before they have run all their jobs."""
-    running: int
-    waits: Mapping[str, tuple[str, float]]
-    """Reason and seconds of each wait, by the name of the job's run."""
-    spent: Amount
-    left: Amount | None
-    """Expected cost of what remains; None if it is unknown."""
-    spending: Spending | None = None
-    """State of the group's budget, if it is known."""
-
-
-def state_text(state: GroupState) -> str:
-    """Return the progress as one line."""
-    most = "" if state.is_most_certain else "at most "
-    parts = [f"{state.ended} of {most}{state.most} {'job' if state.most == 1 else 'jobs'} done"]
-    if state.running:
-        parts[-1] += f", {state.running} running"
-    at_most = "" if state.is_most_certain else " at most"
-    parts.append(f"{duration_text(state.spent.seconds)} billed")
-    if state.left:
-        is_over = state.left.seconds < 1
-        parts[-1] += ", almost done" if is_over else f", about {duration_text(state.left.seconds)} left{at_most}"
-    if state.spent.usd or (state.left and state.left.usd):
-        parts.append(f"{_usd_text(state.spent.usd)} USD so far")
-        parts[-1] += f", about {_usd_text(state.left.usd)} USD left{at_most}" if state.left else ""
-    if state.spending and state.spending.budget.is_limited:
-        parts.append(f"{budget_text(state.spending.left)} of the budget left")
-    return "; ".join([*parts, *wait_texts(state.waits)])
-
-
-def wait_texts(waits: Mapping[str, tuple[str, float]]) -> list[str]:
-    """Return the waits as texts, with one for all jobs that wait for the same reason."""
+    It runs at most `most` jobs. `waits` has the reason and the seconds of each wait, by the name of the job's run.
+    `left` is the expected cost of what remains; None if it is unknown. `spending` is the state of its budget.
+    """
+    most_jobs = f"{'' if is_most_certain else 'at most '}{most} {'job' if most == 1 else 'jobs'}"
+    parts = [f"{ended} of {most_jobs} done" + (f", {running} running" if running else "")]
+    at_most = "" if is_most_certain else " at most"
+    parts.append(f"{duration_text(spent.seconds)} billed")
+    if left:
+        about = f", about {duration_text(left.seconds)} left{at_most}"
+        parts[-1] += ", almost done" if left.seconds < 1 else about
+    if spent.usd or (left and left.usd):
+        parts.append(f"{_usd_text(spent.usd)} USD so far")
+        parts[-1] += f", about {_usd_text(left.usd)} USD left{at_most}" if left else ""
+    if spending and spending.budget.is_limited:
+        parts.append(f"{budget_text(spending.left)} of the budget left")
     by_reason: dict[str, list[tuple[str, float]]] = {}
     for name, (reason, seconds) in waits.items():
         by_reason.setdefault(reason, []).append((name, seconds))
-    texts = []
     for reason, jobs in by_reason.items():
         longest = duration_text(max(seconds for _, seconds in jobs))
         who = f"{jobs[0][0]} has waited" if len(jobs) == 1 else f"{len(jobs)} jobs have waited up to"
-        texts.append(f"{who} {longest} for {reason}")
-    return texts
+        parts.append(f"{who} {longest} for {reason}")
+    return "; ".join(parts)
 
 
 def _usd_text(usd: float | None) -> str:
@@ -437,10 +422,7 @@ class GroupProgress:
     jobs: Sequence[PlannedJob] = ()
     """Jobs that have ended, run or may run; see `plan`."""
     _outcomes: dict[str, Outcome] = field(default_factory=dict)
-    _due: float = -1.0
-    _logged_at: float | None = None
-    _mentioned: frozenset[tuple[str, str]] = frozenset()
-    """Jobs and their reasons to wait that the log mentions."""
+    _due: float | None = None
 
     def plan(self, jobs: Collection[PlannedJob]) -> None:
         """Set the jobs that may still run, in place of those that have not ended."""
@@ -457,41 +439,34 @@ class GroupProgress:
     ) -> None:
         """Show the progress if it is due. `blocked` are the waits of jobs that are not submitted yet."""
         now = self.clock()
-        if now < self._due:
-            return
         self._outcomes |= outcomes
-        waits = {each.planned.run_name: self._wait(each.wait) for each in active if each.wait} | dict(blocked)
-        if self.show_status:
-            self._due = now + TERMINAL_SECONDS
-            self.show_status(state_text(self._state(active, waits, spending)))
+        if self._due is not None and now < self._due:
             return
-        self._log(active, waits, spending, now)
+        is_first, self._due = self._due is None, now + (TERMINAL_SECONDS if self.show_status else PROGRESS_SECONDS)
+        if not self.show_status and is_first:
+            return
+        ended = [self._outcomes[job.spec.name] for job in self.jobs if job.spec.name in self._outcomes]
+        running = {each.job.name: each.cost_so_far for each in active}
+        text = state_text(
+            ended=len(ended),
+            most=len(self.jobs),
+            is_most_certain=self.is_most_certain,
+            running=sum(not each.wait for each in active),
+            waits={each.planned.run_name: self._wait(each.wait) for each in active if each.wait} | dict(blocked),
+            spent=total([*(each.cost for each in ended), *running.values()]),
+            left=amount_left(self.jobs, ended, running, self.expected),
+            spending=spending,
+        )
+        if self.show_status:
+            self.show_status(text)
+        else:
+            self.echo(f"  {text}")
 
     def close(self) -> None:
-        """Remove the line from a terminal."""
+        """Remove the line from a terminal, before the next wave or the end."""
         if self.show_status:
             self.show_status("")
-        self._due = -1.0
-
-    def _log(
-        self,
-        active: Collection[FollowedJob],
-        waits: Mapping[str, tuple[str, float]],
-        spending: Spending | None,
-        now: float,
-    ) -> None:
-        """Log each new reason to wait, and the whole progress every minute."""
-        long = {name: wait for name, wait in waits.items() if wait[1] >= SHORT_WAIT_SECONDS}
-        reasons = frozenset((name, _kind(reason)) for name, (reason, _) in long.items())
-        new = {name: wait for name, wait in long.items() if (name, _kind(wait[0])) not in self._mentioned}
-        for text in wait_texts(new):
-            self.echo(f"  {text}")
-        self._mentioned = reasons
-        if self._logged_at is None:
-            self._logged_at = now
-        elif now >= self._logged_at + PROGRESS_SECONDS:
-            self._logged_at = now
-            self.echo(f"  {state_text(self._state(active, waits, spending))}")
+            self._due = None
 
     def _wait(self, wait: Wait) -> tuple[str, float]:
         """Return the reason of a wait, with jobs of this group under the names of their runs, and its seconds."""
@@ -499,29 +474,6 @@ class GroupProgress:
         for job in self.jobs:
             reason = re.sub(rf"\b{re.escape(job.spec.name)}(?![\w-])", job.run_name, reason)
         return reason, max(0.0, (datetime.now(UTC) - wait.since).total_seconds())
-
-    def _state(
-        self, active: Collection[FollowedJob], waits: Mapping[str, tuple[str, float]], spending: Spending | None
-    ) -> GroupState:
-        outcomes = [
-            each for each in self._outcomes.values() if each.planned.spec.name in {j.spec.name for j in self.jobs}
-        ]
-        running = {each.job.name: each.cost_so_far for each in active}
-        return GroupState(
-            ended=len(outcomes),
-            most=len(self.jobs),
-            is_most_certain=self.is_most_certain,
-            running=sum(not each.wait for each in active),
-            waits=waits,
-            spent=total([*(each.cost for each in outcomes), *running.values()]),
-            left=amount_left(self.jobs, outcomes, running, self.expected),
-            spending=spending,
-        )
-
-
-def _kind(reason: str) -> str:
-    """Return a reason without its details, which change often."""
-    return reason.partition(" (")[0]
 
 
 def amount_left(
