@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import click
@@ -16,7 +17,7 @@ from experiments.commands.verb import (
     fail_on_option,
     field,
 )
-from experiments.running.options import read_flag, read_seconds
+from experiments.running.options import read_flag
 from training.contract.errors import InputError
 from training.services.registry import DEFAULT, SERVICES, traits_of
 
@@ -240,7 +241,9 @@ def prune(ctx: click.Context, everything: bool, older_than: str, group: str | No
         raise InputError(f"--service is '{service}': jobs prune deletes only local state.")
     from experiments.running.prune_state import PruneOptions, prune
 
-    options = PruneOptions(
-        everything=everything, older_than_seconds=read_seconds("older-than", older_than), group=group
-    )
+    age = re.fullmatch(r"([0-9]{1,6})([hd])", older_than)
+    if not age:
+        raise InputError(f"--older-than is '{older_than}': it must be a number of hours or days, such as 12h or 7d.")
+    seconds = int(age[1]) * {"h": 3600.0, "d": 86_400.0}[age[2]]
+    options = PruneOptions(everything=everything, older_than_seconds=seconds, group=group)
     return prune(options, is_confirmed=yes)
