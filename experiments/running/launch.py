@@ -33,8 +33,6 @@ from experiments.schema.experiment import Experiment
 from judging.design import Design
 from judging.waves import Progress
 from reports.charts.class_charts import PngClassCharts
-from reports.comparison.arms import arms_of
-from reports.comparison.comparison import jobs_to_repeat, progress_of
 from reports.comparison.tables import look_sentence
 from state.home import home, home_id
 from tracking.budgets.ledger import Ledger, end_sentence, set_budget
@@ -43,7 +41,9 @@ from tracking.groups.plan_file import DESIGN, write_design, write_plan
 from tracking.groups.planned_job import PlannedJob, as_training, with_recorded_labels
 from tracking.queries import job_tables
 from tracking.queries.job_tables import ended_jobs
+from tracking.recorded.arms import arms_of
 from tracking.recorded.recorded_job import Job, job_of
+from tracking.recorded.waves import jobs_to_repeat, progress_of
 from tracking.recording.metrics import record_warm_pool_costs
 from tracking.recording.recorder import Outcome
 from tracking.server.store import Store, open_store

@@ -30,9 +30,7 @@ from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, full_names, pr
 from judging.design import Design
 from judging.summaries import geometric_mean
 from reports.charts.class_charts import PngClassCharts
-from reports.comparison.arms import NOT_OF_THE_SETTING
 from reports.model.report import Report
-from reports.sweep.sweep import repeat_rows
 from state.home import home
 from sweeps.costs import FIGURES, CostModel, cost_model, measurements
 from sweeps.early_stopping import choose, finalists, settings
@@ -58,6 +56,8 @@ from tracking.groups.plan_file import DESIGN, read_design, write_design, write_s
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables
 from tracking.queries.metric_histories import histories
+from tracking.recorded.arms import NOT_OF_THE_SETTING
+from tracking.recorded.waves import repeat_rows
 from tracking.recording.recorder import JobRun, Outcome, find_job_run
 from tracking.recording.run_artifacts import ClassCharts
 from tracking.server.store import Store, open_store
