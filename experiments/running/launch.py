@@ -287,27 +287,34 @@ def follow(
     Returns the exit code: 0; 1 if a job failed, or all jobs of an arm of a comparison; 3 for a result that `fail_on`
     names; 130 if a person stopped jobs or detached.
     """
-    echo, ledger = print_line, Ledger(store, service, group)
+    ledger = Ledger(store, service, group)
     if ledger.is_limited:
-        echo(f"{budget_sentence(ledger.spending())}.")
+        print_line(f"{budget_sentence(ledger.spending())}.")
 
     is_most_certain = design is None or len(design.looks) == 1
     expected = expected_seconds(store, group, jobs)
-    progress = GroupProgress(echo, status_writer(), expected, is_most_certain=is_most_certain)
+    progress = GroupProgress(print_line, status_writer(), expected, is_most_certain=is_most_certain)
 
     def run(planned: Sequence[PlannedJob]) -> list[Outcome]:
         names, arms = {job.spec.name for job in planned}, {job.arm for job in planned}
         # Arms that have stopped run no more jobs, so no wave contains them. Jobs run again only if it is needed.
         progress.plan([job for job in jobs if job.spec.name in names or (job.arm in arms and not job.is_again)])
         return run_jobs(
-            store, service, group, planned, parallel=parallel, echo=echo, charts=PngClassCharts(), progress=progress
+            store,
+            service,
+            group,
+            planned,
+            parallel=parallel,
+            echo=print_line,
+            charts=PngClassCharts(),
+            progress=progress,
         )
 
     try:
-        jobs, outcomes = run_waves(store, group, jobs, design, run, echo) if design else (jobs, run(jobs))
+        jobs, outcomes = run_waves(store, group, jobs, design, run) if design else (jobs, run(jobs))
         jobs = without_left_out(jobs, outcomes)
     except Detached:
-        echo(
+        print_line(
             "Jobs keep running. Follow them with the same command, or elsewhere with "
             f"`trainfare attach --group {group.id}`."
         )
@@ -323,12 +330,12 @@ def follow(
     from experiments.running.write_report import report_group
 
     report = report_group(store, group, group.experiment_name)
-    is_pushed = push_models(store, service, group, outcomes, echo)
-    log_trained(store, service, group, outcomes, echo, keeps_artifacts=not is_pushed)
+    is_pushed = push_models(store, service, group, outcomes)
+    log_trained(store, service, group, outcomes, keeps_artifacts=not is_pushed)
     if not is_pushed:
         return 1  # the group stays open
     if budget_end := ledger.ended:
-        echo(end_sentence(budget_end))
+        print_line(end_sentence(budget_end))
     failed = [outcome for outcome in outcomes if outcome.failure]
     is_cut_short = len(outcomes) < len(jobs) and budget_end is None
     is_stopped = is_cut_short or any(outcome.failure and outcome.failure.is_stop for outcome in failed)
@@ -348,7 +355,6 @@ def run_waves(
     jobs: Sequence[PlannedJob],
     design: Design,
     run: RunJobs,
-    echo: Callable[[str], None],
     rows: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table,
 ) -> tuple[list[PlannedJob], list[Outcome]]:
     """Run the waves of a comparison with `run`. Return the jobs of all waves so far, and the outcomes of ended jobs.
@@ -363,7 +369,7 @@ def run_waves(
     while True:
         arms = arms_of(rows(job_tables.jobs(store.client, group.id)))
         state, again = progress_of(design, labels, arms), jobs_to_repeat(design, arms)
-        _print_progress(state, reported, design, echo)
+        _print_progress(state, reported, design)
         reported = state
         begun = [job for job in jobs if (job.arm, job.repeat) in (again if job.is_again else state.begun)]
         left = [job for job in begun if job.spec.name not in outcomes]
@@ -375,15 +381,15 @@ def run_waves(
             return begun, list(outcomes.values())
 
 
-def _print_progress(state: Progress, reported: Progress | None, design: Design, echo: Callable[[str], None]) -> None:
+def _print_progress(state: Progress, reported: Progress | None, design: Design) -> None:
     """Print the looks and the stopped arms that were not `reported` yet."""
     for number in range(len(reported.looks) if reported else 0, len(state.looks)):
-        echo(f"After {counted(design.looks[number], 'repeat')}:")
+        print_line(f"After {counted(design.looks[number], 'repeat')}:")
         for arm, look in state.looks[number].items():
-            echo(f"  {arm}: {look_sentence(look)}")
+            print_line(f"  {arm}: {look_sentence(look)}")
     for arm, reason in state.stopped.items():
         if reason == "too few jobs succeeded" and not (reported and arm in reported.stopped):
-            echo(f"  {arm}: stops: too few jobs to compare")
+            print_line(f"  {arm}: stops: too few jobs to compare")
 
 
 def expected_seconds(store: Store, group: Group, jobs: Sequence[PlannedJob]) -> ExpectedSeconds:
@@ -424,7 +430,6 @@ def log_trained(
     service: Service,
     group: Group,
     outcomes: Sequence[Outcome],
-    echo: Echo,
     *,
     keeps_artifacts: bool = False,
 ) -> None:
@@ -437,11 +442,11 @@ def log_trained(
         from models.logged.model_folder import MODELS_FOLDER
 
         try:
-            log_models(store, service, group, outcomes, home() / MODELS_FOLDER, echo)
+            log_models(store, service, group, outcomes, home() / MODELS_FOLDER, print_line)
             if service.traits.keeps_state_in_home and not keeps_artifacts:
-                delete_artifacts(store, group, outcomes, home(), echo)
+                delete_artifacts(store, group, outcomes, home(), print_line)
         except TrackingError as error:
-            echo(f"No model artifact was deleted: {str(error).rstrip('.')}.")
+            print_line(f"No model artifact was deleted: {str(error).rstrip('.')}.")
         except KeyboardInterrupt as end:
             end.add_note(
                 "All jobs have ended. The same command logs the remaining models, "
