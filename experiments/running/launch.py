@@ -299,15 +299,9 @@ def follow(
         names, arms = {job.spec.name for job in planned}, {job.arm for job in planned}
         # Arms that have stopped run no more jobs, so no wave contains them. Jobs run again only if it is needed.
         progress.plan([job for job in jobs if job.spec.name in names or (job.arm in arms and not job.is_again)])
+        charts = PngClassCharts()
         return run_jobs(
-            store,
-            service,
-            group,
-            planned,
-            parallel=parallel,
-            echo=print_line,
-            charts=PngClassCharts(),
-            progress=progress,
+            store, service, group, planned, parallel=parallel, echo=print_line, charts=charts, progress=progress
         )
 
     try:

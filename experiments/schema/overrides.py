@@ -14,7 +14,8 @@ from pydantic.fields import FieldInfo
 
 from experiments.schema.fields import OPTIONS_OF_COMPILERS, ExperimentFields
 from experiments.schema.yaml_document import Document, KeyPath, parse, scalar
-from training.contract.errors import InputError, InputErrors, nearest, nearest_name, short_text
+from training.contract.errors import InputError, InputErrors, nearest, nearest_name
+from training.contract.frozen import broken_rule, dotted
 
 Tree = dict[str, Any]
 UNIONS = (Union, types.UnionType)
@@ -354,19 +355,18 @@ def rule_message(rule: str, document: Document, other_locations: Mapping[str, st
 
 
 def _message(problem: Any, document: Document, other_locations: Mapping[str, str]) -> str:
-    path = tuple(part for part in problem["loc"] if isinstance(part, int) or _is_key(part))
+    # The name of a field, and not pydantic's name of a branch of a union.
+    path = tuple(part for part in problem["loc"] if isinstance(part, int) or "[" not in part)
     name = dotted(path)
     shown = printable(dotted([_short(part) for part in path]))
     if problem["type"] == "value_error":
         message = printable(_with_short_values(str(problem["ctx"]["error"])))
         return f"{message} ({_location(_field_named_in(message) or path, document, other_locations)})"
-    if problem["type"] == "missing":
-        return f"{shown} is missing ({_location(path[:-1], document, other_locations)})"
-    location = _location(path, document, other_locations)
+    location = _location(path[:-1] if problem["type"] == "missing" else path, document, other_locations)
     if problem["type"] == "extra_forbidden":
         return unknown_field(name, location)
-    value = problem.get("ctx", {}).get("actual_length", short_text(problem["input"]))
-    return f"{shown} {_rule(problem, name)}, not {value} ({location}){_hint(problem)}"
+    keys = [field.rpartition(".")[2] for field in known_fields() if field.startswith(f"{name}.")]
+    return f"{shown} {broken_rule(problem, keys)} ({location}){_hint(problem)}"
 
 
 def _with_short_values(rule: str) -> str:
@@ -391,41 +391,6 @@ def _field_named_in(message: str) -> tuple[str, ...]:
     named = (word.strip("':,.") for word in message.split())
     name = next((word for word in named if is_field(word)), None)
     return tuple(keys_of(name)) if name else ()
-
-
-def _is_key(part: str) -> bool:
-    """Return True for the name of a field, and False for pydantic's name of a branch of a union."""
-    return "[" not in part
-
-
-def dotted(path: Sequence[str | int]) -> str:
-    """Return a path in the form `data.labels[2]`."""
-    name = ""
-    for part in path:
-        name += f"[{part}]" if isinstance(part, int) else f".{part}"
-    return name.removeprefix(".")
-
-
-_RULES = {
-    "bool_type": "must be true or false",
-    "int_type": "must be a whole number",
-    "float_type": "must be a number",
-    "string_type": "must be text",
-    "tuple_type": "must be a list",
-}
-
-
-def _rule(problem: Any, name: str) -> str:
-    kind, context = problem["type"], problem.get("ctx", {})
-    if kind == "literal_error":
-        return f"must be one of {context['expected'].replace(' or ', ', ')}"
-    if kind in {"model_type", "model_attributes_type", "dict_type"}:
-        known = [field.rpartition(".")[2] for field in known_fields() if field.startswith(f"{name}.")]
-        return "must be a mapping" + (f" with the keys {', '.join(known)}" if known else "")
-    if kind in {"too_short", "too_long"}:
-        bound = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']}"
-        return f"must have {bound} items"
-    return _RULES.get(kind, str(problem["msg"]).replace("Input should be", "must be").replace("String should", "must"))
 
 
 def _hint(problem: Any) -> str:

@@ -423,3 +423,9 @@ class Aws(Frozen):
     def given(self) -> dict[str, Any]:
         """Return the fields that were set explicitly."""
         return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class AwsOptions(Frozen):
+    """Options `--aws.*` of a verb that runs no experiment."""
+
+    aws: Aws
