@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -45,38 +45,56 @@ class Experiment(ExperimentFields):
 
 def broken_rules(experiment: ExperimentFields) -> list[str]:
     """Return the messages of all rules between fields that an experiment breaks."""
-    broken: dict[str, None] = {}
-    for check in _checks(experiment):
+    if experiment.script is None and experiment.data is None:
+        return ["data is missing"]
+    broken = {message: None for is_broken, message in _conditions(experiment) if is_broken}
+    for check in (check_script, _check_service) if experiment.script else CHECKS:
         try:
             check(experiment)
         except ValueError as error:
             broken[str(error)] = None
     if experiment.script is not None:
         broken |= dict.fromkeys(unused_options(experiment))
-    elif experiment.data is not None:
+    else:
         broken |= dict.fromkeys(contradictions(experiment, experiment.evaluation))
     return list(broken)
 
 
-def _checks(experiment: ExperimentFields) -> tuple[Check, ...]:
-    """Return the checks that apply, each of which raises `ValueError`."""
+def _conditions(experiment: ExperimentFields) -> Iterator[tuple[bool, str]]:
+    """Yield conditions that break a rule, each with its message: those that a single expression states."""
+    machine, calibration = experiment.machine, experiment.calibration
+    for name, values in (
+        ("compare.looks", experiment.compare.looks),
+        ("bucket_lengths", experiment.bucket_lengths or ()),
+        ("calibration.batch_sizes", calibration.batch_sizes if calibration else ()),
+    ):
+        for first, second in pairwise(values):
+            yield first >= second, f"{name} must be ascending, but {second} follows {first}"
     if experiment.script is not None:
-        return (_check_order, _check_service, check_script)
-    if experiment.data is None:
-        return (_check_order, _check_data)
-    return (
-        *(_check_order, _check_model, _check_learning_rates, _check_push, _check_service, _check_sharding),
-        *(_check_padding_free, _check_task_options, _check_labels, _check_metrics, _check_calibration, _check_cadences),
+        return
+    for name in ("base_learning_rate", "max_learning_rate"):
+        rate = getattr(experiment, name) or 0.0
+        message = f"{name} must be at most {MAX_TASK_LEARNING_RATE:g} for a task, not {rate:g}"
+        yield rate > MAX_TASK_LEARNING_RATE, message
+    yield (
+        experiment.push_to_hub is not None and not experiment.save_model,
+        "push_to_hub needs the trained model, but save_model is false",
     )
-
-
-def _check_order(experiment: ExperimentFields) -> None:
-    _check_ascending("compare.looks", experiment.compare.looks)
-    _check_ascending("bucket_lengths", experiment.bucket_lengths or ())
-
-
-def _check_data(_: ExperimentFields) -> None:
-    raise ValueError("data is missing")
+    yield (
+        experiment.padding == "none" and bool(machine.model_parallel),
+        "padding 'none' and machine.model_parallel cannot be combined: the library splits the layers",
+    )
+    yield (
+        experiment.eval_strategy == "samples" and experiment.eval_samples is None,
+        "eval_strategy 'samples' requires eval_samples, the number of samples in between",
+    )
+    for name in ("probe", "push_to_hub"):
+        message = f"calibration and {name} cannot be combined: a calibration trains nothing"
+        yield calibration is not None and getattr(experiment, name) is not None, message
+    yield (
+        calibration is not None and bool(machine.model_parallel),
+        "calibration and machine.model_parallel cannot be combined: the library runs its own steps",
+    )
 
 
 def _check_model(experiment: ExperimentFields) -> None:
@@ -106,24 +124,6 @@ def _check_model_type(experiment: ExperimentFields) -> None:
         raise ValueError(f"model_revision requires a model of the Hub, not model_type {name!r}")
     if experiment.tokenizer is None:
         raise ValueError(f"tokenizer is required with model_type {name!r}: an architecture has no tokenizer of its own")
-
-
-def _check_learning_rates(experiment: ExperimentFields) -> None:
-    for name in ("base_learning_rate", "max_learning_rate"):
-        rate = getattr(experiment, name)
-        if rate is not None and rate > MAX_TASK_LEARNING_RATE:
-            raise ValueError(f"{name} must be at most {MAX_TASK_LEARNING_RATE:g} for a task, not {rate:g}")
-
-
-def _check_ascending(name: str, values: Sequence[int]) -> None:
-    for first, second in pairwise(values):
-        if first >= second:
-            raise ValueError(f"{name} must be ascending, but {second} follows {first}")
-
-
-def _check_push(experiment: ExperimentFields) -> None:
-    if experiment.push_to_hub is not None and not experiment.save_model:
-        raise ValueError("push_to_hub needs the trained model, but save_model is false")
 
 
 def _check_service(experiment: ExperimentFields) -> None:
@@ -175,11 +175,6 @@ def _check_sharding(experiment: ExperimentFields) -> None:
         )
 
 
-def _check_padding_free(experiment: ExperimentFields) -> None:
-    if experiment.padding == "none" and experiment.machine.model_parallel:
-        raise ValueError("padding 'none' and machine.model_parallel cannot be combined: the library splits the layers")
-
-
 def _check_task_options(experiment: ExperimentFields) -> None:
     for task in TASKS.values():
         for name, option in task.options.items() if task.name != experiment.task else ():
@@ -213,20 +208,10 @@ def _check_reachable(target: Target) -> None:
         raise ValueError(f"target.value {target.value:g} cannot be reached: {target.metric} is at best {best:g}")
 
 
-def _check_calibration(experiment: ExperimentFields) -> None:
-    if experiment.calibration is None:
-        return
-    _check_ascending("calibration.batch_sizes", experiment.calibration.batch_sizes)
-    for name in ("probe", "push_to_hub"):
-        if getattr(experiment, name) is not None:
-            raise ValueError(f"calibration and {name} cannot be combined: a calibration trains nothing")
-    if experiment.machine.model_parallel:
-        raise ValueError("calibration and machine.model_parallel cannot be combined: the library runs its own steps")
-
-
-def _check_cadences(experiment: ExperimentFields) -> None:
-    if experiment.eval_strategy == "samples" and experiment.eval_samples is None:
-        raise ValueError("eval_strategy 'samples' requires eval_samples, the number of samples in between")
+CHECKS: tuple[Check, ...] = (
+    *(_check_model, _check_service, _check_sharding, _check_task_options, _check_labels, _check_metrics),
+)
+"""Checks of an experiment with a task. Each raises `ValueError`."""
 
 
 @dataclass(frozen=True, kw_only=True)
