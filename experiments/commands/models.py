@@ -105,7 +105,7 @@ def predict(fields: Mapping[str, str]) -> int:
       trainfare predict --endpoint demo --inputs '{"inputs": ["a", "b"], "parameters": {"top_k": 2}}'
       trainfare predict --run models:/demo@champion --file texts.jsonl --output answers.jsonl
     """
-    from experiments.deployments.predict import predict
+    from experiments.deployments.endpoints import predict
 
     return predict(fields)
 
