@@ -106,11 +106,20 @@ def expected_cost(job: PlannedJob, size: JobSize | None, earlier: Sequence[Job])
     and batch size on this machine, scaled to the samples of this job.
     """
     similar = _comparable(job, earlier)
-    for source in (_from_equal_jobs, _from_probes, _from_similar_jobs):
-        if (estimate := source(job, size, similar)) is not None:
-            seconds, text = estimate
-            billable = instance_seconds(seconds, job.spec.instance_count)
-            return ExpectedCost(seconds=billable, usd=job.price.usd(billable) if job.price else None, source=text)
+    equal = [each for each in similar if _agrees(job, each, FEATURES)]
+    probes = [each for each in similar if each.text.get("hp_probe_precision") and _agrees(job, each, ())]
+    sources = [
+        ([_billable(job, each, SECONDS) for each in equal], "earlier job", " of this setting"),
+        ([_billable(job, each, PROJECTED) for each in probes], "probe", " of this setting"),
+    ]
+    if size is not None and not any(name.startswith(FEATURES) for name in job.spec.hyperparameters):
+        scaled = [_scaled(each, size.samples) for each in jobs_of_equal_steps(job, similar)]
+        sources.append((scaled, "similar job", ", scaled to the samples"))
+    for seconds, noun, rest in sources:
+        if known := [value for value in seconds if value > 0]:
+            billable = instance_seconds(typical(known), job.spec.instance_count)
+            usd = job.price.usd(billable) if job.price else None
+            return ExpectedCost(seconds=billable, usd=usd, source=f"{counted(len(known), noun)}{rest}")
     return None
 
 
@@ -130,37 +139,11 @@ def _is_on_same_machine(job: PlannedJob, each: Job) -> bool:
     return is_same_setting and counts == (str(spec.instance_count), str(spec.devices))
 
 
-SecondsAndSource = tuple[float, str] | None
-
-
-def _from_equal_jobs(job: PlannedJob, _: JobSize | None, earlier: Sequence[Job]) -> SecondsAndSource:
-    equal = [each for each in earlier if _agrees(job, each, FEATURES)]
-    seconds = [value for each in equal if (value := _billable(job, each, SECONDS)) > 0]
-    return (typical(seconds), f"{counted(len(seconds), 'earlier job')} of this setting") if seconds else None
-
-
-def _from_probes(job: PlannedJob, _: JobSize | None, earlier: Sequence[Job]) -> SecondsAndSource:
-    probes = [each for each in earlier if each.text.get("hp_probe_precision") and _agrees(job, each, ())]
-    seconds = [value for each in probes if (value := _billable(job, each, PROJECTED)) > 0]
-    return (typical(seconds), f"{counted(len(seconds), 'probe')} of this setting") if seconds else None
-
-
-def _from_similar_jobs(job: PlannedJob, size: JobSize | None, earlier: Sequence[Job]) -> SecondsAndSource:
-    """Scale the steady time of similar jobs to the samples of this job, and keep the rest of their time as it is."""
-    if size is None or any(name.startswith(FEATURES) for name in job.spec.hyperparameters):
-        return None
-    seconds = [value for each in _of_equal_steps(job, earlier) if (value := _scaled(each, size.samples)) > 0]
-    return (typical(seconds), f"{counted(len(seconds), 'similar job')}, scaled to the samples") if seconds else None
-
-
 def jobs_of_equal_steps(job: PlannedJob, earlier: Sequence[Job]) -> list[Job]:
     """Return the earlier jobs whose start-up and steps take as long as a planned job's."""
-    return _of_equal_steps(job, _comparable(job, earlier))
-
-
-def _of_equal_steps(job: PlannedJob, earlier: Sequence[Job]) -> list[Job]:
     fixed_columns = [column for column in SETUP_COLUMNS if _is_fixed(job, column)]
-    return [each for each in earlier if all(_equals(job, each, column) for column in fixed_columns)]
+    alike = _comparable(job, earlier)
+    return [each for each in alike if all(_equals(job, each, column) for column in fixed_columns)]
 
 
 def _billable(job: PlannedJob, each: Job, column: str) -> float:
@@ -169,6 +152,7 @@ def _billable(job: PlannedJob, each: Job, column: str) -> float:
 
 
 def _scaled(each: Job, samples: int) -> float:
+    """Return the time of a similar job, its steady part scaled to the samples of a planned one."""
     rate, steady = each.number(STEADY), each.number("time_train_steady_seconds")
     whole = running_seconds(each, SECONDS)
     if not (rate > 0 and steady >= 0 and whole > 0):

@@ -223,7 +223,9 @@ def arms_unchecked(experiment: Experiment) -> tuple[Arm, ...]:
     own = [{name: value for name, value in fields.items() if name != "name"} for fields in listed]
     places = [f"compare.arms.{name}" if name else f"compare.arms[{at}]" for at, name in enumerate(names)]
     variants = each_result(partial(_variant, experiment, *each) for each in zip(own, places, strict=True))
-    _check_distinct(variants, places)
+    for later, each in enumerate(variants):
+        if each in variants[:later]:
+            raise InputError(f"{places[later]} is the same as {places[variants.index(each)]}: remove one of them")
     settings = _settings(variants)
     whole = map(_label, settings) if len(settings) > 1 else [single_label(variants[0])]
     full_labels = [name or label for name, label in zip(names, whole, strict=True)]
@@ -260,12 +262,6 @@ def _equal_evaluation(experiment: Experiment) -> dict[str, int]:
     script = experiment.script
     is_used = script is None or "eval_batch_size" in referenced_fields(script).values()
     return {"eval_batch_size": experiment.batch_size} if is_used and experiment.eval_batch_size is None else {}
-
-
-def _check_distinct(variants: Sequence[Experiment], places: Sequence[str]) -> None:
-    for later, variant in enumerate(variants):
-        if variant in variants[:later]:
-            raise InputError(f"{places[later]} is the same as {places[variants.index(variant)]}: remove one of them")
 
 
 def single_label(experiment: Experiment) -> str:

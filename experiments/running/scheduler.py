@@ -497,18 +497,12 @@ def amount_left(
     for job in jobs:
         if job.spec.name in ended:
             continue
-        seconds = _expected_seconds(job, costs, expected)
+        seconds = fmean(costs[job.arm]) if job.arm in costs else expected(job)
+        if seconds is None and costs:
+            seconds = fmean(fmean(each) for each in costs.values())
         if seconds is None:
             return None
         so_far = running.get(job.spec.name)
         billable = InstanceSeconds(max(0.0, seconds - (so_far.seconds if so_far else 0.0)))
         left.append(Amount(seconds=billable, usd=job.price.usd(billable) if job.price else None))
     return total(left)
-
-
-def _expected_seconds(job: PlannedJob, costs: Mapping[str, Sequence[float]], expected: ExpectedSeconds) -> float | None:
-    if job.arm in costs:
-        return fmean(costs[job.arm])
-    if (seconds := expected(job)) is not None:
-        return seconds
-    return fmean([fmean(each) for each in costs.values()]) if costs else None

@@ -25,7 +25,6 @@ from state.home import home
 from tracking.groups.group import Group, find_group
 from tracking.queries.job_tables import chosen_jobs
 from tracking.queries.mlflow_ui import LOCAL, experiment_to_show, require_database, run_table, serve
-from tracking.server.database import database_file
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError
 
@@ -157,12 +156,8 @@ def _location_printer(chosen: str) -> Callable[[str], None]:
 def _ui_location(uri: str, experiment_id: str) -> str:
     if uri.startswith(("http:", "https:", "arn:")):
         return run_table(uri, experiment_id)
-    # A database's address is shown without its password, so the command takes it from the variable.
-    shown_uri = uri if uri.startswith("sqlite:") else '"$MLFLOW_TRACKING_URI"'
-    command = f"mlflow ui --backend-store-uri {shown_uri}"
-    if database_file(uri) == Path.cwd() / "mlflow.db":
-        # The repository's own environment may not be active.
-        command = "make ui" if Path.cwd() == REPOSITORY else "trainfare ui"
+    # The repository's own environment may not be active.
+    command = "make ui" if Path.cwd() == REPOSITORY else "trainfare ui"
     return f"`{command}`, then {run_table(LOCAL, experiment_id)}"
 
 
@@ -191,10 +186,7 @@ def ui(fields: Mapping[str, str]) -> int:
 
 def _show(address: str, *more: str) -> None:
     print_line("\n".join((f"MLflow: {address}", *more)))
-    if address.startswith("http") and _has_display():
-        webbrowser.open(address)
-
-
-def _has_display() -> bool:
     # Without a display, webbrowser would open a text browser in this terminal. Remote editors set BROWSER.
-    return sys.platform != "linux" or any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))
+    has_display = sys.platform != "linux" or any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))
+    if address.startswith("http") and has_display:
+        webbrowser.open(address)

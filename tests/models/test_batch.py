@@ -18,7 +18,7 @@ import pytest
 import torch
 from mlflow import MlflowClient
 
-from experiments.deployments.predict import predict_file
+from experiments.deployments.endpoints import predict_file
 from models.batch import WINDOW_ROWS, private_output
 from models.inference.predictor import Predictor, load_predictor
 from tests.support.models.task_models import TEXTS

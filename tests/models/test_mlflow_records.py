@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from experiments.deployments.predict import predict_file
+from experiments.deployments.endpoints import predict_file
 from models.endpoints.protocol import EndpointState
 from models.mlflow_records import trace
 from tests.support.models.made_models import modelled
