@@ -11,7 +11,6 @@ from experiments.commands.verb import (
     CONTEXT_SETTINGS,
     TRUST,
     FieldVerb,
-    Verb,
     VerbGroup,
     experiment_field,
     fail_on_option,
@@ -141,7 +140,7 @@ def jobs(ctx: click.Context) -> None:
         ctx.invoke(list_jobs)
 
 
-@jobs.command("list", cls=Verb)
+@jobs.command("list")
 @service_option
 @prices_option
 @click.pass_context
@@ -158,7 +157,7 @@ def list_jobs(ctx: click.Context) -> None:
     print_jobs(chosen_service(ctx), ctx.meta.get("jobs.prices"))
 
 
-@jobs.command("stop", cls=Verb)
+@jobs.command("stop")
 @click.argument("name", required=False)
 @click.option(
     "--group",
@@ -185,7 +184,7 @@ def stop(ctx: click.Context, name: str | None, group: str | None) -> int:
     return stop(chosen_service(ctx), name=name, group=group)
 
 
-@jobs.command("log", cls=Verb)
+@jobs.command("log")
 @click.argument("name")
 @service_option
 @click.pass_context
@@ -207,7 +206,7 @@ PRUNE_EPILOG = (
 )
 
 
-@jobs.command("prune", cls=Verb, epilog=PRUNE_EPILOG)
+@jobs.command("prune", epilog=PRUNE_EPILOG)
 @click.option(
     "--everything",
     is_flag=True,

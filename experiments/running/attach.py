@@ -138,15 +138,11 @@ def _settings(spec: JobSpec) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of everything that a job's start depends on."""
     yield "command", command_line(spec)
     yield "source", spec.source_uri
-    yield "channels", _pairs(spec.channels)
-    yield "variables", _pairs(spec.environment)
+    yield "channels", ", ".join(map(" = ".join, spec.channels.items())) or "none"
+    yield "variables", ", ".join(map(" = ".join, spec.environment.items())) or "none"
     shown = {"name", "program", "hyperparameters", "source_uri", "channels", "environment"}
     for name, value in spec.model_dump(mode="json", exclude=shown, exclude_defaults=True).items():
         yield name, value if isinstance(value, str) else json.dumps(value)
-
-
-def _pairs(values: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in values.items()) or "none"
 
 
 def check_secrets(jobs: Sequence[PlannedJob], started: set[str], variables: Mapping[str, str]) -> None:
