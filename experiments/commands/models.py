@@ -35,7 +35,7 @@ def register(fields: Mapping[str, str]) -> int:
       trainfare register --group demo-261101-120000-ab12 --alias challenger
       trainfare register --run RUN_ID --name reviews --allow other-data
     """
-    from experiments.deployments.endpoints import register
+    from experiments.deployments.register_model import register
 
     return register(fields)
 
@@ -92,7 +92,6 @@ def deploy(fields: Mapping[str, str]) -> int:
 @field("task", "With --file: task, if config.json does not determine it.", metavar="TASK")
 @field("precision", "With --file: auto is as evaluated.", metavar="auto|fastest|fp32|bf16|fp16")
 @field("max_length", "With --file: longest input in tokens; longer ones are cut.", metavar="N")
-@field("track", "With --file: true logs a run to MLflow.", metavar="true|false", default="true", show_default=True)
 def predict(fields: Mapping[str, str]) -> int:
     """Send a request to an endpoint, or predict every row of a file.
 
@@ -105,7 +104,7 @@ def predict(fields: Mapping[str, str]) -> int:
       trainfare predict --endpoint demo --inputs '{"inputs": ["a", "b"], "parameters": {"top_k": 2}}'
       trainfare predict --run models:/demo@champion --file texts.jsonl --output answers.jsonl
     """
-    from experiments.deployments.endpoints import predict
+    from experiments.deployments.predict import predict
 
     return predict(fields)
 

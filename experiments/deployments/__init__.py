@@ -1,4 +1,4 @@
 """Registration, deployment and prediction: the verbs `register`, `deploy`, `predict`, `undeploy` and `endpoints`.
 
-Open `endpoints.py`. Serving itself belongs in `models`.
+Open `endpoints.py` first. Serving itself belongs in `models`.
 """

@@ -1,17 +1,10 @@
-"""Register and deploy a trained model, send requests to its endpoint, and predict files with it on this machine.
-
-The imports at the top are light, so that a request to an endpoint answers at once.
-"""
+"""Deploy a trained model to an endpoint, on this machine or SageMaker; find, list and delete endpoints."""
 
 from __future__ import annotations
 
-import json
 import re
 import signal
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,24 +19,14 @@ from models.endpoints.protocol import Echo, Endpoints, EndpointSpec, EndpointSta
 from reports.formats.terminal import PlainConsole
 from state.home import home
 from state.regular_files import user_path
-from training.contract.errors import (
-    EndpointNotFound,
-    InputError,
-    ServiceError,
-    TrackingError,
-    TrainfareError,
-    nearest,
-)
+from training.contract.errors import EndpointNotFound, InputError, ServiceError, TrainfareError
 from training.contract.price import Price
 from training.services.registry import DEFAULT, services_with, traits_of
 
 if TYPE_CHECKING:
-    from models.batch import OnRow, Source
-    from models.inference.predictor import Predictor
-    from models.registry import Registered
     from models.trained_model import TrainedModel
     from tracking.server.store import Store
-    from training.staging.formats.files import TextFormat
+
 
 WAIT_SECONDS = 1800.0
 RETRY_SECONDS = 30.0
@@ -113,14 +96,14 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
             f"--replace needs --service {services_with('runs_here')}: on {traits.label}, deploy under another --name "
             "and undeploy the old endpoint."
         )
-    folder = user_path(fields.get("model", "."), "--model")
-    if "model" in fields and not (folder / "config.json").is_file():
-        raise InputError(f"--model is '{folder}': it must be a Transformers folder, with a config.json.")
-    folder_name = re.sub(r"[^a-zA-Z0-9]+", "-", folder.resolve().name).strip("-")[:63].strip("-")
-    name = fields.get("name") or folder_name or "model"
+    name, folder = PENDING_NAME, Path()
+    if "model" in fields:
+        folder = read_model_folder(fields["model"])
+        folder_name = re.sub(r"[^a-zA-Z0-9]+", "-", folder.name).strip("-")[:63].strip("-")
+        name = read.read_name("name", fields.get("name") or folder_name or "model")
     return EndpointSpec(
-        name=read.read_name("name", name) if "run" not in fields else PENDING_NAME,
-        model=folder.resolve(),
+        name=name,
+        model=folder,
         host=fields.get("host", "127.0.0.1"),
         token_file=_token_file(fields, service),
         machine=machine,
@@ -131,9 +114,17 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
     )
 
 
+def read_model_folder(text: str) -> Path:
+    """Return the folder of the option `--model`. Raises `InputError`."""
+    folder = user_path(text, "--model")
+    if not (folder / "config.json").is_file():
+        raise InputError(f"--model is '{folder}': it must be a Transformers folder, with a config.json.")
+    return folder.resolve()
+
+
 def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
     """Return the path of the token's file. Raises `InputError` if the server would not accept host or token."""
-    from models.server.access import access, read_token
+    from models.server.access import allowed_hosts, read_token
 
     chosen = next((name for name in ("host", "token-file") if name in fields), None)
     if chosen and not traits_of(service).runs_here:
@@ -142,7 +133,7 @@ def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
             "protected by its permissions."
         )
     path = user_path(fields["token-file"], "--token-file").resolve() if "token-file" in fields else None
-    access(fields.get("host", "127.0.0.1"), read_token(path) if path else None)
+    allowed_hosts(fields.get("host", "127.0.0.1"), read_token(path) if path else None)
     return path
 
 
@@ -276,291 +267,16 @@ def undeploy(fields: Mapping[str, str]) -> int:
         name = read.read_name("endpoint", fields["endpoint"])
         find_service(name, fields, print_line).undeploy(name, print_line)
         return 0
-    deleted, failed = 0, 0
+    outcomes: list[bool] = []
     for service, found in search(fields, print_line, lambda service: service.endpoints()):
         for state in found:
             try:
                 service.undeploy(state.name, print_line)
-                deleted += 1
+                outcomes.append(True)
             except TrainfareError as error:
                 print_line(f"error: {error}")
-                failed += 1
-    print_line(f"Deleted: {deleted}" + (f", not deleted: {failed}" if failed else ""))
-    return 1 if failed else 0
-
-
-def register(fields: Mapping[str, str]) -> int:
-    """Register the model of `run`, or the winner of `group` or of the latest group of `experiment`. Set its alias."""
-    from models.mlflow_records import note_command
-    from models.registry import CHAMPION, GATE_CHECKS, Registry, check, checked_alias, checked_name, registered_name
-    from models.trained_model import trained_model
-    from tracking.groups.group import find_group
-    from tracking.server.store import open_store
-
-    read.check_not_empty(fields)
-    if "run" in fields and "group" in fields:
-        raise InputError("--run and --group cannot be combined: --run also accepts the id of a group.")
-    chosen_name = checked_name(fields["name"]) if "name" in fields else None
-    alias = checked_alias(fields.get("alias", CHAMPION))
-    allowed = read.read_choices("allow", fields.get("allow", ""), GATE_CHECKS)
-    store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="Nothing was registered.")
-    run = fields.get("run")
-    if run is None:
-        experiment = Path(fields.get("experiment", "demo")).stem
-        run = find_group(store, group_id=fields.get("group"), experiment_name=experiment).id
-    trained = trained_model(store, run)
-    if trained.chosen:
-        print_line(f"Winner of group {trained.group}: {trained.chosen}")
-    name = chosen_name or registered_name(trained.experiment_name)
-    registry = Registry(store)
-    store.subject = f"registered model '{name}'"
-    check(trained, registry.in_use(name, alias), allowed)
-    summary = _summary(trained, registry.register(trained, name, alias, allowed=allowed), alias)
-    print_line(summary)
-    print_line(f"Model: models:/{name}@{alias}")
-    note_command(store, "register", name, summary)
-    return 0
-
-
-def _summary(trained: TrainedModel, registered: Registered, alias: str) -> str:
-    from models.registry import evaluation_sentence
-
-    version = str(registered.version)
-    run = f"run {trained.run_id} ({trained.job_name})"
-    first = f"Registered {run} as {version}" if registered.is_new else f"R{run[1:]} is already {version}"
-    if registered.had_alias:
-        second = f"and has the alias {alias}"
-    else:
-        before = f", which was {registered.replaced}'s" if registered.replaced else ""
-        verb = "gave it" if registered.is_new else "now has"
-        second = f"and {verb} the alias {alias}{before}"
-    return f"{first}, {second}. {evaluation_sentence(trained)}"
-
-
-ENDPOINT_FIELDS = ("endpoint", "text", "inputs", "parameters", "file", "service", "trace")
-FILE_FIELDS = (
-    *("run", "model", "file", "output", "task", "precision", "max_length", "parameters", "track"),
-    *("encoding", "delimiter"),
-)
-
-
-def predict(fields: Mapping[str, str]) -> int:
-    """Print the answer of an endpoint as JSON, or predict a file with `predict_file`."""
-    if "file" in fields:
-        return predict_file(fields)
-    read.check_known("predict", fields, ENDPOINT_FIELDS)
-    read.check_not_empty(fields)
-    is_traced = read.read_flag(fields, "trace", "true")
-    names = (
-        [fields["endpoint"]]
-        if "endpoint" in fields
-        else [each.name for each in open_endpoints(DEFAULT, {}, print_error).endpoints()]
+                outcomes.append(False)
+    print_line(
+        f"Deleted: {outcomes.count(True)}" + (f", not deleted: {outcomes.count(False)}" if False in outcomes else "")
     )
-    if len(names) != 1:
-        has = f"has the endpoints {', '.join(sorted(names))}" if names else "has no endpoint"
-        raise InputError(f"predict needs --endpoint NAME: this machine {has}.")
-    name = read.read_name("endpoint", names[0])
-    body = _body(fields)
-    service = find_service(name, fields, print_error)
-    started_ns = time.time_ns()
-    answer = service.predict(name, json.dumps(body).encode())
-    ended_ns = time.time_ns()
-    print_line(answer.decode("utf-8", "replace"))
-    if is_traced and (state := service.describe(name)).run_id:
-        _trace(state, body, answer, started_ns, ended_ns)
-    return 0
-
-
-def _body(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the request; `--inputs` may be the whole request or only the value of its key `inputs`."""
-    if "text" in fields and "inputs" in fields:
-        raise InputError("--text and --inputs cannot be combined: use --text for one text and --inputs for JSON.")
-    if "text" in fields:
-        inputs: Any = fields["text"]
-    else:
-        text = fields.get("inputs")
-        if text is None:
-            text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
-            if not text.strip():
-                raise InputError("predict needs --text, --inputs (JSON), --file, or JSON on standard input.")
-        inputs = _json("inputs", text)
-    body = inputs if isinstance(inputs, dict) and "inputs" in inputs else {"inputs": inputs}
-    if "parameters" in fields:
-        if "parameters" in body:
-            raise InputError("parameters are set twice: by --parameters and within --inputs.")
-        body = {**body, "parameters": _json("parameters", fields["parameters"])}
-    return body
-
-
-def _json(name: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        shown = text if len(text) < 60 else text[:60] + "…"
-        raise InputError(f"--{name} is not JSON: {error} in {shown!r}. Use --text for plain text.") from error
-
-
-def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
-    """Log request and answer to MLflow. A failure is only reported, because the answer has already been printed."""
-    from models.mlflow_records import trace
-    from tracking.server.store import open_store
-
-    try:
-        store = open_store(retry_seconds=10.0, otherwise="The answer is valid.", echo=print_error)
-        print_error(f"Trace: {trace(store, state, body, json.loads(answer), started_ns, ended_ns)}")
-    except TrackingError as error:
-        print_error(f"The request was not logged to MLflow: {error}")
-
-
-def predict_file(fields: Mapping[str, str]) -> int:
-    """Predict every row of a file with the model of `run`, or of the folder `model`; return the exit code.
-
-    Raises `InputError` and `TrackingError`.
-    """
-    if "endpoint" in fields:
-        raise InputError("--file needs --run or --model instead of --endpoint: a file is predicted on this machine.")
-    columns = {name[8:]: value for name, value in fields.items() if name.startswith("columns.")}
-    plain = {name: value for name, value in fields.items() if not name.startswith("columns.")}
-    read.check_known("predict --file", plain, FILE_FIELDS)
-    read.check_not_empty(plain)
-    if ("run" in fields) == ("model" in fields):
-        raise InputError("predict --file needs either --run RUN or --model FOLDER.")
-    from training.staging.sources.data_files import digest_files, find_data_files
-
-    text, files = _text_format(fields), find_data_files(fields["file"])
-    own = Path(files.name)
-    if "output" not in fields and not own.exists():
-        raise InputError(f"--file {own} is a pattern: name the answers with --output.")
-    default = own.with_name(f"{own.name.partition('.')[0] or own.name}.answers.jsonl")
-    output = user_path(fields.get("output", str(default)), "--output")
-    if output.exists() or output.is_symlink():
-        raise InputError(f"--output {output} exists already: choose a different file, or delete it.")
-    if not output.absolute().parent.is_dir():
-        raise InputError(f"--output is {output}, but the folder {output.absolute().parent} does not exist.")
-    parameters = _json("parameters", fields["parameters"]) if "parameters" in fields else {}
-    if not isinstance(parameters, dict):
-        raise InputError('--parameters must be a JSON object, such as {"top_k": 3}.')
-    store, trained, folder = _open_model(fields)
-    predictor = _load_model(store, trained, folder, fields)
-    from models.batch import Source, check
-
-    source = Source(files=files, task=predictor.task, columns=columns, text=text)
-    source.check()
-    with _progress("Checking") as on_row:
-        rows = check(predictor, source.rows(), parameters, on_row)
-    if not rows:
-        raise InputError(f"--file {source.files.name} has no rows.")
-    run: AbstractContextManager[dict[str, float]] = nullcontext({})
-    digest = digest_files(files, text)
-    if store is not None and read.read_flag(fields, "track", "true"):
-        from models.mlflow_records import recorded
-
-        settings = {"model": trained.run_id if trained else str(folder), "file_digest": digest}
-        name = trained.job_name if trained else fields["model"]
-        note = f"{rows:,} rows predicted by {name}: `{output.absolute()}`."
-        run = recorded(store, trained, settings | _description(predictor, source, parameters), note)
-    with run as figures:
-        seconds = _predict(predictor, source, parameters, output, rows, digest)
-        rate = rows / seconds
-        figures |= {"rows": float(rows), "seconds": seconds, "rows_per_second": rate}
-    print_error(f"Predicted {rows:,} rows in {seconds:,.1f} s, {rate:,.1f} rows/s.")
-    print_line(str(output))
-    return 0
-
-
-def _text_format(fields: Mapping[str, str]) -> TextFormat:
-    from training.staging.formats.files import UTF8, TextFormat, delimiter_character, encoding_name
-
-    try:
-        encoding = encoding_name(fields.get("encoding", UTF8))
-        delimiter = delimiter_character(fields["delimiter"]) if "delimiter" in fields else None
-    except ValueError as error:
-        raise InputError(f"predict --file: {error}") from error
-    return TextFormat(encoding=encoding, delimiter=delimiter, prefix="--")
-
-
-def _open_model(fields: Mapping[str, str]) -> tuple[Store | None, TrainedModel | None, Path]:
-    """Return the tracking server, if it is needed, the model's record there, if it has one, and its folder."""
-    from models.logged.model_folder import model_folder
-    from models.trained_model import trained_model
-    from tracking.server.store import open_store
-    from training.staging.models.model_files import check_weights, locate
-
-    store = None
-    if read.read_flag(fields, "track", "true") or "run" in fields:
-        store = open_store(echo=print_error, retry_seconds=60.0, otherwise="Nothing was predicted.")
-    if store is None or "model" in fields:
-        source = locate(fields["model"])
-        if source.folder is None:
-            hint = nearest(fields["model"], [path.name for path in Path.cwd().iterdir()])
-            raise InputError(f"--model is {fields['model']!r}, but this folder does not exist.{hint}")
-        check_weights(source)
-        return store, None, source.folder
-    trained = trained_model(store, fields["run"])
-    if trained.chosen:
-        print_error(trained.chosen)
-    return store, trained, model_folder(store, trained, home(), print_error)
-
-
-def _load_model(
-    store: Store | None, trained: TrainedModel | None, folder: Path, fields: Mapping[str, str]
-) -> Predictor:
-    """Load the model with the settings of its evaluation, if known. Fields override precision and maximum length."""
-    from models.inference.evaluation import UNKNOWN, precision_message
-    from models.inference.predictor import load_predictor
-
-    evaluation = trained.evaluation if trained else UNKNOWN
-    length = read.read_whole("max_length", fields["max_length"], 1, 1_000_000) if "max_length" in fields else None
-    task, precision = fields.get("task") or (trained.task if trained else None) or None, fields.get("precision")
-    predictor = load_predictor(folder, task=task, precision=precision, evaluation=evaluation, max_length=length)
-    print_error(precision_message(precision, evaluation.precision, predictor.loaded.device))
-    return predictor
-
-
-def _description(predictor: Predictor, source: Source, parameters: dict[str, Any]) -> dict[str, str]:
-    from training.staging.sources.data_files import describe_files
-
-    loaded = predictor.loaded
-    return {
-        "file": describe_files(source.files, list(source.columns_by_role.values()), source.text),
-        "task": predictor.task,
-        "columns": json.dumps(dict(source.columns), sort_keys=True),
-        "parameters": json.dumps(parameters, sort_keys=True),
-        "precision": str(loaded.precision),
-        "batch_size": str(loaded.batch_size or "any"),
-        "max_length": str(loaded.max_length),
-        "device": loaded.device,
-    }
-
-
-def _predict(
-    predictor: Predictor, source: Source, parameters: dict[str, Any], output: Path, rows: int, digest: str
-) -> float:
-    """Write the output, and return the seconds that it took. `digest` is the digest of the files before."""
-    from models.batch import predict, private_output
-    from training.staging.sources.data_files import digest_files
-
-    started = time.monotonic()
-    try:
-        with private_output(output) as file:
-            with _progress("Predicting", rows) as on_row:
-                file.writelines(predict(predictor, source.rows(), parameters, on_row))
-            if digest_files(source.files, source.text) != digest:
-                name = source.files.name
-                raise InputError(f"--file {name} changed while its rows were predicted: run the same command again.")
-    except KeyboardInterrupt as end:
-        end.add_note("No output was written.")
-        raise
-    return time.monotonic() - started
-
-
-@contextmanager
-def _progress(what: str, total: int | None = None) -> Iterator[OnRow]:
-    """Show the rows done and the remaining time on a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda: progress.advance(task)
+    return 1 if False in outcomes else 0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import ErrorDetails
 
 from training.contract.errors import short_text
 
@@ -36,12 +35,12 @@ _RULES = {
 }
 
 
-def broken_rule(problem: ErrorDetails, keys: Sequence[str] = ()) -> str:
+def broken_rule(problem: Mapping[str, Any], keys: Sequence[str] = ()) -> str:
     """Return the rule that a value breaks, and the value: `must be text, not 3`. `keys` are the keys of a mapping."""
     kind, context = problem["type"], problem.get("ctx", {})
     if kind == "missing":
         return "is missing"
-    rule = _RULES.get(kind, problem["msg"].replace("Input should be", "must be").replace("String should", "must"))
+    rule = _RULES.get(kind, str(problem["msg"]).replace("Input should be", "must be").replace("String should", "must"))
     if kind == "literal_error":
         rule = f"must be one of {context['expected'].replace(' or ', ', ')}"
     elif kind == "too_short":

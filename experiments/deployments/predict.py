@@ -1,0 +1,198 @@
+"""Send a request to an endpoint, or predict every row of a file on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.deployments.endpoints import find_service, read_model_folder
+from experiments.deployments.services import open_endpoints
+from experiments.running import options as read
+from experiments.running.output import print_error, print_line
+from models.endpoints.protocol import EndpointState
+from state.regular_files import user_path
+from training.contract.errors import InputError, TrackingError
+from training.services.registry import DEFAULT
+
+if TYPE_CHECKING:
+    from models.inference.predictor import Predictor
+    from training.staging.formats.files import TextFormat
+
+
+ENDPOINT_FIELDS = ("endpoint", "text", "inputs", "parameters", "file", "service", "trace")
+FILE_FIELDS = (
+    *("run", "model", "file", "output", "task", "precision", "max_length", "parameters", "encoding", "delimiter"),
+)
+COLUMNS = "columns."
+RETRY_SECONDS = 10.0
+
+
+def predict(fields: Mapping[str, str]) -> int:
+    """Print the answer of an endpoint as JSON, or predict a file with `predict_file`."""
+    if "file" in fields:
+        return predict_file(fields)
+    read.check_known("predict", fields, ENDPOINT_FIELDS)
+    read.check_not_empty(fields)
+    is_traced = read.read_flag(fields, "trace", "true")
+    names = (
+        [fields["endpoint"]]
+        if "endpoint" in fields
+        else [each.name for each in open_endpoints(DEFAULT, {}, print_error).endpoints()]
+    )
+    if len(names) != 1:
+        has = f"has the endpoints {', '.join(sorted(names))}" if names else "has no endpoint"
+        raise InputError(f"predict needs --endpoint NAME: this machine {has}.")
+    name = read.read_name("endpoint", names[0])
+    body = _body(fields)
+    service = find_service(name, fields, print_error)
+    started_ns = time.time_ns()
+    answer = service.predict(name, json.dumps(body).encode())
+    ended_ns = time.time_ns()
+    print_line(answer.decode("utf-8", "replace"))
+    if is_traced and (state := service.describe(name)).run_id:
+        _trace(state, body, answer, started_ns, ended_ns)
+    return 0
+
+
+def _body(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the request; `--inputs` may be the whole request or only the value of its key `inputs`."""
+    if "text" in fields and "inputs" in fields:
+        raise InputError("--text and --inputs cannot be combined: use --text for one text and --inputs for JSON.")
+    if "text" in fields:
+        inputs: Any = fields["text"]
+    else:
+        text = fields.get("inputs")
+        if text is None:
+            text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+            if not text.strip():
+                raise InputError("predict needs --text, --inputs (JSON), --file, or JSON on standard input.")
+        inputs = _json("inputs", text)
+    body = inputs if isinstance(inputs, dict) and "inputs" in inputs else {"inputs": inputs}
+    if "parameters" in fields:
+        if "parameters" in body:
+            raise InputError("parameters are set twice: by --parameters and within --inputs.")
+        body = {**body, "parameters": _json("parameters", fields["parameters"])}
+    return body
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        shown = text if len(text) < 60 else text[:60] + "…"
+        raise InputError(f"--{name} is not JSON: {error} in {shown!r}. Use --text for plain text.") from error
+
+
+def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
+    """Log request and answer to MLflow. A failure is only reported, because the answer has already been printed."""
+    from models.traces import trace
+    from tracking.server.store import open_store
+
+    try:
+        store = open_store(retry_seconds=RETRY_SECONDS, otherwise="The answer is valid.", echo=print_error)
+        print_error(f"Trace: {trace(store, state, body, json.loads(answer), started_ns, ended_ns)}")
+    except TrackingError as error:
+        print_error(f"The request was not logged to MLflow: {error}")
+
+
+def predict_file(fields: Mapping[str, str]) -> int:
+    """Predict every row of a file with the model of `run`, or of the folder `model`; return the exit code.
+
+    Raises `InputError` and `TrackingError`.
+    """
+    if "endpoint" in fields:
+        raise InputError("--file needs --run or --model instead of --endpoint: a file is predicted on this machine.")
+    columns = {name.removeprefix(COLUMNS): value for name, value in fields.items() if name.startswith(COLUMNS)}
+    plain = {name: value for name, value in fields.items() if not name.startswith(COLUMNS)}
+    read.check_known("predict --file", plain, FILE_FIELDS)
+    read.check_not_empty(plain)
+    if ("run" in fields) == ("model" in fields):
+        raise InputError("predict --file needs either --run RUN or --model FOLDER.")
+    from training.staging.sources.data_files import find_data_files
+
+    text, files = _text_format(fields), find_data_files(fields["file"])
+    output = _output(fields, Path(files.name))
+    parameters = _json("parameters", fields["parameters"]) if "parameters" in fields else {}
+    if not isinstance(parameters, dict):
+        raise InputError('--parameters must be a JSON object, such as {"top_k": 3}.')
+    predictor = _load_model(fields)
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from models.batch import check, new_file, predict, read_rows
+
+    rows = partial(read_rows, files, predictor.task, columns, text)
+    console, changed = Console(stderr=True), [path.stat().st_mtime_ns for path in files.paths]
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        count = check(predictor, progress.track(rows(), description="Checking"), parameters)
+        if not count:
+            raise InputError(f"--file {files.name} has no rows.")
+        started, bar = time.monotonic(), progress.add_task("Predicting", total=count)
+        with new_file(output) as file:
+            file.writelines(predict(predictor, rows(), parameters, lambda: progress.advance(bar)))
+            if [path.stat().st_mtime_ns for path in files.paths] != changed:
+                raise InputError(
+                    f"--file {files.name} changed while its rows were predicted: run the same command again."
+                )
+    seconds = time.monotonic() - started
+    print_error(f"Predicted {count:,} rows in {seconds:,.1f} s, {count / seconds:,.1f} rows/s.")
+    print_line(str(output))
+    return 0
+
+
+def _output(fields: Mapping[str, str], file: Path) -> Path:
+    """Return the path of the answers. Raises `InputError` if it cannot be created."""
+    if "output" not in fields and not file.exists():
+        raise InputError(f"--file {file} is a pattern: name the answers with --output.")
+    default = file.with_name(f"{file.name.partition('.')[0] or file.name}.answers.jsonl")
+    output = user_path(fields.get("output", str(default)), "--output")
+    if output.exists() or output.is_symlink():
+        raise InputError(f"--output {output} exists already: choose a different file, or delete it.")
+    if not output.absolute().parent.is_dir():
+        raise InputError(f"--output is {output}, but the folder {output.absolute().parent} does not exist.")
+    return output
+
+
+def _text_format(fields: Mapping[str, str]) -> TextFormat:
+    from training.staging.formats.files import UTF8, TextFormat, delimiter_character, encoding_name
+
+    try:
+        encoding = encoding_name(fields.get("encoding", UTF8))
+        delimiter = delimiter_character(fields["delimiter"]) if "delimiter" in fields else None
+    except ValueError as error:
+        raise InputError(f"predict --file: {error}") from error
+    return TextFormat(encoding=encoding, delimiter=delimiter, prefix="--")
+
+
+def _load_model(fields: Mapping[str, str]) -> Predictor:
+    """Load the model with the settings of its evaluation, if known. Fields override precision and maximum length."""
+    from models.inference.evaluation import UNKNOWN
+    from models.inference.predictor import load_predictor
+    from models.logged.model_folder import model_folder
+    from models.trained_model import trained_model
+    from state.home import home
+    from tracking.server.store import open_store
+
+    length = read.read_whole("max_length", fields["max_length"], 1, 1_000_000) if "max_length" in fields else None
+    task, precision, evaluation = fields.get("task"), fields.get("precision"), UNKNOWN
+    if "model" in fields:
+        folder = read_model_folder(fields["model"])
+    else:
+        store = open_store(echo=print_error, retry_seconds=60.0, otherwise="Nothing was predicted.")
+        trained = trained_model(store, fields["run"])
+        if trained.chosen:
+            print_error(trained.chosen)
+        folder = model_folder(store, trained, home(), print_error)
+        task, evaluation = task or trained.task or None, trained.evaluation
+    predictor = load_predictor(folder, task=task, precision=precision, evaluation=evaluation, max_length=length)
+    chosen, evaluated = str(predictor.loaded.precision), evaluation.precision
+    reason = f"the evaluation was in {evaluated}" if evaluated else "the evaluation's is unknown"
+    print_error(
+        f"Precision: {chosen}, as in the evaluation." if chosen == evaluated else f"Precision: {chosen}; {reason}."
+    )
+    return predictor
