@@ -16,7 +16,7 @@ from training.contract.errors import InputError, TrackingError
 from training.contract.failures import lacks_capacity, service_failure
 from training.contract.plain_text import counted, duration_text
 from training.contract.price import Price, instance_seconds
-from training.contract.service import TERMINAL_STATUSES, Description, PriceOf, Service, instance_count
+from training.contract.service import TERMINAL_STATUSES, Description, Service, instance_count
 from training.services.budget import stop_grace_seconds
 from training.services.launcher import stop_all
 from training.services.registry import SERVICES
@@ -33,7 +33,9 @@ def print_jobs(service: str, prices: str | None) -> None:
     """Print a table of the service's jobs; `prices` is a file that replaces AWS's price list."""
     opened = SERVICES[service].open_service()
     descriptions = _all_jobs(opened)
-    known = known_prices(descriptions, SERVICES[service].prices(prices, print_line))
+    price_of = SERVICES[service].prices(prices, print_line)
+    types = {_instance_type(each) for each in descriptions if billed_seconds(each)}
+    known = {each: price for each in sorted(types) if each and (price := price_of(each))}
     # A truncated name cannot be passed to `stop`: print whole names, also if the output is not a terminal.
     PlainConsole(width=200).print(_table(descriptions, known))
     if summary := total(descriptions, known):
@@ -78,12 +80,6 @@ def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Tabl
             failure.text if (failure := service_failure(description)) else "",
         )
     return table
-
-
-def known_prices(descriptions: Iterable[Description], price_of: PriceOf) -> dict[str, Price]:
-    """Return the price of each instance type of a billed job; each is looked up once."""
-    types = {_instance_type(each) for each in descriptions if billed_seconds(each)}
-    return {each: price for each in sorted(types) if each and (price := price_of(each))}
 
 
 def total(descriptions: Iterable[Description], known: dict[str, Price]) -> str:

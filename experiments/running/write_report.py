@@ -95,7 +95,7 @@ def _report_chosen(store: Store, runs: Sequence[str], options: CompareOptions, c
     title = str(store.call(store.client.get_experiment, experiment_id).name)
     rendered = render_chosen(store.client, table, title, options, runs)
     store.subject = f"experiment '{title}'"
-    folder = _folder(f"runs-{_digest(*sorted(table['run_id']))}", options)
+    folder = _folder(f"runs-{digest(' '.join(sorted(table['run_id'])), 12)}", options)
     _print_report(store, rendered, folder, experiment_id, chosen)
     with tolerate_rejection(_location_printer(chosen)):
         log_separately(store, experiment_id, title, runs, rendered, folder)
@@ -122,12 +122,8 @@ def overview(name: str) -> None:
 
 def _folder(name: str, options: CompareOptions = DEFAULT) -> Path:
     """Return the folder of a report. Each choice of options has its own, so none overwrites the group's own report."""
-    suffix = "" if options == DEFAULT else f"-{_digest(str(options.baseline), *sorted(options.allowed))}"
+    suffix = "" if options == DEFAULT else f"-{digest(' '.join((str(options.baseline), *sorted(options.allowed))), 12)}"
     return home() / "reports" / f"{name}{suffix}"
-
-
-def _digest(*texts: str) -> str:
-    return digest(" ".join(texts), 12)
 
 
 def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: str, chosen: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, model_validator
 
-from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields, Target, check_metric
+from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields, check_metric
 from experiments.schema.overrides import known_fields
 from experiments.schema.sections import Machine, Script, check_group_budget
 from training.contract.errors import InputError, nearest
@@ -72,6 +72,26 @@ def _conditions(experiment: ExperimentFields) -> Iterator[tuple[bool, str]]:
             yield first >= second, f"{name} must be ascending, but {second} follows {first}"
     if experiment.script is not None:
         return
+    model_type, is_pretrained = experiment.model_type, experiment.first_weights == "pretrained"
+    problem = "neither is set" if experiment.model is None else "both are set"
+    is_one = (experiment.model is None) != (model_type is None)
+    yield not is_one, f"exactly one of model and model_type is required, but {problem}"
+    for name, kind in (("model_overrides", "configuration"), ("tokenizer", "tokenizer")):
+        reason = f"because pretrained weights fit only their own {kind}"
+        yield is_pretrained and bool(getattr(experiment, name)), f"{name} requires weights: random, {reason}"
+    if is_one and model_type is not None:
+        yield (
+            is_pretrained,
+            f"weights must be 'random' if model_type is set: architecture {model_type!r} has no pretrained weights",
+        )
+        yield (
+            experiment.model_revision is not None,
+            f"model_revision requires a model of the Hub, not model_type {model_type!r}",
+        )
+        yield (
+            experiment.tokenizer is None,
+            f"tokenizer is required with model_type {model_type!r}: an architecture has no tokenizer of its own",
+        )
     for name in ("base_learning_rate", "max_learning_rate"):
         rate = getattr(experiment, name) or 0.0
         message = f"{name} must be at most {MAX_TASK_LEARNING_RATE:g} for a task, not {rate:g}"
@@ -95,35 +115,6 @@ def _conditions(experiment: ExperimentFields) -> Iterator[tuple[bool, str]]:
         calibration is not None and bool(machine.model_parallel),
         "calibration and machine.model_parallel cannot be combined: the library runs its own steps",
     )
-
-
-def _check_model(experiment: ExperimentFields) -> None:
-    if (experiment.model is None) == (experiment.model_type is None):
-        problem = "neither is set" if experiment.model is None else "both are set"
-        raise ValueError(f"exactly one of model and model_type is required, but {problem}")
-    if experiment.model_type is not None:
-        _check_model_type(experiment)
-    if experiment.first_weights == "pretrained":
-        if experiment.model_overrides:
-            raise ValueError(
-                "model_overrides requires weights: random, because pretrained weights fit only their own configuration"
-            )
-        if experiment.tokenizer is not None:
-            raise ValueError(
-                "tokenizer requires weights: random, because pretrained weights fit only their own tokenizer"
-            )
-
-
-def _check_model_type(experiment: ExperimentFields) -> None:
-    name = experiment.model_type
-    if experiment.weights == "pretrained":
-        raise ValueError(
-            f"weights must be 'random' if model_type is set: architecture {name!r} has no pretrained weights"
-        )
-    if experiment.model_revision is not None:
-        raise ValueError(f"model_revision requires a model of the Hub, not model_type {name!r}")
-    if experiment.tokenizer is None:
-        raise ValueError(f"tokenizer is required with model_type {name!r}: an architecture has no tokenizer of its own")
 
 
 def _check_service(experiment: ExperimentFields) -> None:
@@ -193,14 +184,11 @@ def _check_labels(experiment: ExperimentFields) -> None:
 
 
 def _check_metrics(experiment: ExperimentFields) -> None:
-    if experiment.target is not None:
-        check_metric("target.metric", experiment.target.metric, experiment.task)
-        _check_reachable(experiment.target)
     if experiment.best_metric is not None:
         check_metric("best_metric", experiment.best_metric, experiment.task)
-
-
-def _check_reachable(target: Target) -> None:
+    if (target := experiment.target) is None:
+        return
+    check_metric("target.metric", target.metric, experiment.task)
     best, direction = METRICS_BY_NAME[target.metric].best, METRICS_BY_NAME[target.metric].direction
     if target.direction not in (None, direction):
         return  # the experiment sets the opposite direction on purpose
@@ -208,9 +196,7 @@ def _check_reachable(target: Target) -> None:
         raise ValueError(f"target.value {target.value:g} cannot be reached: {target.metric} is at best {best:g}")
 
 
-CHECKS: tuple[Check, ...] = (
-    *(_check_model, _check_service, _check_sharding, _check_task_options, _check_labels, _check_metrics),
-)
+CHECKS: tuple[Check, ...] = (*(_check_service, _check_sharding, _check_task_options, _check_labels, _check_metrics),)
 """Checks of an experiment with a task. Each raises `ValueError`."""
 
 

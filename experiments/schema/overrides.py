@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from experiments.schema.fields import OPTIONS_OF_COMPILERS, ExperimentFields
-from experiments.schema.yaml_document import Document, KeyPath, parse, scalar
+from experiments.schema.yaml_document import Document, parse, scalar
 from training.contract.errors import InputError, InputErrors, nearest, nearest_name
 from training.contract.frozen import broken_rule, dotted
 
@@ -308,8 +308,8 @@ def backend_values(document: Document) -> tuple[dict[str, Any], dict[str, str]]:
     project: the parameter `backend_config` names the file instead.
     """
     values, locations = {}, {}
-    for name, value, path in _flat(document.tree, ()):
-        location = f"{document.name} line {document.lines[path]}"
+    for name, value in flat(document.tree):
+        location = _location(keys_of(name), document, {})
         if name.split(".")[0] not in BACKEND_FIELDS:
             raise InputError(
                 f"{name[:80]} is not a field of a backend configuration ({location}). It may set only "
@@ -319,15 +319,6 @@ def backend_values(document: Document) -> tuple[dict[str, Any], dict[str, str]]:
             raise InputError(unknown_field(name, location))
         values[name], locations[name] = value, location
     return values, locations
-
-
-def _flat(tree: Mapping[str, Any], path: KeyPath) -> Iterator[tuple[str, Any, KeyPath]]:
-    for key, value in tree.items():
-        inner = (*path, key)
-        if isinstance(value, Mapping):
-            yield from _flat(value, inner)
-        else:
-            yield ".".join(map(str, inner)), value, inner
 
 
 LONGEST_KEY = 80
