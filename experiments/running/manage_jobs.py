@@ -25,8 +25,6 @@ MAX_DESCRIBED = 50
 """Ended jobs whose costs are listed, if each takes a call."""
 UPLOAD_SECONDS = 60.0
 """Seconds allowed for the upload of what a stopped job saved, after its grace."""
-STILL_STOPPING = 1
-"""Exit code if a job has not ended in time."""
 
 
 def print_jobs(service: str, prices: str | None) -> None:
@@ -197,7 +195,7 @@ def outcome_text(description: Description, *, had_ended: bool) -> str:
 
 
 def _stop(service: Service, descriptions: Sequence[Description]) -> int:
-    """Stop jobs and wait for them. Prints each outcome as soon as it is known."""
+    """Stop jobs and wait for them. Prints each outcome as soon as it is known. Return 1 if a job has not ended."""
     running = [each for each in descriptions if is_running(each)]
     for each in descriptions:
         if each not in running:
@@ -208,16 +206,8 @@ def _stop(service: Service, descriptions: Sequence[Description]) -> int:
     grace_seconds = max(stop_grace_seconds(service.name, each.get("Environment", {})) for each in running)
     stop_all([lambda name=name: service.stop(name) for name in names])  # type: ignore[misc]
     print_line(f"Stopping {counted(len(names), 'job')}. Each job has {grace_seconds:.0f} s to end.")
-    left = _wait(service, names, grace_seconds + UPLOAD_SECONDS)
-    for name in left:
-        print_line(f"{name}: still stopping. It ends by itself; `{service.jobs_command} list` shows when.")
-    return STILL_STOPPING if left else 0
-
-
-def _wait(service: Service, names: Iterable[str], limit_seconds: float) -> list[str]:
-    """Print the outcome of each job when it ends. Return the names of those that have not ended in time."""
     show, left, started = status_writer() or (lambda _: None), list(names), time.monotonic()
-    while left and time.monotonic() < started + limit_seconds:
+    while left and time.monotonic() < started + grace_seconds + UPLOAD_SECONDS:
         for name in list(left):
             description = service.describe(name)
             if not is_running(description):
@@ -227,7 +217,9 @@ def _wait(service: Service, names: Iterable[str], limit_seconds: float) -> list[
             show(f"waiting for {counted(len(left), 'job')}, {duration_text(time.monotonic() - started)}")
             time.sleep(max(service.pauses_seconds[0], 0.2))
     show("")
-    return left
+    for name in left:
+        print_line(f"{name}: still stopping. It ends by itself; `{service.jobs_command} list` shows when.")
+    return 1 if left else 0
 
 
 def _outcome(description: Description) -> str:
