@@ -374,16 +374,11 @@ def quality_text(experiment: Experiment, margin: float | None) -> str:
     `margin` is the experiment's, in the metric's unit; None takes the metric's own.
     """
     scales = declared_scales(experiment.script.metrics) if experiment.script else {}
-    reported = scales if experiment.script else reported_metrics(experiment.task)
-
-    def values(column: str) -> tuple[float, ...]:
-        return ANY_VALUE if column in reported else ()
-
-    def none(_: str) -> tuple[float, ...]:
-        return ()
-
-    by_jobs, by_scripts = (none, values) if experiment.script else (values, none)
-    measure = choose_measure(MEASURES, by_jobs, by_scripts, scales)
+    values = dict.fromkeys(scales if experiment.script else reported_metrics(experiment.task), ANY_VALUE)
+    by_jobs, by_scripts = ({}, values) if experiment.script else (values, {})
+    measure = choose_measure(
+        MEASURES, lambda column: by_jobs.get(column, ()), lambda column: by_scripts.get(column, ()), scales
+    )
     if measure is None:
         return FROM_LOG
     if not measure.has_unit and margin is None:

@@ -196,7 +196,7 @@ def _check_metrics(experiment: ExperimentFields) -> None:
         raise ValueError(f"target.value {target.value:g} cannot be reached: {target.metric} is at best {best:g}")
 
 
-CHECKS: tuple[Check, ...] = (*(_check_service, _check_sharding, _check_task_options, _check_labels, _check_metrics),)
+CHECKS: tuple[Check, ...] = (_check_service, _check_sharding, _check_task_options, _check_labels, _check_metrics)
 """Checks of an experiment with a task. Each raises `ValueError`."""
 
 

@@ -146,10 +146,7 @@ class Script(Frozen):
     @model_validator(mode="after")
     def _check(self) -> Script:
         check_entry_point(self.entry_point)
-        check_hyperparameters(self.hyperparameters)
-        check_plain_values("script.hyperparameters", self.hyperparameters)
-        check_plain_values("script.environment", self.environment)
-        check_variables(self.environment, self.secrets)
+        check_values(self)
         check_metrics(self.metrics)
         check_channels(self.channels)
         return self
@@ -200,9 +197,12 @@ def check_entry_point(entry_point: str) -> None:
         )
 
 
-def check_hyperparameters(hyperparameters: Mapping[str, Any]) -> None:
-    """Raise ValueError for a name that no service accepts, and for a value that is neither plain nor a list of such."""
-    for name, value in hyperparameters.items():
+def check_values(script: Script) -> None:
+    """Raise ValueError for names that no service accepts, values that are not plain, and likely secrets.
+
+    No message contains a likely secret.
+    """
+    for name, value in script.hyperparameters.items():
         if not re.fullmatch(NAME_PATTERNS["hyperparameters"], name):
             raise ValueError(
                 f"script.hyperparameters: the name {name[:60]!r} must not contain blanks, line ends or '='"
@@ -213,13 +213,17 @@ def check_hyperparameters(hyperparameters: Mapping[str, Any]) -> None:
                 f"script.hyperparameters.{name[:60]} has a list, a mapping or null within its value: write it as "
                 "the text that the script reads, such as JSON"
             )
-
-
-def check_plain_values(field: str, values: Mapping[str, Any]) -> None:
-    """Raise ValueError for a value that is likely to be a secret. The message does not contain it."""
-    for name, value in values.items():
         if is_likely_secret(name, value):
-            raise ValueError(_secret(f"{field}.{name[:60]}"))
+            raise ValueError(_secret(f"script.hyperparameters.{name[:60]}"))
+    for name, text in script.environment.items():
+        if is_likely_secret(name, text):
+            raise ValueError(_secret(f"script.environment.{name[:60]}"))
+        if name in script.secrets:
+            raise ValueError(f"script.secrets.{name} is also in script.environment: keep one of them")
+    for field, names in (("script.environment", script.environment), ("script.secrets", script.secrets)):
+        for name in names:
+            if name.upper().startswith(RESERVED_PREFIXES):
+                raise ValueError(f"{field}.{name} uses a reserved prefix: {', '.join(RESERVED_PREFIXES)}")
 
 
 def _secret(field: str) -> str:
@@ -230,17 +234,6 @@ def _secret(field: str) -> str:
     )
 
 
-def check_variables(environment: Mapping[str, str], secrets: Mapping[str, Any]) -> None:
-    """Raise ValueError for a variable that the service sets itself, and for one that is set twice."""
-    for field, names in (("script.environment", environment), ("script.secrets", secrets)):
-        for name in names:
-            if name.upper().startswith(RESERVED_PREFIXES):
-                raise ValueError(f"{field}.{name} uses a reserved prefix: {', '.join(RESERVED_PREFIXES)}")
-    for name in secrets:
-        if name in environment:
-            raise ValueError(f"script.secrets.{name} is also in script.environment: keep one of them")
-
-
 def check_metrics(metrics: Mapping[str, ScriptMetric]) -> None:
     """Raise ValueError for a metric without content, and for a unit or a direction that cannot be used."""
     for name, metric in metrics.items():
@@ -248,17 +241,17 @@ def check_metrics(metrics: Mapping[str, ScriptMetric]) -> None:
             raise ValueError(f"script.metrics.{name} is empty: it needs a pattern, or a unit and a direction")
         if name in PROGRESS and (metric.unit or metric.better or not metric.pattern):
             raise ValueError(f"script.metrics.{name} gives the position in the training: it takes only a pattern")
-        _check_direction(name, metric)
-
-
-def _check_direction(name: str, metric: ScriptMetric) -> None:
-    known = {"min": "lower", "max": "higher"}[METRICS_BY_NAME[name].direction] if name in METRICS_BY_NAME else None
-    if known and metric.better and metric.better != known:
-        raise ValueError(f"script.metrics.{name}: better is '{metric.better}', but {known} values of {name} are better")
-    if metric.unit and not metric.better and not known:
-        raise ValueError(
-            f"script.metrics.{name} has the unit '{metric.unit}' but no direction: add better: higher or better: lower"
-        )
+        direction = METRICS_BY_NAME[name].direction if name in METRICS_BY_NAME else ""
+        known = {"min": "lower", "max": "higher"}.get(direction)
+        if known and metric.better and metric.better != known:
+            raise ValueError(
+                f"script.metrics.{name}: better is '{metric.better}', but {known} values of {name} are better"
+            )
+        if metric.unit and not metric.better and not known:
+            raise ValueError(
+                f"script.metrics.{name} has the unit '{metric.unit}' but no direction: add better: higher or "
+                "better: lower"
+            )
 
 
 def _version(value: object, info: ValidationInfo) -> object:
@@ -363,18 +356,6 @@ def check_group_budget(changes: Mapping[str, Any], max_usd: float | None, max_bi
     )
 
 
-def check_overlay(changes: Mapping[str, Any]) -> None:
-    """Raise ValueError for a member that a field of the experiment sets."""
-    for name, value in changes.items():
-        if name in SET_BY_FIELDS:
-            raise ValueError(f"aws.request.{name} is set by {SET_BY_FIELDS[name]}: use that instead")
-        for member in value if isinstance(value, Mapping) else ():
-            if field := SET_BY_FIELDS.get(f"{name}.{member}"):
-                raise ValueError(f"aws.request.{name}.{member} is set by {field}: use that instead")
-        if value is None and any(each.startswith(f"{name}.") for each in SET_BY_FIELDS):
-            raise ValueError(f"aws.request.{name} cannot be removed: fields of the experiment set parts of it")
-
-
 class Aws(Frozen):
     """AWS account, network and keys. The configuration file of SageMaker's SDK supplies what is not set."""
 
@@ -417,7 +398,13 @@ class Aws(Frozen):
     @field_validator("request")
     @classmethod
     def _check_request(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
-        check_overlay(value)
+        for name, each in value.items():
+            members = each if isinstance(each, Mapping) else ()
+            for path in (name, *(f"{name}.{member}" for member in members)):
+                if field := SET_BY_FIELDS.get(path):
+                    raise ValueError(f"aws.request.{path} is set by {field}: use that instead")
+            if each is None and any(path.startswith(f"{name}.") for path in SET_BY_FIELDS):
+                raise ValueError(f"aws.request.{name} cannot be removed: fields of the experiment set parts of it")
         return value
 
     def given(self) -> dict[str, Any]:
