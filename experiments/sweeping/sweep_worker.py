@@ -87,10 +87,6 @@ def sweep(overrides: Mapping[str, str]) -> int:
     return run(open_sweep(prepared.jobs, prepared.context, own), prepared.fail_on)
 
 
-class CalibrationIncomplete(Exception):
-    """Not all batch sizes were timed: the budget is spent, or a person stopped the sweep."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class OpenSweep:
     """A sweep in the process of one worker."""
@@ -196,11 +192,10 @@ def run(opened: OpenSweep, fail_on: frozenset[str] = frozenset()) -> int:
     sweep = opened.jobs.sweep
     size = f"{len(sweep.space.points)} points for each compiler setting: {', '.join(sweep.fields.compilers)}"
     print_line(f"{'Resuming' if opened.group.continued else 'Sweeping'} {opened.group.id}: {size}")
-    try:
-        parts = [_part(opened, compiler, search) for compiler, search in prepare_searches(opened).items()]
-    except CalibrationIncomplete as stopped:
-        print_line(f"Stopped. {stopped.__doc__} The same command resumes it.")
+    if (searches := prepare_searches(opened)) is None:
+        print_line("Stopped. Not all batch sizes were timed. The same command resumes the sweep.")
         return 130
+    parts = [_part(opened, compiler, search) for compiler, search in searches.items()]
     write_sweep(opened.store, opened.group, metadata(sweep, parts, opened.jobs.samples, opened.overrides))
     limits = Limits(
         trials=sweep.fields.trials,
@@ -240,15 +235,15 @@ def _part(opened: OpenSweep, compiler: str, search: Search) -> Part:
     )
 
 
-def prepare_searches(opened: OpenSweep) -> dict[str, Search]:
+def prepare_searches(opened: OpenSweep) -> dict[str, Search] | None:
     """Run the calibrations and return the search of each compiler whose calibration succeeded.
 
-    Raises `CalibrationIncomplete`, and `InputError` if no compiler is left.
+    None if not all ended: the budget is spent, or a person stopped the sweep. Raises `InputError` if none succeeded.
     """
     planned = [job for _, job in opened.jobs.measurements(opened.group.id)]
     with hold_lease(opened.storage, f"{opened.name}/timing", print_line):
         if len(opened.run(planned)) < len(planned):
-            raise CalibrationIncomplete
+            return None
     sweep = opened.jobs.sweep
     objective = replace(sweep.objective, bound=_bound(opened))
     searches: dict[str, Search] = {}
@@ -271,7 +266,8 @@ def _costs(opened: OpenSweep, compiler: str) -> CostModel | None:
         print_line(f"Skipping {compiler}: its calibration job {planned.spec.name} did not complete{why}.")
         return None
     try:
-        return calibrated_costs(opened.store, run)
+        found = opened.store.call(lambda: histories(opened.store.client, {run.id: 0.0}, list(FIGURES)))[run.id]
+        return cost_model(measurements(zip(found["step"], found["key"], found["value"], strict=True)))
     except ValueError as error:
         print_line(f"Skipping {compiler}: {error}.")
         return None
@@ -430,8 +426,10 @@ def metadata(
     """
     setting = winner(sweep, best_points)
     compiler, base = sweep.baseline
+    objective = asdict(parts[0].search.objective)
+    quality = objective.pop("quality") or {"metric": None, "higher_is_better": None}
     return {
-        "objective": _objective(parts[0].search.objective),
+        "objective": {**objective, **quality},
         "batch_sizes": sweep.space.batch_sizes,
         "multipliers": sweep.space.multipliers,
         "compilers": [part.compiler for part in parts],
@@ -441,18 +439,6 @@ def metadata(
         "importances": {part.compiler: importances(part.study) for part in parts},
         "stopped_because": dict(reasons),
         "train_command": train_command(overrides, setting) if setting else None,
-    }
-
-
-def _objective(objective: Objective) -> dict[str, Any]:
-    quality = objective.quality
-    return {
-        "cost": objective.cost,
-        "metric": quality.metric if quality else None,
-        "higher_is_better": quality.higher_is_better if quality else None,
-        "target": objective.target,
-        "bound": objective.bound,
-        "is_front": objective.is_front,
     }
 
 
@@ -583,9 +569,3 @@ def outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
         reached=None if objective.target is None else bool(metrics.get("target/reached")),
         run_id=run.id,
     )
-
-
-def calibrated_costs(store: Store, run: JobRun) -> CostModel:
-    """Return the cost model of a calibration. Raises ValueError if no batch size fits in memory."""
-    table = store.call(lambda: histories(store.client, {run.id: 0.0}, list(FIGURES)))[run.id]
-    return cost_model(measurements(zip(table["step"], table["key"], table["value"], strict=True)))
