@@ -145,7 +145,7 @@ def plan_deploy(fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
             endpoint = EndpointPlan(
                 spec=filled,
                 model=fields.get("run") or str(filled.model),
-                price=service.price(filled.machine),
+                price=state.attempt(lambda: service.price(filled.machine)),
                 deployment=deployment,
             )
             plan = replace(plan, endpoint=endpoint, uploads=deployment.uploads, new_bucket=deployment.missing_bucket)
