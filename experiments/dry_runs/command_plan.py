@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from experiments.deployments.endpoints import hourly
 from experiments.planning.costs import ExpectedCost, JobSize, WorstCase, worst_case_of, worst_case_of_job
 from experiments.schema.experiment import Experiment
 from judging.design import Design
@@ -340,7 +339,8 @@ def endpoint_definitions(endpoint: EndpointPlan, traits: Traits) -> Iterator[Def
     if deployment.image:
         yield Definition("Image", deployment.image)
     if traits.has_prices and price:
-        yield Definition("Cost", f"{hourly(price, spec.machines)}, until it is undeployed")
+        per_hour = f"{price.usd_per_hour * spec.machines:.4g} USD per hour ({price.source}, {price.date})"
+        yield Definition("Cost", f"{per_hour}, until it is undeployed")
     elif traits.has_prices:
         yield Definition("Cost", "unknown: the price of the instance type is unknown")
     lines = []
