@@ -127,7 +127,9 @@ def prune(options: PruneOptions, *, is_confirmed: bool) -> int:
     if not deletable:
         return 0
     if not (is_confirmed or (has_terminal() and confirm(f"Delete {_count_and_size(deletable)}?"))):
-        print_line(f"{NOTHING_DELETED}{'' if has_terminal() else ' Without a terminal, confirm with --yes.'}")
+        print_line(
+            f"{NOTHING_DELETED}{'' if has_terminal() else ' Without a terminal, confirm the deletion with --yes.'}"
+        )
         return 0
     deleted, errors = delete_selected(deletable, root, store, options)
     print_line(f"Deleted {_count_and_size(deleted)}." if deleted else NOTHING_DELETED)
