@@ -24,7 +24,6 @@ from training.job.measuring.meter import Meter, clock_for, time_metrics
 from training.job.processes import ranks
 from training.job.processes.protocols import Model
 from training.job.processes.reporting import Events, failure_class
-from training.job.settings.job_settings import Settings
 
 Batch = Dict[str, object]
 
@@ -37,11 +36,12 @@ class CalibrationFinished(Exception):
         self.metrics = metrics
 
 
-def calibrate(settings: Settings, trainer: JobTrainer, events: Events) -> Dict[str, object]:
+def calibrate(trainer: JobTrainer, events: Events) -> Dict[str, object]:
     """Emit a `metric` event for each batch size, with the size as its step, and return the metrics of the result."""
+    settings = trainer.settings
     if settings.device_kind == "cpu":
         limit_to_free_memory(ranks.local_count())
-    calibration, clock = Calibration(settings, trainer), clock_for(settings.device_kind)
+    calibration, clock = Calibration(trainer), clock_for(settings.device_kind)
     start, largest, fits = clock.now(), 0, True
     for size in settings.arguments.calibration_batch_sizes:
         values = calibration.measure(size) if fits else None
@@ -57,7 +57,8 @@ def calibrate(settings: Settings, trainer: JobTrainer, events: Events) -> Dict[s
 class Calibration:
     """Measures batch sizes one after the other."""
 
-    def __init__(self, settings: Settings, trainer: JobTrainer) -> None:
+    def __init__(self, trainer: JobTrainer) -> None:
+        settings = trainer.settings
         self._settings, self._trainer = settings, trainer
         # The first step of a shape takes longer: a GPU chooses kernels, processes connect, XLA compiles.
         self._warms_up = settings.device_kind != "cpu" or settings.processes > 1
@@ -132,7 +133,7 @@ class Calibration:
             self._dynamic = is_dynamic(settings, [shape for each in sizes for shape in self._shapes(each)])
             settings.compiler.prepare(trainer.model, self._dynamic)
         with trainer.meter.phase("compile"):
-            compile_shapes(trainer, trainer.model, self._shapes(size), settings, self._dynamic)
+            compile_shapes(trainer, trainer.model, self._shapes(size), self._dynamic)
         settings.compiler.mark_warm()
 
     def _shapes(self, size: int) -> List[Shape]:

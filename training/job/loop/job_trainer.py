@@ -1,6 +1,7 @@
 """Hugging Face's Trainer, extended to measure and report the training, and to write complete checkpoints."""
 
 import random
+import shutil
 import sys
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +17,6 @@ from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_callback import PrinterCallback, TrainerControl, TrainerState
 from transformers.trainer_utils import EvalLoopOutput
 
-from training.job.compilation.compilers import NoCompiler
 from training.job.data.padding import NO_WORK, WORK, BatchSharding, Collator, EvalSampler, TrainSampler
 from training.job.loop import sharding
 from training.job.loop.prepared_model import in_16_bits, whole_vocabulary
@@ -27,6 +27,7 @@ from training.job.processes.protocols import Model
 from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import CheckpointNotWritten, Events, failure_class
 from training.job.settings.job_settings import Settings
+from training.job.settings.trainer_arguments import trainer_arguments
 from training.job.tasks.task import Scorer
 from training.job.weights.checkpoints import CheckpointKeeper, checkpoint_path
 
@@ -40,33 +41,36 @@ class JobTrainer(Trainer):  # type: ignore[misc]
 
     data_collator: Collator
 
-    def __init__(
-        self,
-        *,
-        meter: Meter,
-        compiler: NoCompiler,
-        sampler: TrainSampler,
-        eval_sampler: EvalSampler,
-        eval_collator: Collator,
-        scorer: Optional[Scorer],
-        keeper: CheckpointKeeper,
-        sharding_kind: str = sharding.NO_SHARDING,
-        **options: Any,
-    ) -> None:
+    def __init__(self, settings: Settings, model: Model, meter: Meter, keeper: CheckpointKeeper) -> None:
         allow_numpy_states()
-        self._shards, self._is_sharded = sharding_kind != sharding.NO_SHARDING, False
+        arguments, task, evaluated = settings.arguments, settings.task, settings.evaluated
+        self.settings, self.meter, self.keeper, self.compiler = settings, meter, keeper, settings.compiler
+        self._shards, self._is_sharded = arguments.sharding != "none", False
         # Only text generation needs the cache of keys and values. Newer versions of Trainer disable it themselves, but
         # then save a model that generates slowly.
-        self._use_cache = getattr(options["model"].config, "use_cache", None)
-        super().__init__(compute_metrics=scorer and _without_filler(scorer, len(options["eval_dataset"])), **options)
+        self._use_cache = getattr(model.config, "use_cache", None)
+        self.sampler = train_sampler(settings)
+        self.scorer = None if settings.evaluates_sample else task.scorer(evaluated)
+        self._eval_collator = Collator(settings.eval_padding, settings.validation.metadata, task.targets)
+        super().__init__(
+            model=model,
+            args=trainer_arguments(settings),
+            data_collator=Collator(settings.padding, settings.train.metadata, task.targets, arguments.batch_size),
+            train_dataset=settings.train.rows,
+            eval_dataset=evaluated.rows,
+            compute_metrics=self.scorer and _without_filler(self.scorer, len(evaluated.rows)),
+            preprocess_logits_for_metrics=task.reduce_predictions,
+        )
+        # One process drives one device. Without this, Trainer would use all visible GPUs in a single process.
+        self.args._n_gpu = min(self.args.n_gpu, 1)
+        if settings.unfinished_checkpoints and self.is_world_process_zero():
+            # Remove an unfinished checkpoint of an earlier start, and the empty folder that Trainer creates.
+            shutil.rmtree(settings.unfinished_checkpoints, ignore_errors=True)
         self._set_use_cache(False)
-        self.meter, self.compiler, self.scorer = meter, compiler, scorer
-        self.keeper = keeper
         self.samples_seen = keeper.earlier_progress.samples
         self.owes_evaluation = keeper.earlier_progress.owes_evaluation
         """True if the current step still has to be evaluated."""
         self._saved_step = keeper.earlier_progress.step
-        self._sampler, self._eval_sampler, self._eval_collator = sampler, eval_sampler, eval_collator
         # If this were True, newer versions of Trainer would let the model divide its loss by the number of labels.
         # Classifiers do not divide, so gradients would be too large with gradient accumulation.
         self.model_accepts_loss_kwargs = False
@@ -184,10 +188,11 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             super()._load_from_checkpoint(*args, **kwargs)
 
     def _get_train_sampler(self, *_: object) -> TrainSampler:
-        return self._sampler
+        return self.sampler
 
     def _get_eval_sampler(self, *_: object) -> EvalSampler:
-        return self._eval_sampler
+        settings = self.settings
+        return EvalSampler(len(settings.evaluated.rows), _sharding(settings, settings.arguments.eval_batch_size))
 
     def _save_checkpoint(self, *args: object, **kwargs: object) -> None:
         """Save a checkpoint, at most once a step, and let `keeper` move it into the checkpoint folder."""
@@ -273,11 +278,6 @@ def train_sampler(settings: Settings, batch_size: Optional[int] = None) -> Train
     )
 
 
-def eval_sampler(settings: Settings) -> EvalSampler:
-    """Return the sampler of the rows to evaluate."""
-    return EvalSampler(len(settings.evaluated.rows), _sharding(settings, settings.arguments.eval_batch_size))
-
-
 def _sharding(settings: Settings, batch_size: int) -> BatchSharding:
     # Versions of Trainer without accelerate rely on the sampler to give each process its share.
     trainer_shards = hasattr(transformers.Trainer, "create_accelerator_and_postprocess")
@@ -288,13 +288,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
     """Callback that reports the training, updates the meter and stops the training on request."""
 
     def __init__(
-        self,
-        trainer: JobTrainer,
-        sampler: TrainSampler,
-        events: Events,
-        stop: StopRequest,
-        before_first_step: Callable[[], None],
-        saves: bool,
+        self, trainer: JobTrainer, events: Events, stop: StopRequest, before_first_step: Callable[[], None]
     ) -> None:
         self.summary: Dict[str, float] = {}
         """Metrics that Trainer logs for the whole training, such as `train_runtime`."""
@@ -304,8 +298,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         """Step of the last evaluation."""
         self.is_quiet = False
         """True during an evaluation or calibration whose metrics must not be reported."""
-        self._trainer, self._sampler, self._events, self._stop = trainer, sampler, events, stop
-        self._before_first_step, self._saves = before_first_step, saves
+        self._trainer, self._events, self._stop, self._before_first_step = trainer, events, stop, before_first_step
         self._epoch: Optional[int] = None
         self._steps_logged = 0
         self._is_leaving = False
@@ -314,14 +307,14 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self._before_first_step()
         if self._trainer.owes_evaluation:
             self._trainer.evaluate()
-        if self._saves and ranks.can_exchange_flags():
+        if self._trainer.settings.saves and ranks.can_exchange_flags():
             self._stop.allow_finishing_step()
         self._trainer.meter.begin_steps()
 
     def on_epoch_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Select the epoch's row order. Not all versions of Trainer do this."""
         self._epoch = int(state.epoch or 0) if self._epoch is None else self._epoch + 1
-        self._sampler.set_epoch(self._epoch)
+        self._trainer.sampler.set_epoch(self._epoch)
 
     def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Time the step, and make Trainer log the last loss.
@@ -350,31 +343,21 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             raise EvaluationAborted
 
     def on_evaluate(
-        self,
-        args: object,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: Optional[Dict[str, float]] = None,
-        **_: object,
+        self, args: object, state: TrainerState, control: TrainerControl, metrics: Dict[str, float], **_: object
     ) -> None:
         self.evaluated_at_step = state.global_step
-        self.last_evaluation = {name: value for name, value in (metrics or {}).items() if name != "epoch"}
+        self.last_evaluation = {name: value for name, value in metrics.items() if name != "epoch"}
         best = self._trainer.keeper.best
         if best is not None and not self.is_quiet:
             best.observe(self.last_evaluation, state.global_step)
 
     def on_log(
-        self,
-        args: object,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: Optional[Dict[str, float]] = None,
-        **_: object,
+        self, args: object, state: TrainerState, control: TrainerControl, logs: Dict[str, float], **_: object
     ) -> None:
         """Print Trainer's log line and emit the event."""
         if self.is_quiet:
             return
-        values = {name: value for name, value in (logs or {}).items() if name not in ("epoch", "total_flos")}
+        values = {name: value for name, value in logs.items() if name not in ("epoch", "total_flos")}
         if state.is_world_process_zero:
             # Four decimals, which existing metric expressions expect.
             loss = {"loss": round(values["loss"], 4)} if "loss" in values else {}

@@ -16,7 +16,6 @@ from training.job.processes import ranks
 from training.job.processes.reporting import ArgumentError, BadData, Events, Unsupported
 from training.job.settings.arguments import Arguments, parse
 from training.job.settings.declared import SHARDING_SINCE
-from training.job.settings.trainer_arguments import global_batch_size
 from training.job.tasks import TASKS, Task
 from training.job.weights.checkpoints import NO_PROGRESS, BestEvaluation, Progress, Target, newest, unfinished
 from training.job.weights.pretrained import Pretrained
@@ -96,7 +95,7 @@ class Settings:
     @property
     def global_batch_size(self) -> int:
         """Samples per optimizer step, over all devices."""
-        return global_batch_size(self.arguments, self.processes)
+        return self.arguments.batch_size * self.arguments.gradient_accumulation_steps * self.processes
 
     @property
     def padding_kind(self) -> str:

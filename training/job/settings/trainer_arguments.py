@@ -2,14 +2,13 @@
 
 import inspect
 import math
-from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict
 
 import torch
 from transformers import TrainingArguments
 from transformers.training_args import OptimizerNames
 
-from training.job.settings.arguments import Arguments
+from training.job.settings.job_settings import Settings
 
 RENAMED = {"eval_strategy": "evaluation_strategy", "use_cpu": "no_cuda", "ddp_backend": "xpu_backend"}
 """Newest name -> earlier name."""
@@ -27,74 +26,54 @@ FIXED: Dict[str, Any] = {
 }
 """Arguments that are the same in every job."""
 
+SAME_NAME = (
+    *("gradient_accumulation_steps", "learning_rate", "adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay"),
+    *("max_grad_norm", "seed", "logging_steps", "eval_steps"),
+)
+"""Arguments that have the job's name and value."""
 
-def trainer_arguments(
-    arguments: Arguments, folder: Path, precision: str, device_kind: str, processes: int, label_names: List[str]
-) -> TrainingArguments:
-    """Return Trainer's arguments. `folder` is for checkpoints; `label_names` are the model's label inputs."""
-    evaluates_at_end = arguments.eval_strategy == "end"
+
+def trainer_arguments(settings: Settings) -> TrainingArguments:
+    """Return Trainer's arguments for a job."""
+    arguments, device_kind = settings.arguments, settings.device_kind
+    scheduler, workers = str(arguments.lr_scheduler), arguments.dataloader_workers
+    if scheduler == "constant" and arguments.warmup_samples:
+        scheduler = "constant_with_warmup"
+    if workers is None:
+        # On a CPU, data workers would compete with training for the cores.
+        workers = 2 if device_kind == "cuda" else 0
     newest: Dict[str, Any] = {
-        "output_dir": str(folder),
+        # Trainer writes only checkpoints to this folder.
+        "output_dir": str(settings.unfinished_checkpoints or settings.folders.output_data),
         "per_device_train_batch_size": arguments.batch_size,
         "per_device_eval_batch_size": arguments.eval_batch_size,
-        "gradient_accumulation_steps": arguments.gradient_accumulation_steps,
-        "learning_rate": arguments.learning_rate,
-        "adam_beta1": arguments.adam_beta1,
-        "adam_beta2": arguments.adam_beta2,
-        "adam_epsilon": arguments.adam_epsilon,
-        "weight_decay": arguments.weight_decay,
-        "max_grad_norm": arguments.max_grad_norm,
-        "lr_scheduler_type": _scheduler(arguments),
-        "warmup_steps": math.ceil(arguments.warmup_samples / global_batch_size(arguments, processes)),
+        "lr_scheduler_type": scheduler,
+        "warmup_steps": math.ceil(arguments.warmup_samples / settings.global_batch_size),
         # Trainer ignores the epochs if the steps are set. -1 means that they are not set.
         "num_train_epochs": arguments.epochs or 1.0,
         "max_steps": arguments.max_steps or -1,
-        "seed": arguments.seed,
-        "logging_steps": arguments.logging_steps,
-        "eval_strategy": "no" if evaluates_at_end else arguments.eval_strategy,
-        "eval_steps": arguments.eval_steps,
+        "eval_strategy": "no" if arguments.eval_strategy == "end" else arguments.eval_strategy,
         "save_strategy": "no" if arguments.save_strategy == "none" else arguments.save_strategy,
         "save_steps": arguments.save_steps or 500,
-        "fp16": precision == "fp16",
+        "fp16": settings.precision == "fp16",
         # The layers that do not compute in 8 bits do so in bf16.
-        "bf16": precision in ("bf16", "fp8"),
+        "bf16": settings.precision in ("bf16", "fp8"),
         "optim": _optimizer(arguments.optimizer, device_kind),
-        "label_names": label_names,
-        "dataloader_num_workers": workers(arguments.dataloader_workers, device_kind),
+        "label_names": list(settings.task.label_inputs),
+        "dataloader_num_workers": workers,
         "use_cpu": device_kind == "cpu",
-        "ddp_backend": "gloo" if device_kind == "cpu" and processes > 1 else None,
+        "ddp_backend": "gloo" if device_kind == "cpu" and settings.processes > 1 else None,
         # Pinned memory only speeds up copies to a GPU.
         "dataloader_pin_memory": device_kind == "cuda",
+        **{name: getattr(arguments, name) for name in SAME_NAME},
         **FIXED,
     }
-    renamed = _as_installed(newest)
+    known = inspect.signature(TrainingArguments.__init__).parameters
+    renamed = {name if name in known else RENAMED.get(name, name): value for name, value in newest.items()}
     if renamed.get("xpu_backend"):
         # Versions before 4.25 refuse gloo, but accept a process group that already exists.
         torch.distributed.init_process_group(renamed["xpu_backend"])
     return TrainingArguments(**renamed)
-
-
-def global_batch_size(arguments: Arguments, processes: int) -> int:
-    """Return the samples of one optimizer step, over all devices."""
-    return arguments.batch_size * arguments.gradient_accumulation_steps * processes
-
-
-def _as_installed(newest: Dict[str, Any]) -> Dict[str, Any]:
-    known = inspect.signature(TrainingArguments.__init__).parameters
-    return {name if name in known else RENAMED.get(name, name): value for name, value in newest.items()}
-
-
-def _scheduler(arguments: Arguments) -> str:
-    if arguments.lr_scheduler == "constant" and arguments.warmup_samples:
-        return "constant_with_warmup"
-    return arguments.lr_scheduler
-
-
-def workers(requested: Optional[int], device_kind: str) -> int:
-    """Return the number of processes that build batches. On a CPU, they would compete with training for the cores."""
-    if requested is not None:
-        return requested
-    return 2 if device_kind == "cuda" else 0
 
 
 def _optimizer(requested: str, device_kind: str) -> str:

@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text
 from training.job.tasks.encodings import cut_rows, encodings
-from training.job.tasks.inputs import (
-    BadInputs,
-    EncodedInput,
-    Example,
-    Rule,
-    TokenRow,
-    as_list,
-    boolean,
-    input_name,
-    number,
-    parameters,
-    text,
-    whole_number,
-)
+from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, boolean, number, whole_number
 from training.job.tasks.task import (
     IGNORED_LABEL,
     LOSS,
@@ -70,6 +57,15 @@ class CausalLM(Task):
     metrics = (LOSS, Metric("eval_perplexity", "perplexity", best=1.0, decimals=2))
     answer_fields = (("generated_text", "string"),)
     answer_parameters = (("max_new_tokens", "long", 50), ("do_sample", "boolean", False))
+    parameter_rules: Mapping[str, Rule] = {
+        "max_new_tokens": whole_number(1, 2_048),
+        "do_sample": boolean,
+        "temperature": number(100.0),
+        "top_k": whole_number(1, 1_000_000),
+        "top_p": number(1.0),
+        "repetition_penalty": number(100.0),
+        "return_full_text": boolean,
+    }
     pipeline = "text-generation"
     generates = True
 
@@ -172,14 +168,11 @@ class CausalLM(Task):
 
     def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
         """Return the texts to continue."""
-        options, values = parameters(arguments, PARAMETERS), as_list(inputs)
-        for name in SAMPLING:
-            if name in options and not options.get("do_sample"):
+        examples = super().read_inputs(inputs, arguments)
+        for name in ("temperature", "top_k", "top_p"):
+            if name in examples[0].options and not examples[0].options.get("do_sample"):
                 raise BadInputs(f"parameter {name} requires do_sample true: without sampling, it has no effect")
-        names = [input_name(at, len(values)) for at in range(len(values))]
-        return [
-            Example(name, text(name, value, may_be_blank=False), options=options) for name, value in zip(names, values)
-        ]
+        return examples
 
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
         """Tokenize the texts. Raises `BadInputs` for a text that leaves no room for new tokens."""
@@ -210,16 +203,6 @@ class CausalLM(Task):
 
 
 NEW_TOKENS = 50
-PARAMETERS: Mapping[str, Rule] = {
-    "max_new_tokens": whole_number(1, 2_048),
-    "do_sample": boolean,
-    "temperature": number(0.0, 100.0),
-    "top_k": whole_number(1, 1_000_000),
-    "top_p": number(0.0, 1.0),
-    "repetition_penalty": number(0.0, 100.0),
-    "return_full_text": boolean,
-}
-SAMPLING = ("temperature", "top_k", "top_p")
 
 
 def _check_room(loaded: LoadedModel, example: Example, tokens: int) -> None:

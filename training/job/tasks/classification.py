@@ -1,25 +1,12 @@
 """Classification: one label for each text or pair of texts."""
 
 import json
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
 
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_label, checked_text
 from training.job.tasks.encodings import cut_rows, encodings, integers, takes_types, token_columns
-from training.job.tasks.inputs import (
-    BadInputs,
-    EncodedInput,
-    Example,
-    Rule,
-    TokenRow,
-    as_list,
-    fields,
-    input_name,
-    one_of,
-    parameters,
-    text,
-    whole_number,
-)
+from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, rule, whole_number
 from training.job.tasks.task import (
     IGNORED_LABEL,
     LOSS,
@@ -42,6 +29,10 @@ if TYPE_CHECKING:
     from training.job.weights.pretrained import Pretrained
 
 
+FUNCTIONS = ("softmax", "sigmoid", "none")
+"""Functions that turn logits into scores."""
+
+
 class Classification(Task):
     """One of several classes for each row, scored from a confusion matrix."""
 
@@ -59,6 +50,12 @@ class Classification(Task):
     optional_inputs = ("text_pair",)
     answer_fields = (("label", "string"), ("score", "double"))
     example: Mapping[str, str] = {**Task.example, "text_pair": "The days are getting shorter."}
+    accepts_blanks = True
+    # With `top_k`, the answer is a list of that many labels, the likeliest first. If null, the list has all labels.
+    parameter_rules: Mapping[str, Rule] = {
+        "top_k": lambda name, value: value if value is None else whole_number(1, 100_000)(name, value),
+        "function_to_apply": rule(lambda value: value in FUNCTIONS, f"one of {', '.join(FUNCTIONS)}"),
+    }
     pipeline = "text-classification"
 
     def columns(self, names: ColumnNames) -> Dict[str, str]:
@@ -121,19 +118,6 @@ class Classification(Task):
         """Return whether an empty text has no tokens at all."""
         return not loaded.adds_special_tokens
 
-    def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
-        """Return the texts. An input is a string, or an object with `text` and, for a pair, `text_pair`."""
-        options, values = parameters(arguments, PARAMETERS), as_list(inputs)
-        return [self._example(input_name(at, len(values)), each, options) for at, each in enumerate(values)]
-
-    def _example(self, location: str, value: object, options: Mapping[str, Any]) -> Example:
-        if isinstance(value, str):
-            return Example(location, text(location, value), options=options)
-        values = fields(location, value, self.inputs, self.optional_inputs)
-        pair = values.get("text_pair")
-        second = None if pair is None else text(f"{location}.text_pair", pair)
-        return Example(location, text(f"{location}.text", values["text"]), second, options)
-
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
         """Tokenize the texts. Inputs that are too long are truncated; in a pair, the longer text first."""
         rows = loaded.rows([each.text if each.pair is None else (each.text, each.pair) for each in examples])
@@ -167,20 +151,6 @@ class Classification(Task):
             _answer(scores[function][at], config.id2label, each.example.options)
             for at, (each, function) in enumerate(zip(encoded, chosen))
         ]
-
-
-MAX_LABELS = 100_000
-
-
-def _top_k(name: str, value: Any) -> Optional[int]:
-    return None if value is None else int(whole_number(1, MAX_LABELS)(name, value))
-
-
-PARAMETERS: Mapping[str, Rule] = {
-    "top_k": _top_k,
-    "function_to_apply": one_of("softmax", "sigmoid", "none"),
-}
-"""With `top_k`, the answer is a list of that many labels, the likeliest first. If null, the list has all labels."""
 
 
 def _function(config: Any) -> str:

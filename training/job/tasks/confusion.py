@@ -34,17 +34,8 @@ def summary(matrix: np.ndarray) -> Dict[str, float]:
 
 def per_class_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:
     """Return one row for each class."""
-    scores = class_scores(matrix)
-    return [
-        {
-            "label": label,
-            "precision": float(scores["precision"][at]),
-            "recall": float(scores["recall"][at]),
-            "f1": float(scores["f1"][at]),
-            "support": int(scores["support"][at]),
-        }
-        for at, label in enumerate(label_names)
-    ]
+    columns = {name: values.tolist() for name, values in class_scores(matrix).items()}
+    return [{"label": label, **dict(zip(columns, row))} for label, *row in zip(label_names, *columns.values())]
 
 
 def confusion_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:
