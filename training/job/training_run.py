@@ -45,7 +45,6 @@ from training.job.processes.protocols import Model
 from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import Events
 from training.job.settings.job_settings import Settings, resolve_settings
-from training.job.settings.threads import set_threads
 from training.job.settings.training_identity import check_same, identity
 from training.job.weights.checkpoints import CheckpointKeeper
 from training.job.weights.pretrained import save_tokenizer, supports_token_types
@@ -53,7 +52,7 @@ from training.job.weights.pretrained import save_tokenizer, supports_token_types
 
 def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, stop: StopRequest) -> None:
     """Train with these arguments. The last event is the result."""
-    set_threads(environment)
+    hardware.set_threads(environment)
     ranks.configure_host()
     settings = resolve_settings(argv, environment, events)
     model = _load_model(settings)
@@ -188,8 +187,12 @@ def _start_fields(settings: Settings, model: Model, parameters: int) -> Dict[str
 def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dict[str, object]:
     """Return the metrics of the `result` event. All processes must call this, because it sums their work."""
     meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
+
+    def sum_of(work: Work) -> Work:
+        return Work(*map(int, ranks.sum_over_processes(work, device)))
+
     steady = meter.steady()
-    steady_work = _sum_over_processes(steady.work if steady else NO_WORK, device)
+    steady_work = sum_of(steady.work if steady else NO_WORK)
     name = str(hardware.describe(settings.device_kind, settings.processes)["name"])
     peak = hardware.peak_flops_per_second(name) if settings.device_kind == "cuda" else None
     # Under Trainer's names.
@@ -203,7 +206,7 @@ def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter)
             peak and peak * settings.processes,
             attention_flops_per_pair(trainer.model),
         ),
-        **padding_metrics(_sum_over_processes(meter.work, device)),
+        **padding_metrics(sum_of(meter.work)),
         **hardware.memory_metrics(settings.device_kind),
         **settings.compiler.metrics(),
         **(keeper.target.metrics() if keeper.target else {}),
@@ -221,7 +224,3 @@ def _emit_result(settings: Settings, trainer: JobTrainer, metrics: Dict[str, obj
         global_batch_size=settings.global_batch_size,
         steps=trainer.state.global_step,
     )
-
-
-def _sum_over_processes(work: Work, device: torch.device) -> Work:
-    return Work(*(int(total) for total in ranks.sum_over_processes(work, device)))

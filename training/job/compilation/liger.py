@@ -1,15 +1,10 @@
 """Liger's kernels: Triton programs in place of a decoder's norms, rotary embeddings, MLPs and loss."""
 
-import importlib.util
 from typing import Any, Dict
-
-import torch
 
 from training.job.processes.protocols import Model
 from training.job.processes.reporting import Unsupported
 
-OLDEST_TORCH = (2, 3)
-"""First version of torch with the Triton that liger-kernel requires, 2.3.1."""
 WAY_OUT = "use kernels torch"
 
 
@@ -17,16 +12,6 @@ def check(device_kind: str) -> None:
     """Raise `Unsupported` if this machine cannot run the kernels. `device_kind` is cpu, cuda or xla."""
     if device_kind != "cuda":
         raise Unsupported(f"kernels liger needs an NVIDIA GPU, but this job runs on {device_kind}: {WAY_OUT}")
-    if importlib.util.find_spec("liger_kernel") is None:
-        raise Unsupported(
-            "kernels liger needs the package liger-kernel, which is not installed: run `pip install liger-kernel`, or "
-            f"{WAY_OUT}"
-        )
-    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST_TORCH:
-        oldest = ".".join(map(str, OLDEST_TORCH))
-        raise Unsupported(
-            f"kernels liger needs torch {oldest} or later, but torch {torch.__version__} is installed: {WAY_OUT}"
-        )
 
 
 def apply(model: Model, *, predicts_tokens: bool) -> None:
@@ -39,17 +24,14 @@ def apply(model: Model, *, predicts_tokens: bool) -> None:
             MODEL_TYPE_TO_APPLY_LIGER_FN,
             _apply_liger_kernel_to_instance,
         )
-    except ImportError as error:
-        raise Unsupported(
-            f"kernels liger: the installed liger-kernel cannot be imported ({error}): {WAY_OUT}"
-        ) from error
-    check_model_type(model.config.model_type, MODEL_TYPE_TO_APPLY_LIGER_FN)
-    try:
+
+        check_model_type(model.config.model_type, MODEL_TYPE_TO_APPLY_LIGER_FN)
         _apply_liger_kernel_to_instance(model=model, **options(predicts_tokens=predicts_tokens))
-    # Classes and names that the installed transformers does not have, or that have no kernels.
+    # Classes and names that the installed versions do not have, or that have no kernels.
     except (AttributeError, ImportError, TypeError, ValueError) as error:
         raise Unsupported(
-            f"kernels liger: the installed liger-kernel does not fit {type(model).__name__} ({error}): {WAY_OUT}"
+            f"kernels liger needs a liger-kernel with kernels for {type(model).__name__} ({error}): run `pip install "
+            f"liger-kernel`, or {WAY_OUT}"
         ) from error
 
 

@@ -81,8 +81,15 @@ class Calibration:
         batches_per_step = settings.arguments.gradient_accumulation_steps * settings.processes
         planned = plan(order, lengths, size, batches_per_step, settings.processes, settings.padding)
         is_single, compiled_before = settings.processes == 1, self._compile_seconds()
-        values = self._try_largest(planned, measures=is_single)
-        fits = values is not None
+        fits, values = True, None
+        try:
+            self._compile(size)
+            self._take_with_largest_batch(planned)
+            values = self._measure_steps(planned) if is_single else None
+        except Exception as error:
+            if failure_class(error) != "OutOfMemory":
+                raise
+            fits = False
         # Under XLA all processes use the same memory, so the result of this one holds for all.
         if ranks.can_exchange_flags():
             fits = ranks.sum_over_processes([float(fits)], self._trainer.args.device)[0] == ranks.count()
@@ -91,7 +98,7 @@ class Calibration:
             self._trainer.model_wrapped.zero_grad(set_to_none=True)
             reset_peak(device_kind)
             return None
-        if values is None or not is_single:
+        if values is None:
             values = self._measure_steps(planned)
         peak = peak_gib(device_kind)
         values["peak_memory_gib"] = max(ranks.gather(peak)) if ranks.can_exchange_flags() else peak
@@ -106,20 +113,6 @@ class Calibration:
             before = self._trainer.meter.phase_seconds.get("eval", 0.0)
             self._trainer.evaluate()
         return (self._trainer.meter.phase_seconds["eval"] - before) * evaluation_share(self._settings)
-
-    def _try_largest(self, planned: Plan, measures: bool) -> Optional[Dict[str, float]]:
-        """Take a step with the largest batch, then measure the sampled steps. Return None when out of memory.
-
-        Without `measures`, nothing is measured and the result is empty.
-        """
-        try:
-            self._compile(planned.batch_size)
-            self._take_with_largest_batch(planned)
-            return self._measure_steps(planned) if measures else {}
-        except Exception as error:
-            if failure_class(error) != "OutOfMemory":
-                raise
-        return None
 
     def _compile_seconds(self) -> float:
         return self._trainer.meter.phase_seconds.get("compile", 0.0)

@@ -4,7 +4,6 @@ It trains like the full training, with the same row order and learning rate sche
 Evaluations use a sample of the rows and compute no scores. Their time is scaled up to all rows.
 """
 
-import itertools
 import math
 from typing import Dict, List, Optional
 
@@ -18,7 +17,6 @@ from training.job.estimating.projection import MIN_STEPS, Estimate, remaining
 from training.job.loop.job_trainer import JobTrainer
 from training.job.processes import ranks
 from training.job.processes.reporting import Events
-from training.job.settings.arguments import Arguments
 from training.job.settings.job_settings import Settings
 
 MAX_FRACTION = 10
@@ -29,28 +27,14 @@ CHECK_SPACING = 2
 the interval is narrow by luck."""
 
 
-def last_step(arguments: Arguments, steps: int, global_batch_size: int) -> int:
-    """Return the step at which a probe ends at the latest.
-
-    It is never too early for an estimate, unless the full training is too short for one.
-    """
-    limit = arguments.probe_samples
-    max_steps = math.ceil(limit / global_batch_size) if limit else math.ceil(steps / MAX_FRACTION)
-    return min(steps, max(max_steps, arguments.steady_after_steps + MIN_STEPS))
-
-
 def evaluation_share(settings: Settings) -> float:
     """Return the work of a full evaluation divided by the work of evaluating the sample."""
-    every_row, sample = settings.validation.rows, settings.evaluated.rows
-    return _evaluation_positions(settings, every_row) / _evaluation_positions(settings, sample)
 
+    def positions(rows: Rows) -> int:
+        lengths, batch_size = np.sort(rows.lengths), settings.arguments.eval_batch_size
+        return int(planned_batches(np.arange(len(lengths)), lengths, batch_size, settings.eval_padding).positions.sum())
 
-def _evaluation_positions(settings: Settings, rows: Rows) -> int:
-    lengths = np.sort(rows.lengths)
-    batches = planned_batches(
-        np.arange(len(lengths)), lengths, settings.arguments.eval_batch_size, settings.eval_padding
-    )
-    return int(batches.positions.sum())
+    return positions(settings.validation.rows) / positions(settings.evaluated.rows)
 
 
 class Probe(TrainerCallback):  # type: ignore[misc]
@@ -63,15 +47,17 @@ class Probe(TrainerCallback):  # type: ignore[misc]
         self._steps = self._last_step = self._steps_per_epoch = 0
         self._positions = np.zeros(0)
         """Positions of the planned steps, in order: rows times tokens, padding included."""
-        self._checks = (MIN_STEPS * CHECK_SPACING**number for number in itertools.count())
-        self._next_check = next(self._checks)
+        self._next_check = MIN_STEPS
         self._unlogged_estimate: Optional[Estimate] = None
         self._evaluations = self._checkpoints = 0
 
     def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Plan the full training."""
         settings, arguments, self._steps = self._settings, self._settings.arguments, state.max_steps
-        self._last_step = last_step(arguments, self._steps, settings.global_batch_size)
+        limit = arguments.probe_samples
+        most = math.ceil(limit / settings.global_batch_size) if limit else math.ceil(self._steps / MAX_FRACTION)
+        # Never too early for an estimate, unless the full training is too short for one.
+        self._last_step = min(self._steps, max(most, arguments.steady_after_steps + MIN_STEPS))
         batches_per_step = arguments.gradient_accumulation_steps * settings.processes
         epochs: List[np.ndarray] = []
         # Plan one epoch more than the probe can reach. It stands for all remaining steps.
@@ -89,7 +75,7 @@ class Probe(TrainerCallback):  # type: ignore[misc]
         if not is_last and measured < self._next_check:
             return
         while self._next_check <= measured:
-            self._next_check = next(self._checks)
+            self._next_check *= CHECK_SPACING
         self._unlogged_estimate = self._remaining_time(state.global_step)
         control.should_log = True
         if is_last or self._is_precise_enough(args.device):

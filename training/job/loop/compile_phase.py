@@ -207,15 +207,11 @@ def _runtime() -> Dict[str, object]:
 
 def _read(uri: str) -> Optional[bytes]:
     """Return the content of an object, or None if it does not exist."""
-    from botocore.exceptions import ClientError
-
-    place = urlparse(uri)
+    place, client = urlparse(uri), s3_client()
     try:
-        body = s3_client().get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))["Body"]
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") in ("NoSuchKey", "404"):
-            return None
-        raise
+        body = client.get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))["Body"]
+    except client.exceptions.NoSuchKey:
+        return None
     return bytes(body.read())
 
 

@@ -11,7 +11,7 @@ import transformers
 from torch import Tensor, nn
 
 from training.job.compilation import blockwise, liger
-from training.job.loop.padding_free import use_padding_free
+from training.job.loop import padding_free
 from training.job.measuring.hardware import disable_cudnn_attention
 from training.job.processes import ranks
 from training.job.processes.protocols import Model
@@ -31,7 +31,9 @@ def prepare(model: Model, settings: Settings) -> Settings:
     use_occurring_tokens(model, settings)
     if settings.precision == "fp8":
         convert_to_float8(model)
-    use_padding_free(model, settings)
+    if settings.padding.is_packed:
+        padding_free.check_device(settings.device_kind, settings.precision)
+        padding_free.install(model)
     return settings
 
 
@@ -180,8 +182,8 @@ def linears_to_convert(model: Model) -> List[str]:
     ]
 
 
-def convert_to_float8(model: Model, emulate: bool = False) -> None:
-    """Exchange the linear layers of a loaded model, which keeps its parameters. `emulate` computes on any device.
+def convert_to_float8(model: Model) -> None:
+    """Exchange the linear layers of a loaded model, which keeps its parameters.
 
     torchao's layers scale and round their input, weight and gradient to 8 bits before each product. The weights stay in
     single precision, under the same names, so optimizer, checkpoints and saved models are as in bf16.
@@ -199,11 +201,11 @@ def convert_to_float8(model: Model, emulate: bool = False) -> None:
     # torchao reads names of torch that older versions do not have.
     except (ImportError, AttributeError) as error:
         raise Unsupported(
-            f"precision fp8: the installed torchao does not work with torch {torch.__version__} ({error}): install "
-            "another version of torchao, or use precision bf16"
+            f"precision fp8 needs a torchao that works with torch {torch.__version__} ({error}): run `pip install "
+            "torchao`, or use precision bf16"
         ) from error
     # The gradient of a weight is a sum over the tokens of a batch, whose number is not always a multiple of 16.
-    config = Float8LinearConfig(pad_inner_dim=True, emulate=emulate)
+    config = Float8LinearConfig(pad_inner_dim=True)
     convert_to_float8_training(model, module_filter_fn=lambda _, name: name in names, config=config)
 
 

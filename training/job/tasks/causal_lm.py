@@ -1,10 +1,9 @@
 """Causal language modelling: predict each token from those before it."""
 
 import math
-from array import array
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
-from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text
 from training.job.tasks.encodings import cut_rows, encodings
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, boolean, number, whole_number
@@ -92,13 +91,9 @@ class CausalLM(Task):
         def encode(rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> Encoded:
             nonlocal rest
             encoded = encodings(tokenizer, [row.texts[0] for row in rows], None, None if packs else length)
-            joined = array("i")
-            lengths = np.zeros(len(encoded), np.int64)
-            for at, each in enumerate(encoded):
-                ids = each.ids
-                joined.extend(ids)
-                lengths[at] = len(ids)
-            tokens = np.array(joined, np.int32)
+            ids = [each.ids for each in encoded]
+            lengths = np.array([len(each) for each in ids], np.int64)
+            tokens = np.fromiter(chain.from_iterable(ids), np.int32, int(lengths.sum()))
             if packs:
                 tokens = np.concatenate([rest, tokens])
                 lengths = np.full(len(tokens) // length, length)
@@ -118,14 +113,6 @@ class CausalLM(Task):
             return "have only one token each, so none can be predicted"
         length = options["max_length"]
         return f"do not fill one block of max_length {length} tokens; reduce max_length, or set packing to false"
-
-    def check_channel(self, channel: "Channel") -> None:
-        """Raise `BadData` if a row has no token to predict: alone in a batch, its loss would be NaN."""
-        [short] = (channel.rows.lengths < SHORTEST_ROW_TOKENS).nonzero()
-        if len(short):
-            raise BadData(
-                f"{channel.data_file}: row {short[0]} has one token, but learning to predict the next token needs two"
-            )
 
     def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Dict[str, Any]:
         """Make a decoder of an architecture that is an encoder by default, such as BERT: it attends to later tokens."""
@@ -178,7 +165,15 @@ class CausalLM(Task):
         """Tokenize the texts. Raises `BadInputs` for a text that leaves no room for new tokens."""
         rows = loaded.rows([each.text for each in examples])
         for example, row in zip(examples, rows):
-            _check_room(loaded, example, len(row.ids))
+            tokens, follows = len(row.ids), int(example.options.get("max_new_tokens", NEW_TOKENS))
+            if tokens == 0:
+                raise BadInputs(f"{example.location} has no tokens: there is nothing to continue")
+            if loaded.max_length is not None and tokens + follows > loaded.max_length:
+                at_least = " or more" if tokens == loaded.max_length else ""
+                raise BadInputs(
+                    f"{example.location} has {tokens} tokens{at_least} and max_new_tokens is {follows}: the model "
+                    f"accepts at most {loaded.max_length} in total, so shorten the text or lower max_new_tokens"
+                )
         return [EncodedInput(each, (TokenRow(row.ids, None),)) for each, row in zip(examples, rows)]
 
     def generate(self, loaded: LoadedModel, encoded: Sequence[EncodedInput]) -> List[Any]:
@@ -203,18 +198,6 @@ class CausalLM(Task):
 
 
 NEW_TOKENS = 50
-
-
-def _check_room(loaded: LoadedModel, example: Example, tokens: int) -> None:
-    if tokens == 0:
-        raise BadInputs(f"{example.location} has no tokens: there is nothing to continue")
-    follows = int(example.options.get("max_new_tokens", NEW_TOKENS))
-    if loaded.max_length is not None and tokens + follows > loaded.max_length:
-        at_least = " or more" if tokens == loaded.max_length else ""
-        raise BadInputs(
-            f"{example.location} has {tokens} tokens{at_least} and max_new_tokens is {follows}: the model accepts at "
-            f"most {loaded.max_length} in total, so shorten the text or lower max_new_tokens"
-        )
 
 
 class TokenLoss:

@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from training.job.tasks.checks import nearest, short_text
+from training.job.tasks.checks import is_unicode, nearest, short_text
 
 
 class Example(NamedTuple):
@@ -55,10 +55,8 @@ def text(location: str, value: object, may_be_blank: bool = True) -> str:
     """Check that a value is text, and return it. Half a surrogate pair is valid in JSON but is not text."""
     if not isinstance(value, str):
         raise BadInputs(f"{location} must be text, not {short_text(value)}")
-    try:
-        value.isascii() or value.encode("utf-8")
-    except UnicodeEncodeError:
-        raise BadInputs(f"{location} contains half a surrogate pair, which is not text") from None
+    if not is_unicode(value):
+        raise BadInputs(f"{location} contains half a surrogate pair, which is not text")
     if not may_be_blank and not value.strip():
         raise BadInputs(f"{location} is empty")
     return value

@@ -155,17 +155,6 @@ class QuestionAnswering(Task):
                 "windows do not advance"
             )
 
-    def check_channel(self, channel: "Channel") -> None:
-        """Raise `BadData` if a row's answer lies outside the row."""
-        starts, ends = (channel.rows.columns[name] for name in self.integer_columns)
-        [outside] = ((starts < 0) | (starts > ends) | (ends >= channel.rows.lengths)).nonzero()
-        if len(outside):
-            at = outside[0]
-            raise BadData(
-                f"{channel.data_file}: row {at} has start_position {starts[at]} and end_position {ends[at]}, "
-                f"which is not a span of its tokens 0 to {channel.rows.lengths[at] - 1}"
-            )
-
     def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
         """Return the positions of the answers in the batch.
 

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from training.job.data.channels import METADATA, Channel, read_columns, read_texts
-from training.job.processes.reporting import BadData
 from training.job.tasks.answer_spans import AnswerOptions, Offsets, Windows, best_of_windows, options_of, stripped
 from training.job.tasks.task import Row
 
@@ -56,20 +55,19 @@ class AnswerScorer:
     """Computes the scores for Trainer, and keeps the last evaluation's answers for the table."""
 
     def __init__(self, channel: Channel) -> None:
-        """Read the questions of a channel. Raises `BadData` if its files are missing or inconsistent."""
+        """Read the questions of a channel."""
         self._rows, file = channel.rows, channel.folder / QUESTIONS
         spans, _ = read_columns([file], ("token_starts", "token_ends"), ())
-        try:
-            self._ids, self._contexts, self._references = read_texts(file, ("id", "context", "answers"))
-            metadata = json.loads((channel.folder / METADATA).read_text("utf-8"))
-            self._options = options_of({name: metadata[name] for name in ("n_best_answers", "max_answer_length")})
-        except (KeyError, pa.ArrowException) as error:
-            raise BadData(f"{channel.folder}: {QUESTIONS} or {METADATA} lacks {error}") from error
+        self._ids, self._contexts, self._references = read_texts(file, ("id", "context", "answers"))
+        metadata = json.loads((channel.folder / METADATA).read_text("utf-8"))
+        self._options = options_of({name: metadata[name] for name in ("n_best_answers", "max_answer_length")})
         # Characters of each context's tokens: the first, and one past the last.
         self._starts, self._ends = (
             np.split(values, at[:-1]) for values, at in (spans["token_starts"], spans["token_ends"])
         )
-        self._windows = _windows(channel, np.array([len(each) for each in self._starts]))
+        _, columns = read_columns([channel.folder / WINDOWS], (), Windows._fields)
+        self._windows = Windows(*(columns[name][channel.rows.numbers] for name in Windows._fields))
+        """Position of the context in each row of the channel."""
         self._answer_rows: List[Dict[str, Any]] = []
 
     def __call__(self, prediction: Any) -> Dict[str, float]:
@@ -117,30 +115,9 @@ def best_spans(
     return best
 
 
-def _windows(channel: Channel, context_tokens: np.ndarray) -> Windows:
-    """Return the windows of the channel's rows; `context_tokens` is the length of each question's whole context."""
-    file = channel.folder / WINDOWS
-    _, columns = read_columns([file], (), Windows._fields)
-    windows = Windows(*(columns[name] for name in Windows._fields))
-    if len(windows.question) != len(channel.rows):
-        raise BadData(f"{file} has {len(windows.question)} rows, but the channel has {len(channel.rows)}")
-    windows = Windows(*(values[channel.rows.numbers] for values in windows))
-    valid = (windows.question >= 0) & (windows.question < len(context_tokens))
-    valid &= (windows.tokens > 0) & (windows.context_at + windows.tokens <= channel.rows.lengths)
-    valid &= windows.first_token + windows.tokens <= context_tokens[np.where(valid, windows.question, 0)]
-    if not valid.all():
-        raise BadData(f"{file}: row {channel.rows.numbers[~valid][0]} refers to tokens that the channel does not have")
-    return windows
-
-
 def normalised(answer: str) -> str:
     """Return an answer in lower case, without ASCII punctuation, articles or repeated blanks."""
     return " ".join(ARTICLES.sub(" ", answer.lower().translate(PUNCTUATION)).split())
-
-
-def exact_match(prediction: str, reference: str) -> float:
-    """Return 100 if the normalised answers are equal, else 0."""
-    return 100.0 * (normalised(prediction) == normalised(reference))
 
 
 def f1(prediction: str, reference: str) -> float:
@@ -158,4 +135,5 @@ def scores_of(prediction: str, references: Sequence[str]) -> Tuple[float, float]
     if not references:
         score = 0.0 if normalised(prediction) else 100.0
         return score, score
-    return max(exact_match(prediction, each) for each in references), max(f1(prediction, each) for each in references)
+    exact = 100.0 * any(normalised(prediction) == normalised(each) for each in references)
+    return exact, max(f1(prediction, each) for each in references)

@@ -316,9 +316,6 @@ class Task(ABC):
         """Return the end of the sentence about rows of the data that make no row of a channel."""
         return "make no row"
 
-    def check_channel(self, channel: "Channel") -> None:  # noqa: B027
-        """Raise `BadData` for an invalid channel."""
-
     def load_model(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Any:
         """Return the model with the task's head."""
         import transformers
