@@ -7,7 +7,6 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 import torch
 import transformers
 
-from training.job.compilation import liger
 from training.job.compilation.compilers import Inductor, NoCompiler, TrainingCompiler
 from training.job.data.channels import Channel, read_channel
 from training.job.data.padding import Padding, padding_kind
@@ -198,8 +197,6 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     compiler = compiler_of(arguments)
     compiler.check()
     device_kind = compiler.device_kind or hardware.device_kind()
-    if arguments.kernels == "liger":
-        liger.check(device_kind)
     check_sharding(arguments, torch.__version__, transformers.__version__)
     resumed = None
     if folders.checkpoints is not None:
