@@ -14,6 +14,7 @@ from experiments.planning.load import Arm, load
 from experiments.planning.plan import job
 from tests.support.aws.account import Account
 from training.staging import stage
+from training.staging.tokens.staged import Staged
 
 
 @pytest.fixture
@@ -91,7 +92,8 @@ def test_fields_that_only_staging_determines_are_marked(
     with scratch_state(tmp_path / "home") as state:
         context = state.open_context(experiment)
         inputs = state.inputs(experiment)
-        assert state.sample_rows(inputs) == 80
+        assert isinstance(inputs, Staged)
+        assert inputs.sample_rows == 80
         planned = job("demo-a0r0", "demo", arm, 0, inputs, tmp_path / "home")
         context.check(planned.spec)
         entry = job_entry(planned, arm, inputs, context=context, state=state, earlier=[])
