@@ -28,17 +28,7 @@ from reports.model.numbers import (
     signed_interval,
     signed_percent,
 )
-from reports.model.report import (
-    Block,
-    Cell,
-    Column,
-    Definition,
-    Section,
-    Table,
-    Text,
-    build_table,
-    number_cell,
-)
+from reports.model.report import Block, Cell, Column, Definition, Section, Table, Text, build_table, number_cell
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
 from tracking.recorded.recorded_job import STEADY, Job
 
