@@ -225,8 +225,9 @@ class Reader:
         return {run_id: table[run_id] for run_id, table in tables.items() if table is not None}
 
     def environment(self, run_id: str) -> dict[str, Any]:
-        """Return `job_tables.environment` of a run; empty if it cannot be read."""
-        return self._read("files", "versions and hardware", lambda: job_tables.environment(self.client, run_id), {})
+        """Return the versions and the hardware that a job's run recorded; empty if they cannot be read."""
+        read = partial(job_tables.json_artifact, self.client, run_id, "environment.json")
+        return self._read("files", "versions and hardware", read, {})
 
     def artifact(self, run_id: str, name: str) -> dict[str, Any]:
         """Return `job_tables.json_artifact`; empty if it cannot be read."""

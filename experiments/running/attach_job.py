@@ -83,7 +83,7 @@ def attach_job(fields: Mapping[str, str]) -> int:
             "account of your credentials."
         ) from error
     store = open_store(echo=print_line)
-    experiments = store.call(lambda: list(all_experiment_ids(store.client)))
+    experiments = store.call(all_experiment_ids, store.client)
     for run in store.call(store.client.search_runs, experiments, tagged(kind="job", job_name=name)):
         if ARN not in run.data.tags:
             raise InputError(

@@ -180,7 +180,7 @@ def expected_seconds(store: Store, group: Group, jobs: Sequence[PlannedJob]) -> 
 
 def earlier_jobs(store: Store, experiment_id: str, jobs: Sequence[PlannedJob], but: str | None = None) -> list[Job]:
     """Return the successful jobs of an experiment on the machines of planned jobs, except jobs of the group `but`."""
-    table = ended_jobs(store.client, experiment_id, {job.spec.instance_type for job in jobs})
+    table = ended_jobs(store.client, *{(experiment_id, job.spec.instance_type) for job in jobs})
     return [job_of(row) for row in table.to_dict("records") if but is None or row.get("group") != but]
 
 

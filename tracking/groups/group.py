@@ -11,13 +11,14 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from mlflow.entities import Experiment, Run, ViewType
 from mlflow.entities import RunStatus as Status
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from tracking.groups.claim import Subject, find_or_open, launch_lock, mark_duplicate
-from tracking.queries.job_tables import all_experiment_ids, counted_run, has_ended, tagged, without_duplicates
+from tracking.queries.job_tables import all_experiment_ids, counted_run, has_ended, pages, tagged, without_duplicates
 from tracking.server.store import Store
 from training.contract.errors import InputError
 
@@ -132,7 +133,7 @@ def existing_experiment_id(store: Store, name: str) -> str | None:
 def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> Group:
     """Return the group with that id, or the latest one of an experiment. Raises `InputError` if no group matches."""
     name_filter = tagged(group=group_id) if group_id else tagged(experiment=experiment_name)
-    experiments = store.call(lambda: list(all_experiment_ids(store.client)))
+    experiments = store.call(all_experiment_ids, store.client)
     query = f"{name_filter} and {tagged(kind='group')} and tags.`platform.group_state` != 'continued'"
     order = ["attributes.start_time DESC"]
     runs = store.call(store.client.search_runs, experiments, query, order_by=order, max_results=1)
@@ -215,13 +216,8 @@ def _open_runs(store: Store, experiment_id: str, key: str) -> list[Run]:
 
 def search_runs(store: Store, experiment_id: str, query: str, view: int = ViewType.ACTIVE_ONLY) -> list[Run]:
     """Return all runs that match a filter in MLflow's language, newest first."""
-    runs: list[Run] = []
-    order, token = ["attributes.start_time DESC"], None
-    while True:
-        page = store.call(store.client.search_runs, [experiment_id], query, view, order_by=order, page_token=token)
-        runs += page
-        if not (token := page.token):
-            return runs
+    order = ["attributes.start_time DESC"]
+    return list(pages(partial(store.call, store.client.search_runs), [experiment_id], query, view, order_by=order))
 
 
 def _resume(store: Store, open_runs: Sequence[Run], tags: Mapping[str, str]) -> str:

@@ -13,15 +13,16 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.artifacts import download_artifacts, list_artifacts
 from mlflow.entities import Experiment, Run, RunStatus, ViewType
 from mlflow.exceptions import MlflowException
+from mlflow.store.entities import PagedList
 
 from tracking.queries.metric_histories import number
 from tracking.server.errors import is_foreign, server_errors, translated
@@ -31,51 +32,10 @@ from training.contract.errors import InputError, nearest
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
-TEXT_COLUMNS = [
-    "run_id",
-    "run_name",
-    "experiment_id",
-    "group",
-    "status",
-    "arm",
-    "baseline",
-    "repeat",
-    "job_name",
-    "compiler",
-    "service",
-    "instance_type",
-    "cache_state",
-    "failure_class",
-    "failure_message",
-    "device",
-    "data_key",
-]
+TEXT_COLUMNS = ["run_id", "experiment_id", "group", "status", "arm", "baseline", "repeat", "job_name"]
 """Text columns of every table of jobs; None where a run has no value."""
-NUMBER_COLUMNS = [
-    "start_time_ms",
-    "training_start_time",
-    "hp_batch_size",
-    "hp_learning_rate",
-    "samples",
-    "loss",
-    "train_loss",
-    "train_runtime",
-    "eval_loss",
-    "throughput_steady_samples_per_second",
-    "throughput_end_to_end_samples_per_second",
-    "time_load_seconds",
-    "time_compile_seconds",
-    "time_warmup_seconds",
-    "time_train_steady_seconds",
-    "time_eval_seconds",
-    "time_checkpoint_seconds",
-    "time_save_seconds",
-    "cost_billable_seconds",
-    "cost_billable_instance_seconds",
-    "target_reached",
-    "target_seconds",
-]
-"""Number columns of every table of jobs; NaN where a run has no value."""
+NUMBER_COLUMNS = ["training_start_time", "hp_batch_size", "hp_learning_rate", "cost_billable_seconds"]
+"""Number columns of every table of jobs; NaN where a run has no value. All other metrics are numbers, too."""
 EARLIER_PARAMETERS = {
     "hp.per_device_batch_size": "hp.batch_size",
     "hp.per_device_eval_batch_size": "hp.eval_batch_size",
@@ -89,6 +49,7 @@ NOT_SET = "None"
 _MAX_LISTED = 10
 """Largest number of experiments that an error message lists."""
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
+Item = TypeVar("Item")
 
 
 def jobs(
@@ -116,26 +77,22 @@ def similar_jobs(client: MlflowClient, jobs: Iterable[Mapping[str, str | None]])
     `jobs` are text columns of rows of `jobs`. A job without a model or an instance type has no similar jobs.
     Raises `TrackingError` if the server fails.
     """
-    columns = ("experiment_id", "hp_model", "instance_type")
+    columns = ("experiment_id", "instance_type", "hp_model")
     machines = {tuple(job.get(column) or "" for column in columns) for job in jobs}
-    runs: list[Run] = []
-    for experiment_id, model, instance_type in sorted(machine for machine in machines if all(machine)):
-        runs += _successful(client, experiment_id, instance_type, f" and params.`hp.model` = {quoted(model)}")
-    return table_of(runs)
+    return ended_jobs(client, *(machine for machine in machines if all(machine)))
 
 
-def ended_jobs(client: MlflowClient, experiment_id: str, instance_types: Iterable[str]) -> pd.DataFrame:
-    """Return the table of all successful jobs of an MLflow experiment on these instance types.
+def ended_jobs(client: MlflowClient, *machines: tuple[str, ...]) -> pd.DataFrame:
+    """Return the table of all successful jobs of MLflow experiments on instance types, with models if they are given.
 
     Raises `TrackingError` if the server fails.
     """
-    types = sorted(set(instance_types))
-    return table_of(run for each in types for run in _successful(client, experiment_id, each))
-
-
-def _successful(client: MlflowClient, experiment_id: str, instance_type: str, more: str = "") -> list[Run]:
-    query = tagged(kind="job", instance_type=instance_type)
-    return runs_where(client, f"{query} and attributes.status = 'FINISHED'{more}", [experiment_id])
+    runs: list[Run] = []
+    for experiment_id, instance_type, *models in sorted(machines):
+        query = f"{tagged(kind='job', instance_type=instance_type)} and attributes.status = 'FINISHED'"
+        query += "".join(f" and params.`hp.model` = {quoted(model)}" for model in models)
+        runs += runs_where(client, query, [experiment_id])
+    return table_of(runs)
 
 
 def table_of(runs: Iterable[Run]) -> pd.DataFrame:
@@ -186,11 +143,7 @@ def counted_run(runs: Iterable[Run]) -> Run:
 
     Raises ValueError without runs.
     """
-    return min(runs, key=_order)
-
-
-def _order(run: Run) -> tuple[bool, int, str]:
-    return not has_ended(run), run.info.start_time or 0, run.info.run_id
+    return min(runs, key=lambda run: (not has_ended(run), run.info.start_time or 0, run.info.run_id))
 
 
 def without_duplicates(runs: Iterable[Run]) -> list[Run]:
@@ -258,7 +211,7 @@ def runs_where(
     Raises `TrackingError` if the server fails.
     """
     with server_errors(client, f"list the runs where {query}"):
-        ids = list(experiment_ids) if experiment_ids is not None else list(all_experiment_ids(client))
+        ids = list(experiment_ids) if experiment_ids is not None else all_experiment_ids(client)
         return list(_runs(client, ids, query, page_runs)) if ids else []
 
 
@@ -272,14 +225,17 @@ def experiment_runs(client: MlflowClient, experiment_id: str, *, page_runs: int 
 
 
 def _runs(client: MlflowClient, experiment_ids: list[str], query: str, page_runs: int) -> Iterator[Run]:
+    order = ["attributes.start_time ASC"]
+    return pages(client.search_runs, experiment_ids, query, max_results=page_runs, order_by=order)
+
+
+def pages(search: Callable[..., PagedList[Item]], *args: Any, **kwargs: Any) -> Iterator[Item]:
+    """Yield the results of a search of MLflow's client, with one page in memory at a time."""
     token = None
     while True:
-        page = client.search_runs(
-            experiment_ids, query, max_results=page_runs, order_by=["attributes.start_time ASC"], page_token=token
-        )
+        page = search(*args, page_token=token, **kwargs)
         yield from page
-        token = page.token
-        if not token:
+        if not (token := page.token):
             return
 
 
@@ -310,11 +266,6 @@ def experiment_named(client: MlflowClient, *names: str) -> Experiment:
     raise InputError(f"experiment '{names[0]}' does not exist on the tracking server, which has {listed}.{hint}")
 
 
-def environment(client: MlflowClient, run_id: str) -> dict[str, Any]:
-    """Return the versions and the hardware that a job's run recorded; see `json_artifact`."""
-    return json_artifact(client, run_id, "environment.json")
-
-
 def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any]:
     """Return the JSON object in a run's artifact; empty if the artifact is missing or not a JSON object.
 
@@ -339,14 +290,8 @@ def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any
     return content if isinstance(content, dict) else {}
 
 
-def all_experiment_ids(client: MlflowClient) -> Iterator[str]:
-    token = None
-    while True:
-        page = client.search_experiments(max_results=1000, page_token=token)
-        yield from (experiment.experiment_id for experiment in page)
-        token = page.token
-        if not token:
-            return
+def all_experiment_ids(client: MlflowClient) -> list[str]:
+    return [experiment.experiment_id for experiment in pages(client.search_experiments, max_results=1000)]
 
 
 def tagged(**tags: str) -> str:

@@ -307,7 +307,7 @@ def record_warm_pool_costs(store: Store, service: Service) -> None:
 
 def _runs_with_open_pool(store: Store) -> list[Run]:
     since_ms = int(1000 * (time.time() - MAX_AGE_DAYS * 86_400))
-    ids = store.call(lambda: list(all_experiment_ids(store.client)))
+    ids = store.call(all_experiment_ids, store.client)
     return [
         run
         for status in OPEN_POOL
