@@ -15,7 +15,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -88,19 +88,6 @@ class Runner(Protocol):
         """Record the trial's attribute `end` with the job."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkerResult:
-    """Reason why a worker has ended."""
-
-    reason: str
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    """Reason for the study of each compiler."""
-    is_over_budget: bool = False
-    """True if the budget has no room for another trial."""
-    is_stopped: bool = False
-    """True if a person stopped the worker. The sweep may have more trials to run."""
-
-
 def run_worker(
     storage: Storage,
     sweep: str,
@@ -109,8 +96,8 @@ def run_worker(
     limits: Limits,
     *,
     echo: Callable[[str], None] = print,
-) -> WorkerResult:
-    """Run trials until nothing is left to start and no trial of any worker is running.
+) -> NoTrial:
+    """Run trials until nothing is left to start and no trial of any worker is running. Return why it ended.
 
     A worker without a trial to start waits while trials of other workers run, and continues them if their workers die.
     Ctrl-C and SIGTERM stop this worker's jobs; a second Ctrl-C leaves them running. An error that ends the worker also
@@ -156,17 +143,16 @@ class _Worker:
     no_trial: NoTrial | None = None
     """Answer to the last claim, if it returned no trial."""
 
-    def done(self, is_stopping: bool) -> WorkerResult | None:
-        """Return the result if nothing is left to do, else None."""
+    def done(self, is_stopping: bool) -> NoTrial | None:
+        """Return why nothing is left to do, or None."""
         if is_stopping:
             for claim in self.waiting:
                 self._give_back(claim)
             self.waiting.clear()
-            return None if self.active else WorkerResult(reason="stopped", is_stopped=True)
+            return None if self.active else NoTrial(reason="stopped", is_stopped=True)
         if self.active or self.waiting or self.no_trial is None or not self.no_trial.is_over:
             return None
-        no_trial = self.no_trial
-        return WorkerResult(reason=no_trial.reason, reasons=no_trial.reasons, is_over_budget=no_trial.is_over_budget)
+        return self.no_trial
 
     def advance(self, interrupts: Interrupts) -> bool:
         """Start one job and look at one, if they are due. Return False if nothing was due."""
@@ -232,12 +218,10 @@ class _Worker:
         if followed is None or followed.due > time.monotonic():
             return False
         try:
-            outcome = followed.look()
+            if outcome := followed.look():
+                self._record_outcome(followed, outcome)
         except UpdateFinishedTrialError:
             self._yield_trial(followed)
-            return True
-        if outcome:
-            self._record_outcome(followed, outcome)
         return True
 
     def _record_outcome(self, followed: FollowedTrial, outcome: TrialOutcome) -> None:
