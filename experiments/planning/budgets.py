@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 
 from experiments.schema.experiment import Experiment
 from judging.design import Design
-from tracking.budgets.ledger import GroupBudget
-from tracking.budgets.reserving import with_limit
+from tracking.budgets.ledger import GroupBudget, with_limit
 from tracking.groups.planned_job import PlannedJob
 from training.contract.errors import InputError
 from training.contract.plain_text import counted

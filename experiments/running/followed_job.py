@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from state.digests import digest
-from tracking.budgets.ledger import Ledger
-from tracking.budgets.reserving import budget_failure, with_limit
+from tracking.budgets.ledger import Ledger, budget_failure, with_limit
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import JobRun, Outcome, Recorder, cost_of, is_stop_requested, missing_text
 from tracking.recording.run_artifacts import ClassCharts

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from dependencies.lock_file import parse
 from dependencies.write_licences import PAGE
+from dependencies.write_locks import parse
 from tests.layout.imports import ROOT
 
 LOCKS = sorted(path.name for path in ROOT.glob("requirements*.lock"))

@@ -23,8 +23,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFL
 
 from judging.deterministic_failures import MOMENTS, Death, Moment
 from judging.disturbance import disturbances
-from tracking.groups.claim import Subject, find_or_open, launch_lock
-from tracking.groups.group import Group, child_run, child_runs
+from tracking.groups.group import Group, Subject, child_run, child_runs, find_or_open, launch_lock
 from tracking.groups.planned_job import IMPORTED, PlannedJob
 from tracking.queries.job_tables import has_ended, runs_where, tagged
 from tracking.recording.metrics import (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tests.support.tracking.planned_jobs import planned_as
-from tracking.budgets.reserving import JobRecord, NoRoom, Request, Reservation, Write, reserve, warm_pool, with_limit
+from tracking.budgets.ledger import JobRecord, NoRoom, Request, Reservation, Write, reserve, warm_pool, with_limit
 from tracking.groups.planned_job import PlannedJob
 from training.contract.job_spec import JobSpec
 from training.contract.price import Price, instance_seconds

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from tracking.groups.claim import KIND
-from tracking.groups.group import Group, child_runs, find_group
+from tracking.groups.group import KIND, Group, child_runs, find_group
 from tracking.queries import job_tables
 from tracking.queries.job_tables import counted_run, without_duplicates
 from tracking.server.store import Store
