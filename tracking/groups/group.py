@@ -17,9 +17,9 @@ import os
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
@@ -198,12 +198,6 @@ def child_runs(store: Store, group: Group) -> dict[str, Run]:
     return runs
 
 
-def child_run(store: Store, group: Group, job_name: str) -> Run | None:
-    """Return the run of one of the group's jobs."""
-    runs = search_runs(store, group.experiment_id, tagged(kind="job", group=group.id, job_name=job_name))
-    return counted_run(runs) if runs else None
-
-
 def _experiment_id(store: Store, name: str) -> str:
     if experiment_id := os.environ.get("MLFLOW_EXPERIMENT_ID"):
         store.subject = f"experiment {experiment_id}"
@@ -314,7 +308,7 @@ def find_or_open(
     if opened and not own_run_id:
         return counted_run(opened)
     claimed_by = claimed_by or home_id(home())
-    return _Claim(store, subject, _create(store, subject, own_run_id, claimed_by), claimed_by).settle()
+    return _settle(store, subject, _create(store, subject, own_run_id, claimed_by), claimed_by)
 
 
 def mark_duplicate(store: Store, run: Run, counted: str) -> None:
@@ -325,52 +319,38 @@ def mark_duplicate(store: Store, run: Run, counted: str) -> None:
         store.call(store.client.set_terminated, run.info.run_id, "KILLED")
 
 
-@dataclass
-class _Claim:
-    """A launcher's own claim."""
+def _settle(store: Store, subject: Subject, run_id: str, claimed_by: str) -> Run:
+    """Return the subject's run: the claim `run_id`, or another launcher's."""
+    state, unchanged_since = _ACTIVE, dict[tuple[str, str], float]()
 
-    store: Store
-    subject: Subject
-    run_id: str
-    claimed_by: str
-    clock: Callable[[], float] = time.monotonic
-    unchanged_since: dict[tuple[str, str], float] = field(default_factory=dict)
-    """First time at which a claim of another launcher had a state, by run id and state."""
-
-    def settle(self) -> Run:
-        """Return the subject's run: this claim, or another launcher's."""
-        is_active = True
-        while True:
-            runs = {run.info.run_id: run for run in _search(self.store, self.subject)}
-            own = runs.pop(self.run_id, None) or self.store.call(self.store.client.get_run, self.run_id)
-            if opened := [run for run in runs.values() if run.data.tags.get(KIND) == self.subject.kind]:
-                winner = counted_run(opened)
-                mark_duplicate(self.store, own, winner.info.run_id)
-                return winner
-            rivals = [run for run in runs.values() if run.data.tags.get(KIND) == CLAIM]
-            alive = [run for run in rivals if not self._is_dead(run)]
-            if any(run.info.run_id < self.run_id for run in alive):
-                is_active = is_active and not self._set(_WAITING)
-            elif not is_active:
-                is_active = self._set(_ACTIVE)
-                continue
-            elif not any(run.data.tags.get(_STATE) == _ACTIVE for run in alive):
-                self.store.tag(self.run_id, {KIND: self.subject.kind})
-                for run in rivals:
-                    mark_duplicate(self.store, run, self.run_id)
-                return own
-            time.sleep(_PAUSE_SECONDS)
-
-    def _set(self, state: str) -> bool:
-        self.store.tag(self.run_id, {_STATE: state})
-        return True
-
-    def _is_dead(self, run: Run) -> bool:
+    def is_dead(run: Run) -> bool:
         tags = run.data.tags
-        if tags.get(_CLAIMED_BY) == self.claimed_by:
+        if tags.get(_CLAIMED_BY) == claimed_by:
             return True  # its launcher had the lock that is held here
-        since = self.unchanged_since.setdefault((run.info.run_id, tags.get(_STATE, "")), self.clock())
-        return self.clock() - since > DEAD_SECONDS
+        since = unchanged_since.setdefault((run.info.run_id, tags.get(_STATE, "")), time.monotonic())
+        return time.monotonic() - since > DEAD_SECONDS
+
+    while True:
+        runs = {run.info.run_id: run for run in _search(store, subject)}
+        own = runs.pop(run_id, None) or store.call(store.client.get_run, run_id)
+        if opened := [run for run in runs.values() if run.data.tags.get(KIND) == subject.kind]:
+            winner = counted_run(opened)
+            mark_duplicate(store, own, winner.info.run_id)
+            return winner
+        rivals = [run for run in runs.values() if run.data.tags.get(KIND) == CLAIM]
+        alive = [run for run in rivals if not is_dead(run)]
+        should_wait = any(run.info.run_id < run_id for run in alive)
+        if should_wait == (state == _ACTIVE):  # the state changes
+            state = _WAITING if should_wait else _ACTIVE
+            store.tag(run_id, {_STATE: state})
+            if state == _ACTIVE:
+                continue
+        elif not should_wait and not any(run.data.tags.get(_STATE) == _ACTIVE for run in alive):
+            store.tag(run_id, {KIND: subject.kind})
+            for run in rivals:
+                mark_duplicate(store, run, run_id)
+            return own
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _create(store: Store, subject: Subject, own_run_id: str | None, claimed_by: str) -> str:

@@ -5,6 +5,8 @@ Column names follow one rule: a tag loses its prefix `platform.`, and every othe
 
 MLflow accepts any number of runs with equal tags, and earlier versions opened one for each launcher that followed a
 job. All readers choose the one that counts with the same rule, so that no job counts twice.
+
+Every function that calls the server raises `TrackingError` if it fails.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ def jobs(
 ) -> pd.DataFrame:
     """Return one row for each job of a group, oldest first. Runs are fetched `page_runs` at a time.
 
-    Searches all active experiments unless `experiment_ids` is passed. Raises `TrackingError` if the server fails.
+    Searches all active experiments unless `experiment_ids` is passed.
     """
     return table_of(runs_where(client, tagged(kind="job", group=group), experiment_ids, page_runs=page_runs))
 
@@ -65,7 +67,7 @@ def jobs(
 def chosen_jobs(client: MlflowClient, names: Sequence[str]) -> pd.DataFrame:
     """Return the table of all jobs that `names` select, oldest first and without duplicates; see `job_tables.jobs`.
 
-    Raises `InputError` for an unknown name, and `TrackingError` if the tracking server does not answer.
+    Raises `InputError` for an unknown name.
     """
     runs = {run.info.run_id: run for name in names for run in _runs_of(client, name)}
     return table_of(sorted(runs.values(), key=lambda run: run.info.start_time))
@@ -75,7 +77,6 @@ def similar_jobs(client: MlflowClient, jobs: Iterable[Mapping[str, str | None]])
     """Return the table of all successful jobs with the models and instance types of `jobs`, in their experiments.
 
     `jobs` are text columns of rows of `jobs`. A job without a model or an instance type has no similar jobs.
-    Raises `TrackingError` if the server fails.
     """
     columns = ("experiment_id", "instance_type", "hp_model")
     machines = {tuple(job.get(column) or "" for column in columns) for job in jobs}
@@ -83,10 +84,7 @@ def similar_jobs(client: MlflowClient, jobs: Iterable[Mapping[str, str | None]])
 
 
 def ended_jobs(client: MlflowClient, *machines: tuple[str, ...]) -> pd.DataFrame:
-    """Return the table of all successful jobs of MLflow experiments on instance types, with models if they are given.
-
-    Raises `TrackingError` if the server fails.
-    """
+    """Return the table of the successful jobs of MLflow experiments on instance types, with models if they are given."""
     runs: list[Run] = []
     for experiment_id, instance_type, *models in sorted(machines):
         query = f"{tagged(kind='job', instance_type=instance_type)} and attributes.status = 'FINISHED'"
@@ -206,20 +204,14 @@ def _job_runs(client: MlflowClient, run: Run) -> list[Run]:
 def runs_where(
     client: MlflowClient, query: str, experiment_ids: Sequence[str] | None = None, *, page_runs: int = 1000
 ) -> list[Run]:
-    """Return the runs that match a filter in MLflow's language, oldest first, in these or in all active experiments.
-
-    Raises `TrackingError` if the server fails.
-    """
+    """Return the runs that match a filter in MLflow's language, oldest first, in these or in all active experiments."""
     with server_errors(client, f"list the runs where {query}"):
         ids = list(experiment_ids) if experiment_ids is not None else all_experiment_ids(client)
         return list(_runs(client, ids, query, page_runs)) if ids else []
 
 
 def experiment_runs(client: MlflowClient, experiment_id: str, *, page_runs: int = 500) -> Iterator[Run]:
-    """Yield the active runs of an MLflow experiment, oldest first, with one page in memory at a time.
-
-    Raises `TrackingError` if the server fails.
-    """
+    """Yield the active runs of an MLflow experiment, oldest first, with one page in memory at a time."""
     with server_errors(client, f"list the runs of experiment {experiment_id}"):
         yield from _runs(client, [experiment_id], "", page_runs)
 
@@ -240,7 +232,7 @@ def pages(search: Callable[..., PagedList[Item]], *args: Any, **kwargs: Any) -> 
 
 
 def parent_run(client: MlflowClient, group: str) -> Run | None:
-    """Return the parent run of a group, or None if it does not exist. Raises `TrackingError` as `jobs` does."""
+    """Return the parent run of a group, or None if it does not exist."""
     runs = runs_where(client, tagged(kind="group", group=group), page_runs=100)
     # If a launcher died and another one resumed the group, the parent run of the second launcher counts.
     kept = [run for run in runs if run.data.tags.get("platform.group_state") != "continued"]
@@ -248,7 +240,7 @@ def parent_run(client: MlflowClient, group: str) -> Run | None:
 
 
 def deleted_jobs(client: MlflowClient, group: str, experiment_id: str) -> list[str]:
-    """Return the names of a group's deleted runs. Raises `TrackingError` as `jobs` does."""
+    """Return the names of a group's deleted runs."""
     with server_errors(client, f"list the deleted runs of group {group!r}"):
         runs = client.search_runs([experiment_id], tagged(kind="job", group=group), ViewType.DELETED_ONLY)
     return [str(run.info.run_name) for run in runs]
@@ -267,10 +259,7 @@ def experiment_named(client: MlflowClient, *names: str) -> Experiment:
 
 
 def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any]:
-    """Return the JSON object in a run's artifact; empty if the artifact is missing or not a JSON object.
-
-    Raises `TrackingError` if the artifacts cannot be read.
-    """
+    """Return the JSON object in a run's artifact; empty if the artifact is missing or not a JSON object."""
     try:
         # By URI, because the client's own method first requests logged models, which servers before MLflow 3 lack.
         folder_uri = str(client.get_run(run_id).info.artifact_uri)

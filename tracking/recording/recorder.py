@@ -23,9 +23,9 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFL
 
 from judging.deterministic_failures import MOMENTS, Death, Moment
 from judging.disturbance import disturbances
-from tracking.groups.group import Group, Subject, child_run, child_runs, find_or_open, launch_lock
+from tracking.groups.group import Group, Subject, child_runs, find_or_open, launch_lock, search_runs
 from tracking.groups.planned_job import IMPORTED, PlannedJob
-from tracking.queries.job_tables import has_ended, runs_where, tagged
+from tracking.queries.job_tables import counted_run, has_ended, runs_where, tagged
 from tracking.recording.metrics import (
     MACHINE_FIELDS,
     SERVICE_NAME,
@@ -173,8 +173,8 @@ def job_run(run: Run) -> JobRun:
 
 def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
     """Return the run of one of a group's jobs, or None if the job was never started."""
-    run = child_run(store, group, job_name)
-    return job_run(run) if run else None
+    runs = search_runs(store, group.experiment_id, tagged(kind="job", group=group.id, job_name=job_name))
+    return job_run(counted_run(runs)) if runs else None
 
 
 def job_runs(store: Store, group: Group) -> dict[str, JobRun]:
@@ -243,17 +243,15 @@ class EventCopy:
 
     def __init__(self) -> None:
         self._lines = UnnamedFile()
-        self._last: dict[str, Event] = {}
+        self.result: Event | None = None
+        """Last event with a job's result."""
         self.as_file = self._lines.as_file
 
     def append(self, events: Iterable[Event]) -> None:
         added = list(events)
         fields = ({"event": each.kind, "seq": each.seq, "time": each.time, **each.fields} for each in added)
         self._lines.append(json.dumps(each, ensure_ascii=False).encode("utf-8", "replace") for each in fields)
-        self._last |= {event.kind: event for event in added}
-
-    def last(self, kind: str) -> Event | None:
-        return self._last.get(kind)
+        self.result = next((event for event in reversed(added) if event.kind == "result"), self.result)
 
     def __iter__(self) -> Iterator[Event]:
         for line in self._lines:
@@ -351,7 +349,7 @@ class Recorder:
         The run's status is FINISHED, FAILED, or KILLED for a job that somebody stopped. `missing` are the records that
         have not arrived; once they have, the run can be finished again. Returns the final metrics.
         """
-        result = self.events.last("result")
+        result = self.events.result
         ended = end_of(description)
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
         finals = final_metrics(self.events, result, description, price, self._planned.spec.instance_count)

@@ -14,22 +14,22 @@ def event(seq: int, kind: str = "metric", **fields: object) -> Event:
 
 
 def test_events_come_back_as_they_were_while_others_read_and_write() -> None:
-    events = [event(0, "start", device={"count": 2}), event(1, values={"loss": 0.1 + 0.2, "é": 1}), event(2, "note")]
+    events = [event(0, "start", device={"count": 2}), event(1, values={"loss": 0.1 + 0.2, "é": 1}), event(2, "result")]
     copy = EventCopy()
-    assert copy.last("note") is None
+    assert copy.result is None
     copy.append(events[:2])
     first = iter(copy)
     assert next(first) == events[0]
     copy.append(events[2:])
     assert list(copy) == events
     assert list(first) == events[1:]
-    copy.append([event(3, "note", message="two\nlines", values={"loss": math.nan, "low": -math.inf})])
-    assert copy.last("note") is not events[2]
+    copy.append([event(3, "result", message="two\nlines", values={"loss": math.nan, "low": -math.inf})])
+    assert copy.result not in (None, events[2])
     assert math.isnan(list(copy)[-1].fields["values"]["loss"])
     with copy.as_file("events.jsonl") as path:
         lines = path.read_text("utf-8").splitlines()
     assert path.name == "events.jsonl"
-    assert json.loads(lines[2]) == {"event": "note", "seq": 2, "time": 1_700_000_002.25}
+    assert json.loads(lines[2]) == {"event": "result", "seq": 2, "time": 1_700_000_002.25}
     assert len(lines) == 4
 
 
