@@ -84,7 +84,7 @@ def similar_jobs(client: MlflowClient, jobs: Iterable[Mapping[str, str | None]])
 
 
 def ended_jobs(client: MlflowClient, *machines: tuple[str, ...]) -> pd.DataFrame:
-    """Return the table of the successful jobs of MLflow experiments on instance types, with models if they are given."""
+    """Return the table of the successful jobs of MLflow experiments on instance types, also with models."""
     runs: list[Run] = []
     for experiment_id, instance_type, *models in sorted(machines):
         query = f"{tagged(kind='job', instance_type=instance_type)} and attributes.status = 'FINISHED'"

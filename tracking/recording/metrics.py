@@ -60,11 +60,7 @@ def _milliseconds(seconds: float) -> int:
     return math.floor(seconds * 1000)
 
 
-FEATURES = {
-    "probe_": "probe_precision",
-    "calibration_": "calibration_batch_sizes",
-    "target_": "target_metric",
-}
+FEATURES = {"probe_": "probe_precision", "calibration_": "calibration_batch_sizes", "target_": "target_metric"}
 """Prefix of a feature's hyperparameters -> the hyperparameter that turns the feature on."""
 
 

@@ -339,10 +339,7 @@ class Recorder:
                 self._on_start(event)
 
     def finish(
-        self,
-        description: Description,
-        failure: Failure | None,
-        missing: Sequence[str] = (),
+        self, description: Description, failure: Failure | None, missing: Sequence[str] = ()
     ) -> dict[str, float]:
         """Write the result, the cost and the artifacts, and end the run.
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,12 +28,7 @@ from training.contract.failures import Failure
 from training.contract.plain_text import without_markup
 from training.job.tasks import METRICS
 from training.services.registry import service_name, traits_of
-from training.staging.tokens.staged import (
-    balance_phrase,
-    lengths_phrase,
-    phrases,
-    repeated_phrase,
-)
+from training.staging.tokens.staged import balance_phrase, lengths_phrase, phrases, repeated_phrase
 
 DATA_FILE = "data.md"
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,19 +46,15 @@ _FIGURES = (
 Rows = Sequence[Mapping[str, Any]]
 
 
-def job_note(
-    planned: PlannedJob,
-    metrics: Mapping[str, float],
-    failure: Failure | None,
-    log_tail: list[str],
-) -> str:
+def job_note(planned: PlannedJob, metrics: Mapping[str, float], failure: Failure | None, log_tail: list[str]) -> str:
     """Return the Markdown description of a job's run."""
     spec = planned.spec
+    rows = ", ".join(f"{count} {split}" for split, count in planned.data.rows.items())
     lines = [
         f"**{without_markup(planned.run_name)}**, on {spec.instance_count} x {without_markup(spec.instance_type)}"
         + (" (the baseline)" if planned.is_baseline and planned.tags.get("platform.role") != TRAINING else ""),
         "",
-        f"Job `{spec.name}`; data {without_markup(planned.data.name)}{_rows(planned.data.rows)}.",
+        f"Job `{spec.name}`; data {without_markup(planned.data.name)}{f' ({rows})' if rows else ''}.",
         "",
     ]
     if failure and failure.is_stop:
@@ -81,10 +72,6 @@ def job_note(
     return "\n".join(lines)
 
 
-def _rows(rows: Mapping[str, int]) -> str:
-    return f" ({', '.join(f'{count} {split}' for split, count in rows.items())})" if rows else ""
-
-
 @functools.cache
 def environment() -> dict[str, Any]:
     """Return the launcher's hardware, package versions and source commit, which help to reproduce a result."""
@@ -96,7 +83,7 @@ def environment() -> dict[str, Any]:
             "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         },
         "python": sys.version.split()[0],
-        "packages": {name: number for name in _PACKAGES if (number := _version(name))},
+        "packages": {name: version(name) for name in _PACKAGES},
         "git": git_state(ROOT),
     }
 
@@ -104,10 +91,19 @@ def environment() -> dict[str, Any]:
 def git_state(folder: Path) -> dict[str, Any]:
     """Return the commit of a checkout, and whether its tracked files differ from it.
 
-    Untracked files do not count. They are those that commands write: databases, their locks, state and reports.
+    Untracked files do not count: commands write databases, their locks, state and reports.
     """
-    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return {"commit": _git(folder, "rev-parse", "HEAD"), "dirty": bool(status)}
+
+    def git(*arguments: str) -> str | None:
+        command = ["git", *arguments]
+        try:
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip()
+
+    status = git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": git("rev-parse", "HEAD"), "dirty": bool(status)}
 
 
 def cpu_name() -> str:
@@ -118,21 +114,6 @@ def cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
 
 
 def dataset_input(data: DataSource, key: str) -> DatasetInput:
@@ -208,8 +189,8 @@ def log_tables(store: Store, run_id: str, tables: Mapping[str, Rows]) -> None:
 def table_text(rows: Rows) -> str:
     """Return `{"columns": [...], "data": [[...], ...]}`; missing values are null."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    data = [json.dumps([row.get(name) for name in columns], ensure_ascii=False, default=str) for row in rows]
-    return f'{{"columns": {json.dumps(columns, ensure_ascii=False)},\n "data": [\n' + ",\n".join(data) + "\n]}\n"
+    data = [[row.get(name) for name in columns] for row in rows]
+    return json.dumps({"columns": columns, "data": data}, ensure_ascii=False, default=str)
 
 
 def log_class_distribution(store: Store, run_id: str, data: DataSource, charts: ClassCharts | None) -> None:

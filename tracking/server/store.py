@@ -87,11 +87,17 @@ class Store:
         call: `NotAllowed` if it does not know the user or a permission is missing.
         """
         policy, started = self._retry_policy, self._retry_policy.clock()
+
+        def report_silence(seconds: float, error: Exception) -> None:
+            if seconds >= _SILENT_SECONDS:
+                cause = reason(error, self._uri)
+                self._echo(f"The tracking server has not answered for {seconds:.0f} s ({cause}); nothing is lost.")
+
         try:
             return policy.call(
                 lambda: method(*storable(args), **{name: storable(each) for name, each in kwargs.items()}),
                 is_transient=lambda error: is_foreign(error) and not is_final(error),
-                on_failure=self._report_silence,
+                on_failure=report_silence,
             )
         except Exception as error:
             if not is_foreign(error):
@@ -102,11 +108,6 @@ class Store:
             raise TrackingError(
                 f"The tracking server {self.uri} has not answered for {seconds:.0f} s: {reason(error, self._uri)}"
             ) from error
-
-    def _report_silence(self, seconds: float, error: Exception) -> None:
-        if seconds >= _SILENT_SECONDS:
-            cause = reason(error, self._uri)
-            self._echo(f"The tracking server has not answered for {seconds:.0f} s ({cause}); nothing is lost.")
 
     def create(
         self, method: Callable[..., Result], *args: Any, existing: Callable[[], Result | None], **kwargs: Any
