@@ -181,9 +181,6 @@ _WLM_BATCH = re.compile(
 )
 _WLM_EPOCH = re.compile(rf"\| end of epoch\s+(\d+) \| time:{_WLM_N}s \| valid loss{_WLM_N} \| valid ppl{_WLM_N}")
 _WLM_TEST = re.compile(rf"\| End of training \| test loss{_WLM_N} \| test ppl{_WLM_N}")
-_KERAS_EPOCH = re.compile(r"^Epoch (\d+)/(\d+)\s*$")
-_KERAS_LINE = re.compile(r"^\s*(\d+)/(\d+) (?:\[[=>.]+\] - |[━╸╺ ]+|- )(?:ETA: )?(?:\d+s|\d+:\d\d)\b")
-_KERAS_VALUE = re.compile(rf" - (?!ETA:)([A-Za-z_]\w{{0,80}}): ({NUMBER})")
 _ACCELERATE_EVALUATION = re.compile(r"\bepoch \d+: (\{'[^{}]*\})")
 _ACCELERATE_ENTRY = re.compile(rf"'([A-Za-z_][\w.-]{{0,80}})': (?:\w[\w.]*\()?({NUMBER})[,)}}\s]")
 _BAR_EPOCH = re.compile(
@@ -207,14 +204,12 @@ class LogFormats:
         """Names of the frameworks whose own lines have shown a step."""
         self._nanogpt_settings: dict[str, int] = {}
         self._wlm_batches: int | None = None
-        self._keras_epoch = 0
-        """Keras' current epoch, from 1; 0 before the first."""
         self._is_numbered = False
         """True once a bar was described as an epoch by its number."""
         self._totals: set[int] = set()
         """Totals of the bars without an epoch. If there are several, the bars cannot be told apart."""
-        self._epoch, self._epochs, self._batch, self._batches, self._batches_before = 1, 0, 0, 0, 0
-        """Number of the epoch; epochs so far; the batch; the batches of an epoch; the batches of the epochs before."""
+        self._epoch, self._epochs, self._batches, self._batches_before = 1, 0, 0, 0
+        """Number of the bar's epoch; epochs so far; batches of an epoch; batches of the epochs before."""
         self._percent: tuple[int, int] | None = None
         """Epoch and its share, in percent, of the last values."""
         self._evaluated: dict[str, float] = {}
@@ -226,7 +221,7 @@ class LogFormats:
         Values of a bar come at most once per percent.
         """
         readings = []
-        for framework in (self._nanogpt, self._word_language_model, self._keras, self._accelerate):
+        for framework in (self._nanogpt, self._word_language_model, self._accelerate):
             if reading := framework(part):
                 if reading.step is not None:
                     self._frameworks.add(framework.__name__)
@@ -287,26 +282,6 @@ class LogFormats:
             return Reading(values=values, is_evaluation=True)
         return None
 
-    def _keras(self, part: str) -> Reading | None:
-        """Read the progress lines of Keras 2 and 3.
-
-        An epoch begins with `Epoch 1/3`. Then come lines such as `938/938 [=====] - 3s 3ms/step - loss: 0.2 - val_loss:
-        0.1`, or `938/938 - 3s - loss: 0.2` with `verbose=2`. A line that does not continue the epoch's count belongs to
-        `evaluate`, and the last one has its result.
-        """
-        text = _ESCAPE.sub("", part)
-        if match := _KERAS_EPOCH.match(text):
-            self._keras_epoch = int(match[1])
-            return None
-        match = _KERAS_LINE.match(text)
-        if match is None or not self._keras_epoch or not 0 < int(match[2]) < 2**40:
-            return None
-        batch, total, values = int(match[1]), int(match[2]), _values(_KERAS_VALUE.findall(text))
-        continues = self._keras_epoch != self._epoch or batch >= self._batch
-        if total == (self._batches or total) and continues:
-            return self._in_epoch(self._keras_epoch, batch, total, values)
-        return Reading(values=_of_evaluation(values) if batch == total else {}, is_evaluation=True)
-
     def _accelerate(self, part: str) -> Reading | None:
         """Read an evaluation as accelerate's examples print it: `epoch 0: {'accuracy': 0.81, 'f1': 0.87}`.
 
@@ -345,28 +320,21 @@ class LogFormats:
             self._totals.add(bar.total)
             if len(self._totals) > 1:
                 return None
+        if epoch != self._epoch or not self._epochs:
+            ended = max(epoch - self._epoch, 0)  # several in a resumed training
+            self._batches_before += ended * (self._batches or bar.total)
+            self._epoch, self._epochs, self._batches = epoch, self._epochs + 1, bar.total
+        percent = (self._epochs, 100 * bar.n // bar.total)
+        is_due, self._percent = percent != self._percent, percent
         values = bar.values if bar.n else self._evaluated
         if "v_num" in values:
             values = {_LIGHTNING_NAMES.get(name, name): value for name, value in values.items() if name != "v_num"}
-        reading = self._in_epoch(epoch, bar.n, bar.total, values, unit)
-        return replace(reading, bar_seconds=bar.elapsed_seconds, bar=self._epochs)
-
-    def _in_epoch(
-        self, epoch: int, batch: int, batches: int, values: Mapping[str, float], unit: Unit = "batch"
-    ) -> Reading:
-        """Return the content of a batch of an epoch. Results of an evaluation stay in a bar, and count once."""
-        if epoch != self._epoch or not self._epochs:
-            ended = max(epoch - self._epoch, 0)  # several in a resumed training
-            self._batches_before += ended * (self._batches or batches)
-            self._epoch, self._epochs = epoch, self._epochs + 1
-        self._batch, self._batches = batch, batches
-        percent = (self._epochs, 100 * batch // batches)
-        is_due, self._percent = percent != self._percent, percent
+        # Results of an evaluation stay in the bar.
         evaluated = {name: value for name, value in values.items() if name.startswith("eval_")}
         is_evaluation = bool(evaluated) and evaluated != self._evaluated
         self._evaluated = evaluated
         trained = {name: value for name, value in values.items() if name not in evaluated}
-        step = self._batches_before + batch
+        step = self._batches_before + bar.n
         return Reading(
             values={**(trained if is_due else {}), **(evaluated if is_evaluation else {})},
             step=step,
@@ -375,6 +343,8 @@ class LogFormats:
             epochs=self._epochs,
             is_evaluation=is_evaluation,
             is_due=is_due,
+            bar_seconds=bar.elapsed_seconds,
+            bar=self._epochs,
         )
 
 
