@@ -138,11 +138,6 @@ class JobRecord:
             worst = each.worst if worst is None else worst.at_least(each.worst)
         return worst
 
-    def with_reservation(self, launcher: str, reserved: Reservation | None) -> JobRecord:
-        """Return the record after a launcher has written or withdrawn its reservation."""
-        others = {name: each for name, each in self.reserved.items() if name != launcher}
-        return replace(self, reserved=others if reserved is None else {**others, launcher: reserved})
-
 
 Records = Mapping[str, JobRecord]
 """Records of a group's jobs by name."""

@@ -358,17 +358,17 @@ class SteadyRate:
 
     def per_second(self) -> float | None:
         """Return the steady rate; None if too few lines, over too short a time, show it."""
-        steps, seconds, least_seconds = 0, 0.0, 0.0
-        is_joined = False
-        for before, after in pairwise(self._after_warm_up()):
-            if not self._is_measured(before, after):
-                is_joined = False
-                continue
-            resolution = LINE_RESOLUTION_SECONDS if after.clock is None else BAR_RESOLUTION_SECONDS
-            least_seconds += 0.0 if is_joined else _LEAST_TICKS * resolution
-            is_joined = True
-            steps += after.steps - before.steps
-            seconds += after.time - before.time - (after.eval_seconds or 0.0)
+        # The steps before the first line with a finished step, the slowest of all, are never counted.
+        warm = max(1, _WARM_UP_SHARE * self._marks[-1].steps) if self._marks else 1
+        steps, seconds, least_seconds, is_joined = 0, 0.0, 0.0, False
+        for before, after in pairwise(mark for mark in self._marks if mark.steps >= warm):
+            was_joined = is_joined
+            is_joined = before.clock == after.clock and after.eval_seconds is not None and after.time >= before.time
+            if is_joined:
+                resolution = LINE_RESOLUTION_SECONDS if after.clock is None else BAR_RESOLUTION_SECONDS
+                least_seconds += 0.0 if was_joined else _LEAST_TICKS * resolution
+                steps += after.steps - before.steps
+                seconds += after.time - before.time - (after.eval_seconds or 0.0)
         enough = steps > 0 and seconds > 0 and math.isfinite(seconds) and seconds >= least_seconds
         return steps / seconds if enough else None
 
@@ -376,14 +376,3 @@ class SteadyRate:
     def has_steps(self) -> bool:
         """True if any line showed a step."""
         return bool(self._marks)
-
-    def _after_warm_up(self) -> list[_Mark]:
-        if not self._marks:
-            return []
-        # The steps before the first line with a finished step, the slowest of all, are never counted.
-        warm = max(1, _WARM_UP_SHARE * self._marks[-1].steps)
-        return [mark for mark in self._marks if mark.steps >= warm]
-
-    @staticmethod
-    def _is_measured(before: _Mark, after: _Mark) -> bool:
-        return before.clock == after.clock and after.eval_seconds is not None and after.time >= before.time

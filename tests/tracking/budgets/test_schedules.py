@@ -154,8 +154,9 @@ class Schedule:
             while True:
                 yield
                 if isinstance(step, Write):
-                    name = planned.spec.name
-                    self.records[name] = self._record(name).with_reservation(home, step.reserved)
+                    name, written = planned.spec.name, {} if step.reserved is None else {home: step.reserved}
+                    others = {each: at for each, at in self._record(name).reserved.items() if each != home}
+                    self._change(name, reserved={**others, **written})
                     step = next(steps)
                 else:
                     step = steps.send(dict(self.records))
