@@ -26,8 +26,7 @@ from models.trained_model import (
     trained_model_of,
 )
 from tracking.queries.measures import EVALUATIONS
-from tracking.server.errors import is_unknown_call
-from tracking.server.store import Store
+from tracking.server.store import Store, is_unknown_call
 from training.contract.errors import InputError, NotAllowed, NotGoodEnough, TrackingError
 from training.contract.plain_text import without_markup
 

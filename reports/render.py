@@ -31,9 +31,8 @@ from tracking.groups.plan_file import SWEEP_FILE, read_design
 from tracking.queries import job_tables
 from tracking.queries.job_tables import similar_jobs
 from tracking.queries.metric_histories import histories
-from tracking.recorded.recorded_job import Job, job_of
-from tracking.recorded.spot_cost import discounts_of
-from tracking.server.errors import is_final
+from tracking.recorded.recorded_job import Job, discounts_of, job_of
+from tracking.server.store import is_final
 from training.contract.errors import InputError, TrackingError
 
 _MAX_CURVES = 300

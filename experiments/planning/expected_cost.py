@@ -11,8 +11,7 @@ from experiments.planning.inputs import Inputs
 from experiments.schema.experiment import Experiment
 from judging.summaries import typical
 from tracking.groups.planned_job import PlannedJob
-from tracking.recorded.recorded_job import STEADY, Job
-from tracking.recorded.spot_cost import running_seconds
+from tracking.recorded.recorded_job import STEADY, Job, running_seconds
 from training.contract.plain_text import counted
 from training.contract.price import instance_seconds
 from training.staging.tokens.staged import Staged

@@ -56,7 +56,7 @@ def test_the_licence_of_every_package_is_listed() -> None:
 def test_the_list_of_what_is_installed_is_valid(tmp_path: Path) -> None:
     """`make sbom` lists every package that `make setup` can install, with its hashes."""
     output = tmp_path / "sbom.json"
-    subprocess.run([sys.executable, "-m", "dependencies.write_sbom", str(output)], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", "dependencies.write_locks", "sbom", str(output)], cwd=ROOT, check=True)
     listed = {
         (each["name"], each["version"]): {
             f"sha256:{of['content']}" for reference in each["externalReferences"] for of in reference.get("hashes", [])

@@ -27,7 +27,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.entities import PagedList
 
 from tracking.queries.metric_histories import number
-from tracking.server.errors import is_foreign, server_errors, translated
+from tracking.server.store import is_foreign, server_errors, translated
 from training.contract.errors import InputError, nearest
 
 # A progress bar for one small file only clutters the terminal. MLflow reads the variable at each download.

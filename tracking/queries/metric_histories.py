@@ -26,7 +26,7 @@ from mlflow.protos.service_pb2 import GetMetricHistoryBulkInterval
 from mlflow.store.tracking.rest_store import RestStore
 from mlflow.utils.proto_json_utils import message_to_json
 
-from tracking.server.errors import server_errors
+from tracking.server.store import server_errors
 
 HISTORY_COLUMNS = ["step", "samples", "billable_seconds", "key", "value"]
 MAX_POINTS = 2500

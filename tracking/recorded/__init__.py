@@ -1,4 +1,4 @@
 """One job as the tracking server records it, and what recorded jobs say about the cost of others. Pure.
 
-Open `recorded_job.py` first. Plans and reports both use this room; arms and verdicts belong in `reports`.
+Plans and reports both use this room; arms and verdicts belong in `reports`.
 """

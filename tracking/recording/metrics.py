@@ -36,9 +36,7 @@ def metric_points(event: Event) -> list[Metric]:
         "epoch": event.fields.get("epoch"),
         "samples": event.fields.get("samples"),
     }
-    return [
-        Metric(name, float(value), at_ms, step) for name, value in values.items() if isinstance(value, (int, float))
-    ]
+    return [Metric(name, float(value), at_ms, step) for name, value in values.items() if _is_number(value)]
 
 
 def final_points(
