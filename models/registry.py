@@ -162,13 +162,13 @@ class Registry:
     ) -> Registered:
         """Register a model as a version of the registered model `name`, unless it is one, and set the alias to it.
 
-        Every step first looks for the result of an interrupted command, so a repeated command completes it. The quality
-        gate is checked directly before the alias is moved, because a different command may have moved it meanwhile;
-        `allowed` are the checks to skip. Raises `InputError` for a model that cannot be registered, `NotGoodEnough`,
-        and `TrackingError`.
+        The model must pass the quality gate; `allowed` are the checks to skip. Every step first looks for the result of
+        an interrupted command, so a repeated command completes it. Raises `InputError` for a model that cannot be
+        registered, `NotGoodEnough`, and `TrackingError`.
         """
-        location = find_artifact_location(self._store, trained)
         self._store.subject = f"registered model '{name}'"
+        check(trained, self.in_use(name, alias), allowed)
+        location = find_artifact_location(self._store, trained)
         self._create_model(name, trained)
 
         def existing() -> Version | None:
@@ -178,16 +178,23 @@ class Registry:
             origin = ("job_name", "group", "arm", "versions")
             named = {f"platform.{each}": value for each in origin if (value := getattr(trained, each))}
             metrics = {each: f"{value:.6g}" for each, value in trained.metrics.items()}
-            tags = {MODEL_TAG: str(trained.model_uri), RUN_ID_TAG: trained.run_id, **named, **metrics}
-            description = version_description(trained)
-            return self._versions.create(name, location, trained.run_id, trained.model_id, description, tags)
+            # Not `models:/ID` as the source: MLflow would look it up on the server set for the whole process.
+            made = self._client.create_model_version(
+                name,
+                location,
+                trained.run_id,
+                tags={MODEL_TAG: str(trained.model_uri), RUN_ID_TAG: trained.run_id, **named, **metrics},
+                description=version_description(trained),
+                await_creation_for=0,
+                model_id=trained.model_id,
+            )
+            return Version.of(made)
 
         known = existing()
         version: Version = known or self._store.create(create, existing=existing)
         before = self._versions.by_alias(name, alias)
         had_alias = before is not None and before.number == version.number
         if not had_alias:
-            check(trained, self.in_use(name, alias), allowed)
             self._store.call(self._client.set_registered_model_alias, name, alias, version.number)
         self._link(trained, version)
         replaced = None if had_alias else before

@@ -32,8 +32,6 @@ WAIT_SECONDS = 1800.0
 RETRY_SECONDS = 30.0
 PENDING_NAME = "later"
 """Placeholder for the endpoint's name until the run has been read."""
-REMOVED = ("lifetime", "when_over", "max_usd", "max_billable_seconds")
-"""Options of earlier versions."""
 Result = TypeVar("Result")
 COLUMNS = ("endpoint", "service", "model", "status", "since", "USD/hour", "USD", "address")
 
@@ -67,12 +65,6 @@ def hourly(price: Price | None, machines: int) -> str:
 
 def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str, Any]]:
     """Return the request without the model of a run, its service and the fields `aws.*`. Raises `InputError`."""
-    for name in REMOVED:
-        if name in fields:
-            raise InputError(
-                f"--{name} is no longer an option of deploy: an endpoint exists, and on SageMaker costs money, until "
-                f"`trainfare undeploy` deletes it. AWS Budgets watches what it costs."
-            )
     read.check_not_empty(fields)
     service = read.read_service(fields, ENDPOINTS) or DEFAULT
     aws = read.read_aws(fields) | {name: fields[name] for name in ("image", "ami") if name in fields}
@@ -104,14 +96,14 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
             f"--replace needs --service {services_with('runs_here')}: on {traits.label}, deploy under another --name "
             "and undeploy the old endpoint."
         )
-    folder = user_path(fields.get("model", "."), "--model")
-    if "model" in fields and not (folder / "config.json").is_file():
-        raise InputError(f"--model is '{folder}': it must be a Transformers folder, with a config.json.")
-    folder_name = re.sub(r"[^a-zA-Z0-9]+", "-", folder.resolve().name).strip("-")[:63].strip("-")
-    name = fields.get("name") or folder_name or "model"
+    name, folder = PENDING_NAME, Path()
+    if "model" in fields:
+        folder = read_model_folder(fields["model"])
+        folder_name = re.sub(r"[^a-zA-Z0-9]+", "-", folder.name).strip("-")[:63].strip("-")
+        name = read.read_name("name", fields.get("name") or folder_name or "model")
     return EndpointSpec(
-        name=read.read_name("name", name) if "run" not in fields else PENDING_NAME,
-        model=folder.resolve(),
+        name=name,
+        model=folder,
         host=fields.get("host", "127.0.0.1"),
         token_file=_token_file(fields, service),
         machine=machine,
@@ -122,9 +114,17 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
     )
 
 
+def read_model_folder(text: str) -> Path:
+    """Return the folder of the option `--model`. Raises `InputError`."""
+    folder = user_path(text, "--model")
+    if not (folder / "config.json").is_file():
+        raise InputError(f"--model is '{folder}': it must be a Transformers folder, with a config.json.")
+    return folder.resolve()
+
+
 def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
     """Return the path of the token's file. Raises `InputError` if the server would not accept host or token."""
-    from models.server.access import access, read_token
+    from models.server.access import allowed_hosts, read_token
 
     chosen = next((name for name in ("host", "token-file") if name in fields), None)
     if chosen and not traits_of(service).runs_here:
@@ -133,7 +133,7 @@ def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
             "protected by its permissions."
         )
     path = user_path(fields["token-file"], "--token-file").resolve() if "token-file" in fields else None
-    access(fields.get("host", "127.0.0.1"), read_token(path) if path else None)
+    allowed_hosts(fields.get("host", "127.0.0.1"), read_token(path) if path else None)
     return path
 
 

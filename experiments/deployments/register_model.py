@@ -7,13 +7,11 @@ from pathlib import Path
 
 from experiments.running.options import check_not_empty, read_choices
 from experiments.running.output import print_line
-from models.mlflow_records import note_command
 from models.registry import (
     CHAMPION,
     GATE_CHECKS,
     Registered,
     Registry,
-    check,
     checked_alias,
     checked_name,
     evaluation_sentence,
@@ -44,13 +42,8 @@ def register(fields: Mapping[str, str]) -> int:
     if trained.chosen:
         print_line(f"Winner of group {trained.group}: {trained.chosen}")
     name = chosen_name or registered_name(trained.experiment_name)
-    registry = Registry(store)
-    store.subject = f"registered model '{name}'"
-    check(trained, registry.in_use(name, alias), allowed)
-    summary = _summary(trained, registry.register(trained, name, alias, allowed=allowed), alias)
-    print_line(summary)
+    print_line(_summary(trained, Registry(store).register(trained, name, alias, allowed=allowed), alias))
     print_line(f"Model: models:/{name}@{alias}")
-    note_command(store, "register", name, summary)
     return 0
 
 

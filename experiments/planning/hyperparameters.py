@@ -69,7 +69,6 @@ def staging_request(experiment: Experiment) -> StagingRequest:
         model_revision=experiment.model_revision,
         weights=experiment.first_weights,
         max_length=experiment.max_length,
-        packing=experiment.packing is not False,
         bucket_lengths=experiment.bucket_lengths,
         min_train_rows=_largest_step(experiment),
         account=AccountFields(region=experiment.aws.region, profile=experiment.aws.profile),

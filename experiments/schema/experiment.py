@@ -182,8 +182,8 @@ def _check_padding_free(experiment: ExperimentFields) -> None:
 
 def _check_task_options(experiment: ExperimentFields) -> None:
     for task in TASKS.values():
-        for name in task.options if task.name != experiment.task else ():
-            if ExperimentFields.model_fields[name].default is None and getattr(experiment, name) is not None:
+        for name, option in task.options.items() if task.name != experiment.task else ():
+            if option.requires_task and getattr(experiment, name) is not None:
                 raise ValueError(f"{name} requires task {task.name}; the task is {experiment.task}")
     TASKS[experiment.task].check_options(experiment)
 

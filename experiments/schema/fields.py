@@ -20,16 +20,15 @@ from training.contract.frozen import Frozen, Name
 from training.job.settings.declared import (
     COMPILER_OPTIONS,
     LARGEST_BATCH,
-    MAX_TOKENS,
     SETTINGS,
     QualityMetric,
     TrainingSettings,
     choices_of,
     traits_of,
 )
-from training.job.tasks import LOSS, TASKS
+from training.job.tasks import LOSS, MAX_TOKENS, TASKS
 from training.services.registry import DEFAULT, ServiceName
-from training.staging.sources.request import Data, InputFields
+from training.staging.sources.request import Data, InputFields, TaskOptions
 
 
 def reported_metrics(task: str) -> list[str]:
@@ -345,8 +344,9 @@ OWN_FIELDS_AFTER = {
     "task": ("script",),
     "weights": ("model_type", "model_overrides", "tokenizer", "data"),
     "max_length": (
-        *("doc_stride", "n_best_answers", "max_answer_length", "packing", "base_learning_rate", "base_batch_size"),
-        *("learning_rate_scaling", "learning_rate_multiplier", "max_learning_rate"),
+        *TaskOptions.model_fields,
+        *("base_learning_rate", "base_batch_size", "learning_rate_scaling", "learning_rate_multiplier"),
+        "max_learning_rate",
     ),
     "padding": ("bucket_lengths",),
     "compiler": ("compiler_debug",),
@@ -395,10 +395,6 @@ class ExperimentFields(InputFields, SharedFields):
     """Training script to run instead of a task."""
     data: Data | None = None
     """Training and validation data, from exactly one of `train`, `hub` and `builtin`."""
-
-    packing: bool | None = None
-    """Language models: fill blocks of `max_length` with the tokens of all texts (true, None), or keep one row
-    per text (false)."""
 
     base_learning_rate: Annotated[float, Field(gt=0.0)] = 3e-5
     """Peak learning rate for `base_batch_size`, scaled to the global batch size. At most 10 for a task."""

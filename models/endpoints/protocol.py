@@ -19,6 +19,9 @@ Echo = Callable[[str], None]
 Action = Literal["create", "replace", "keep"]
 """Effect of a deployment on the endpoint with its name."""
 
+Request = tuple[str, dict[str, Any]]
+"""Operation of a service with its request."""
+
 NAME_PATTERN = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 """SageMaker's rule for endpoint names. A local endpoint also has a folder with this name."""
 
@@ -101,8 +104,8 @@ class DeploymentPlan:
     """Container image; None on this machine."""
     note: str | None = None
     """Remark about the image."""
-    requests: tuple[tuple[str, dict[str, Any]], ...] = ()
-    """Operations of SageMaker with their requests, in order; empty on this machine."""
+    requests: tuple[Request, ...] = ()
+    """Requests that create the endpoint, in order; empty on this machine."""
     uploads: dict[str, int] = field(default_factory=dict)
     """Size in bytes of the model's files that would be packed and uploaded, by the URI of the archive."""
     missing_bucket: str | None = None

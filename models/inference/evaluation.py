@@ -5,10 +5,9 @@ Predictions use the evaluation's settings by default, so that they equal those t
 
 from __future__ import annotations
 
-import json
 import timeit
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -35,10 +34,6 @@ class Evaluation:
     max_length: int | None = None
     """Tokens to which texts were truncated. None for a language model, whose texts were cut into blocks."""
 
-    def to_json(self) -> str:
-        """Return the settings as one line of JSON."""
-        return json.dumps(asdict(self))
-
 
 UNKNOWN = Evaluation()
 """Settings of a model without a run, or of a script's."""
@@ -57,11 +52,6 @@ def evaluation_of(params: Mapping[str, str], task: str) -> Evaluation:
         pads_to_max_length=params.get("hp.padding") == "max_length",
         max_length=max_length,
     )
-
-
-def evaluation_from_json(text: str | None) -> Evaluation:
-    """Return the settings that `Evaluation.to_json` wrote; unknown ones for None."""
-    return Evaluation(**json.loads(text)) if text else UNKNOWN
 
 
 def _number(text: str | None) -> int | None:
@@ -105,21 +95,6 @@ def choose_precision(requested: str | None, evaluated: str | None, kind: str) ->
     if requested not in (None, "auto"):
         return Precision(str(requested))
     return Precision("fp32" if evaluated is None or (evaluated == "fp16" and kind == "cpu") else evaluated)
-
-
-def precision_message(requested: str | None, evaluated: str | None, kind: str) -> str:
-    """Return one sentence with the precision of `choose_precision` and its reason."""
-    chosen = choose_precision(requested, evaluated, kind)
-    if requested not in (None, "auto") or evaluated is None:
-        reason = "the evaluation's is unknown" if evaluated is None else f"the evaluation was in {evaluated}"
-        return f"Precision: {chosen}; {reason}."
-    if chosen.format != evaluated:
-        return f"Precision: {chosen}, because {evaluated}, the evaluation's, needs a GPU."
-    if chosen.format == "bf16" and native_precision(kind) != "bf16":
-        return (
-            "Precision: bf16, as in the evaluation. This device multiplies fp32 faster; --precision fastest uses that."
-        )
-    return f"Precision: {chosen}, as in the evaluation."
 
 
 @cache

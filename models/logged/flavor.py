@@ -75,7 +75,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise NotServable("it has no config.json, so it is not a Transformers folder") from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise NotServable(f"its config.json does not describe a Transformers model: {error}") from error
-    task = find_task(architecture)
+    task = find_task(config)
     if task is None:
         known = ", ".join(part for task in TASKS.values() for part in task.architectures)
         raise NotServable(f"its config.json names {architecture}; the class that it names must end in {known}")

@@ -135,7 +135,7 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
         "tokenizer": model.tokenizer.tokenizer_identity(),
         "scratch": model.scratch and model.scratch.identity(),
         "max_length": request.max_length,
-        "options": {name: getattr(request, name) for name in TASKS[request.task].options},
+        "options": request.options,
     }
     return key_of(material)
 
@@ -159,7 +159,9 @@ def evaluation_key(request: StagingRequest, source: Source, model: StartingModel
         # The limit on training rows determines which rows are split.
         "split": [*split, data.train_rows] if (split := _split(request)) and data.train_rows else split,
         "tokens": (
-            [model.tokenizer.tokenizer_identity(), request.max_length, request.packing] if predicts_tokens else None
+            [model.tokenizer.tokenizer_identity(), request.max_length, *request.options.values()]
+            if predicts_tokens
+            else None
         ),
     }
     return key_of(material)

@@ -22,9 +22,9 @@ from models.endpoints.protocol import Action, DeploymentPlan, Echo, EndpointSpec
 from models.endpoints.sagemaker.requests import (
     OWNER_TAG,
     VARIANT,
-    Deployment,
     archive_files,
     archive_key,
+    deployment_requests,
     environment,
     identity_tag,
     inference_image,
@@ -50,7 +50,6 @@ from training.job.tasks import TASKS
 from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import READ_SECONDS, RUNTIME, Clients, account_of
-from training.services.sagemaker.instance_types import volume_key_of
 from training.services.sagemaker.prices import listed_price, table_price
 from training.services.sagemaker.request_rules import check_request
 from training.services.sagemaker.service import log_address
@@ -84,14 +83,18 @@ class _Resource:
 
     kind: str
     name: str
-    arn: str
     description: Mapping[str, Any]
     tags: Mapping[str, str]
 
     @property
-    def endpoint(self) -> str | None:
+    def owner(self) -> str | None:
         """Name of our endpoint that it belongs to; None if it is not ours."""
         return self.tags.get(OWNER_TAG)
+
+    @property
+    def part(self) -> str | None:
+        """Name of an endpoint's or a configuration's configuration; None for a model."""
+        return self.description.get("EndpointConfigName")
 
 
 class SageMakerEndpoints:
@@ -112,55 +115,43 @@ class SageMakerEndpoints:
         self._sagemaker = self.clients.get("sagemaker")
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
-        """Deploy the model and return the endpoint once it answers; see `Endpoints.deploy`."""
-        deployment, note, storage, files, key = self._prepared(spec)
+        plan, storage, files, key = self._prepared(spec)
         endpoint = self._find(ENDPOINT, spec.name)
-        if self._action(endpoint, spec, deployment) == "create":
+        if plan.action == "create":
             if endpoint:
                 echo(f"Endpoint {spec.name} is {endpoint.description['EndpointStatus']}: it is created again.")
                 self._remove(self._of(spec.name), echo)
-            echo(f"Image: {deployment.image}" + (f" ({note})" if note else ""))
+            echo(f"Image: {plan.image}" + (f" ({plan.note})" if plan.note else ""))
             upload(storage, files, key, home() / "uploads", echo)
         elif endpoint and endpoint.description["EndpointStatus"] != "Creating":
-            return self.describe(spec.name)
+            return self._state(endpoint)
         try:
-            for kind, (_, request) in zip((MODEL, CONFIG, ENDPOINT), deployment.requests(), strict=True):
+            for kind, (_, request) in zip((MODEL, CONFIG, ENDPOINT), plan.requests, strict=True):
                 self._create(kind, request, spec.name)
             self._wait(spec, echo)
         except BaseException as error:
-            self._undo(deployment, error, echo)
+            self._undo(spec.name, plan.requests[0][1]["ModelName"], error, echo)
             raise
         return self.describe(spec.name)
 
     def plan(self, spec: EndpointSpec) -> DeploymentPlan:
-        """Return the steps that `deploy` would take, and take none; see `Endpoints.plan`."""
-        deployment, note, storage, files, key = self._prepared(spec)
-        action = self._action(self._find(ENDPOINT, spec.name), spec, deployment)
-        is_missing = action == "create" and files and not storage.has(key)
-        size = sum(path.stat().st_size for path in files.values())
-        return DeploymentPlan(
-            action=action,
-            image=deployment.image,
-            note=note,
-            requests=deployment.requests() if action == "create" else (),
-            uploads={deployment.model_data: size} if is_missing else {},
-            missing_bucket=storage.missing_bucket,
-        )
+        plan, *_ = self._prepared(spec)
+        return plan if plan.action == "create" else replace(plan, requests=(), uploads={})
 
-    @staticmethod
-    def _action(endpoint: _Resource | None, spec: EndpointSpec, deployment: Deployment) -> Action:
+    def _action(self, spec: EndpointSpec, part: str) -> Action:
         """Return the effect on an existing endpoint. Raises EndpointTaken for one that serves something else."""
-        if endpoint and endpoint.endpoint != spec.name:
+        endpoint = self._find(ENDPOINT, spec.name)
+        if endpoint and endpoint.owner != spec.name:
             raise EndpointTaken(
                 f"Endpoint {spec.name} exists in this region, but trainfare did not create it: choose another --name."
             )
         if endpoint is None or endpoint.description["EndpointStatus"] in {*DEAD, "Deleting"}:
             return "create"
-        if endpoint.description["EndpointConfigName"] == deployment.part:
+        if endpoint.description["EndpointConfigName"] == part:
             return "keep"
-        serves = endpoint.tags.get("trainfare:identity", "a different model")
-        differs = f"{serves}, not {deployment.identity}"
-        if serves == deployment.identity:
+        serves, identity = endpoint.tags.get("trainfare:identity", "a different model"), identity_tag(spec.identity)
+        differs = f"{serves}, not {identity}"
+        if serves == identity:
             differs = "the same model with a different machine, image, system image, archive, role or network"
         raise EndpointTaken(f"Endpoint {spec.name} serves {differs}: choose a different --name, or undeploy it first.")
 
@@ -175,8 +166,8 @@ class SageMakerEndpoints:
             self._echo(f"Note: costs are omitted: {error}")
             return None
 
-    def _prepared(self, spec: EndpointSpec) -> tuple[Deployment, str | None, Storage, Mapping[str, Path], str]:
-        """Return the requests, a remark about the image, and the files to upload with their key, if any.
+    def _prepared(self, spec: EndpointSpec) -> tuple[DeploymentPlan, Storage, Mapping[str, Path], str]:
+        """Return the plan, also of an endpoint that is kept, and the files to upload with their key, if any.
 
         Raises InputError for a wrong spec.
         """
@@ -187,10 +178,9 @@ class SageMakerEndpoints:
             raise InputError(f"task is '{task}': it must be one of {', '.join(TASKS)}.")
         aws_fields = {name: value for name, value in self._fields.items() if name not in {"image", "ami", "prices"}}
         context = open_aws_context(aws_fields, self.clients, is_read_only=self._is_read_only)
-        own_image = self._fields.get("image")
+        storage, own_image, own = context.storage, self._fields.get("image"), spec.artifact_uri or ""
         image, note = (own_image, None) if own_image else inference_image(spec.versions, spec.machine, self.region)
         with_code = TASKS[task].has_own_endpoint_code
-        storage, own = context.storage, spec.artifact_uri or ""
         files: Mapping[str, Path] = {}
         key, uri = "", NOT_FETCHED
         if own.startswith("s3://") and not with_code and storage.exists(own):
@@ -199,28 +189,20 @@ class SageMakerEndpoints:
             files = archive_files(spec.model, with_code=with_code)
             key = archive_key(files)
             uri = storage.uri(key)
-        fields = context.fields
-        network = {"Subnets": fields.get("subnets"), "SecurityGroupIds": fields.get("security_groups")}
-        tags = {"trainfare:run": spec.run_id, "trainfare:model": spec.model_id}
-        deployment = Deployment(
-            name=spec.name,
+        container = {"Image": image, "Environment": environment(task, self.region), "ModelDataUrl": uri}
+        requests = deployment_requests(spec, container, context.role_arn, context.fields, self._fields.get("ami"))
+        for operation, request in requests:
+            check_request(self._sagemaker.meta.service_model, operation, request)
+        is_missing = files and not storage.has(key)
+        plan = DeploymentPlan(
+            action=self._action(spec, requests[0][1]["ModelName"]),
             image=image,
-            model_data=uri,
-            environment=environment(task, self.region),
-            machine=spec.machine,
-            machines=spec.machines,
-            role_arn=context.role_arn,
-            identity=identity_tag(spec.identity),
-            extra_tags={**fields.get("tags", {}), **{name: value for name, value in tags.items() if value}},
-            network={name: tuple(values) for name, values in network.items() if values},
-            is_isolated=bool(fields.get("isolate_network", False)),
-            volume_key=volume_key_of([spec.machine], fields.get("volume_key")),
-            ami=self._fields.get("ami"),
+            note=note,
+            requests=requests,
+            uploads={uri: sum(path.stat().st_size for path in files.values())} if is_missing else {},
+            missing_bucket=storage.missing_bucket,
         )
-        service_model = self._sagemaker.meta.service_model
-        for operation, request in deployment.requests():
-            check_request(service_model, operation, request)
-        return deployment, note, storage, files, key
+        return plan, storage, files, key
 
     def _wait(self, spec: EndpointSpec, echo: Echo) -> None:
         """Wait until the endpoint answers. Raises EndpointFailed with the reason."""
@@ -238,22 +220,19 @@ class SageMakerEndpoints:
                 raise EndpointFailed(f"Endpoint {name} failed: {reason} ({self._log(name)}{lines}).")
         raise EndpointFailed(f"Endpoint {name} does not answer after {spec.wait_seconds:.0f} s ({self._log(name)}).")
 
-    def _undo(self, deployment: Deployment, error: BaseException, echo: Echo) -> None:
+    def _undo(self, name: str, part: str, error: BaseException, echo: Echo) -> None:
         """Delete what a failed deployment has created. An error meanwhile becomes a note of `error`."""
-        name, part = deployment.name, deployment.part
         echo(f"Endpoint {name}: deleting everything that was created for it.")
         try:
-            endpoint, *parts = [self._find(*each) for each in ((ENDPOINT, name), (CONFIG, part), (MODEL, part))]
+            found = [self._find(*each) for each in ((ENDPOINT, name), (CONFIG, part), (MODEL, part))]
             # A different command may have created an endpoint with this name in the meantime.
-            is_mine = endpoint is not None and endpoint.description["EndpointConfigName"] == part
-            mine = [each for each in (endpoint if is_mine else None, *parts) if each and each.endpoint == name]
+            mine = [each for each in found if each and each.owner == name and each.part in {None, part}]
             self._remove(mine, echo)
         except (TrainfareError, KeyboardInterrupt) as again:
             reason = str(again) or "interrupted again"
             error.add_note(f"Endpoint {name} was not deleted completely ({reason}): undeploy it, it may cost money.")
 
     def predict(self, name: str, body: bytes) -> bytes:
-        """Return the answer to one JSON request; see `Endpoints.predict`."""
         content = {"ContentType": "application/json", "Accept": "application/json"}
         with _endpoint_errors(name):
             try:
@@ -288,36 +267,32 @@ class SageMakerEndpoints:
         return EndpointFailed(f"Endpoint {name} failed with status {status}: {message} ({self._log(name)}).")
 
     def describe(self, name: str) -> EndpointState:
-        """Return the endpoint's current state. Raises EndpointNotFound."""
         endpoint = self._find(ENDPOINT, name)
-        return self._state(endpoint if endpoint and endpoint.endpoint == name else self._of(name)[0])
+        return self._state(endpoint if endpoint and endpoint.owner == name else self._of(name)[0])
 
     def undeploy(self, name: str, echo: Echo) -> None:
-        """Delete the endpoint with all of its resources. Raises EndpointNotFound."""
         self._remove(self._of(name), echo)
         echo(f"{name}: deleted")
 
     def endpoints(self) -> list[EndpointState]:
-        """Return all endpoints that trainfare created, newest first."""
         return sorted(map(self._state, self._owned(ENDPOINT)), key=lambda each: each.created, reverse=True)
 
     def _state(self, resource: _Resource) -> EndpointState:
         tags, description = resource.tags, resource.description
         status = str(description.get("EndpointStatus", LEFT_OVER))
-        machine, machines = tags.get("trainfare:machine", "unknown"), tags.get("trainfare:machines", "")
         reason = description.get("FailureReason")
         if not reason and (expires := tags.get("trainfare:expires")):
             reason = f"its lifetime ends at {expires}, but lifetimes no longer delete an endpoint: undeploy it"
         return EndpointState(
-            name=str(resource.endpoint),
+            name=str(resource.owner),
             service=TRAITS.name,
             status=status,
             identity=tags.get("trainfare:identity", ""),
             run_id=tags.get("trainfare:run"),
             model_id=tags.get("trainfare:model"),
-            address=resource.arn,
-            machine=machine,
-            machines=int(machines) if machines.isdigit() else 1,
+            address=description[f"{resource.kind}Arn"],
+            machine=tags.get("trainfare:machine", "unknown"),
+            machines=int(tags.get("trainfare:machines", 1)),
             created=description["CreationTime"],
             ended=description.get("LastModifiedTime", description["CreationTime"]) if status in DEAD else None,
             reason=reason,
@@ -348,8 +323,8 @@ class SageMakerEndpoints:
                 is_transient=lambda error: isinstance(error, EndpointNotFound),
             )
         except EndpointTaken as error:
-            found, field = self._find(kind, name), "EndpointConfigName"
-            if not found or found.endpoint != endpoint or found.description.get(field) != request.get(field):
+            found = self._find(kind, name)
+            if not found or found.owner != endpoint or found.part != request.get("EndpointConfigName"):
                 raise EndpointTaken(
                     f"Endpoint {endpoint} cannot be created: {kind} {name} exists in this region, but this command did "
                     f"not create it. Choose a different --name."
@@ -359,26 +334,24 @@ class SageMakerEndpoints:
         """Return the object with its tags; None if it does not exist."""
         with suppress(EndpointNotFound):
             description = self._call("describe", kind, name, **{f"{kind}Name": name})
-            arn = description[f"{kind}Arn"]
             with _endpoint_errors(name):
-                pages = self._sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
+                pages = self._sagemaker.get_paginator("list_tags").paginate(ResourceArn=description[f"{kind}Arn"])
                 tags = {each["Key"]: each["Value"] for page in pages for each in page["Tags"]}
-            return _Resource(kind=kind, name=name, arn=arn, description=description, tags=tags)
+            return _Resource(kind=kind, name=name, description=description, tags=tags)
         return None
 
-    def _owned(self, kind: str, containing: str | None = None) -> list[_Resource]:
-        """Return the objects with our tag. If `containing` is set, their names must contain it."""
-        name_filter = {"NameContains": containing} if containing else {}
+    def _owned(self, kind: str, **filters: str) -> list[_Resource]:
+        """Return the objects with our tag. `filters` are parameters of the list, such as NameContains."""
         with translated(f"The list of {KINDS[kind]}s"):
-            pages = self._sagemaker.get_paginator(f"list_{KINDS[kind]}s").paginate(MaxResults=100, **name_filter)
+            pages = self._sagemaker.get_paginator(f"list_{KINDS[kind]}s").paginate(MaxResults=100, **filters)
             names = [each[f"{kind}Name"] for page in pages for each in page[f"{kind}s"]]
-        return [each for name in names if (each := self._find(kind, name)) and each.endpoint]
+        return [each for name in names if (each := self._find(kind, name)) and each.owner]
 
     def _of(self, name: str) -> list[_Resource]:
         """Return the endpoint of this name, its configurations and its models. Raises EndpointNotFound."""
         endpoint = self._find(ENDPOINT, name)
-        parts = [each for kind in (CONFIG, MODEL) for each in self._owned(kind, part_prefix(name))]
-        resources = [each for each in (endpoint, *parts) if each and each.endpoint == name]
+        parts = [each for kind in (CONFIG, MODEL) for each in self._owned(kind, NameContains=part_prefix(name))]
+        resources = [each for each in (endpoint, *parts) if each and each.owner == name]
         if not resources and endpoint:
             raise EndpointNotFound(f"Endpoint {name} on SageMaker was not created by trainfare, so it was not changed.")
         if not resources:
@@ -390,29 +363,24 @@ class SageMakerEndpoints:
         """Delete the objects of one endpoint: the endpoint, which costs money, then configurations and models."""
         for each in resources:
             if each.kind == ENDPOINT:
-                self._remove_endpoint(each, echo)
+                self._remove_endpoint(each.name, echo)
             else:
-                self._delete(each)
+                with suppress(EndpointNotFound):
+                    self._call("delete", each.kind, str(each.owner), **{f"{each.kind}Name": each.name})
 
-    def _remove_endpoint(self, endpoint: _Resource, echo: Echo) -> None:
-        name = endpoint.name
+    def _remove_endpoint(self, name: str, echo: Echo) -> None:
         what = f"Endpoint {name} is deleted as soon as SageMaker has stopped changing it..."
         for _ in self._checks(what, DELETE_SECONDS, echo):
-            found = self._find(ENDPOINT, name)
-            if found is None:
+            endpoint = self._find(ENDPOINT, name)
+            if endpoint is None or endpoint.owner != name:
                 return
-            if found.description["EndpointStatus"] != "Deleting":
+            if endpoint.description["EndpointStatus"] != "Deleting":
                 try:
-                    self._delete(endpoint)
-                except InputError as error:
-                    if not re.search(r"in[- ]progress", str(error)):
+                    self._call("delete", ENDPOINT, name, EndpointName=name)
+                except (EndpointNotFound, InputError) as error:
+                    if isinstance(error, InputError) and not re.search(r"in[- ]progress", str(error)):
                         raise
         raise EndpointFailed(f"Endpoint {name} is not deleted after {DELETE_SECONDS:.0f} s: undeploy it again later.")
-
-    def _delete(self, resource: _Resource) -> None:
-        assert resource.endpoint is not None, f"{resource.name} is not ours"
-        with suppress(EndpointNotFound):
-            self._call("delete", resource.kind, resource.endpoint, **{f"{resource.kind}Name": resource.name})
 
     def _checks(self, what: str, limit_seconds: float, echo: Echo) -> Iterator[None]:
         """Yield at each check, until the limit. From time to time, print `what` and the seconds."""

@@ -7,14 +7,14 @@ import re
 import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from models.endpoints.protocol import Echo
+from models.endpoints.protocol import Echo, EndpointSpec, Request
 from state.digests import KEY_CHARACTERS, digest, listing_of
 from training.contract.errors import InputError
 from training.job.tasks import TASKS, answer_spans
+from training.services.sagemaker.instance_types import volume_key_of
 from training.services.sagemaker.storage import Storage
 
 OWNER_TAG = "trainfare:endpoint"
@@ -31,84 +31,60 @@ CODE = Path(__file__).with_name("container") / "inference.py"
 Version = tuple[int, int, int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Deployment:
-    """Content of the requests for a model, a configuration and an endpoint."""
+def deployment_requests(
+    spec: EndpointSpec, container: Mapping[str, Any], role_arn: str, fields: Mapping[str, Any], ami: str | None
+) -> tuple[Request, ...]:
+    """Return the requests for a model, a configuration and an endpoint, in the order in which they are created.
 
-    name: str
-    """Name of the endpoint."""
-    image: str
-    model_data: str
-    """S3 URI of a model.tar.gz."""
-    environment: Mapping[str, str]
-    machine: str
-    machines: int
-    role_arn: str
-    identity: str
-    """Identity of the model, in the form of a tag's value."""
-    extra_tags: Mapping[str, str] = field(default_factory=dict)
-    """Tags in addition to those that follow from the other fields."""
-    network: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """`Subnets` and `SecurityGroupIds`, or empty."""
-    is_isolated: bool = False
-    volume_key: str | None = None
-    ami: str | None = None
-    """Version of the machines' system image, with the GPU driver. None: SageMaker chooses it."""
-
-    @property
-    def key(self) -> str:
-        """Digest of what the requests say. Equal requests have equal keys, also in earlier versions."""
-        model = [self.image, self.model_data, dict(self.environment), self.machine, self.machines, self.role_arn]
-        settings = [self.identity, dict(self.network), self.is_isolated, self.volume_key]
-        text = json.dumps([*model, *settings, *([self.ami] if self.ami else [])], sort_keys=True)
-        return digest(text, 10)
-
-    @property
-    def part(self) -> str:
-        """Name of the model and the configuration, unique to this deployment, at most 63 characters."""
-        return part_prefix(self.name) + self.key
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """Tags of the model, the configuration and the endpoint."""
-        return {
-            **self.extra_tags,
-            OWNER_TAG: self.name,
-            "trainfare:deployment": self.key,
-            "trainfare:identity": self.identity,
-            "trainfare:machine": self.machine,
-            "trainfare:machines": str(self.machines),
-        }
-
-    def requests(self) -> tuple[tuple[str, dict[str, Any]], ...]:
-        """Return the operations that create the deployment, in order, each with its request."""
-        tags = [{"Key": name, "Value": value} for name, value in self.tags.items()]
-        container = {"Image": self.image, "Environment": dict(self.environment), "ModelDataUrl": self.model_data}
-        network = {name: list(values) for name, values in self.network.items()}
-        model = {
-            "ModelName": self.part,
-            "ExecutionRoleArn": self.role_arn,
-            "PrimaryContainer": container,
-            "Tags": tags,
-            **({"VpcConfig": network} if network else {}),
-            **({"EnableNetworkIsolation": True} if self.is_isolated else {}),
-        }
-        variant = {
-            "VariantName": VARIANT,
-            "ModelName": self.part,
-            "InitialVariantWeight": 1,
-            "InitialInstanceCount": self.machines,
-            "InstanceType": self.machine,
-            **({"InferenceAmiVersion": self.ami} if self.ami else {}),
-        }
-        configuration = {
-            "EndpointConfigName": self.part,
-            "ProductionVariants": [variant],
-            "Tags": tags,
-            **({"KmsKeyId": self.volume_key} if self.volume_key else {}),
-        }
-        endpoint = {"EndpointName": self.name, "EndpointConfigName": self.part, "Tags": tags}
-        return ("CreateModel", model), ("CreateEndpointConfig", configuration), ("CreateEndpoint", endpoint)
+    `container` has the image, the environment and the S3 URI of a model.tar.gz. `fields` are the fields `aws` of an
+    experiment. `ami` is the version of the machines' system image; None: SageMaker chooses it. The model and the
+    configuration are named after a digest of the requests, so that equal requests find what they made, also in earlier
+    versions.
+    """
+    identity = identity_tag(spec.identity)
+    network = {"Subnets": fields.get("subnets"), "SecurityGroupIds": fields.get("security_groups")}
+    network = {name: list(values) for name, values in network.items() if values}
+    is_isolated = bool(fields.get("isolate_network", False))
+    volume_key = volume_key_of([spec.machine], fields.get("volume_key"))
+    content = [container["Image"], container["ModelDataUrl"], container["Environment"], spec.machine, spec.machines]
+    settings = [role_arn, identity, network, is_isolated, volume_key, *([ami] if ami else [])]
+    key = digest(json.dumps([*content, *settings], sort_keys=True), 10)
+    part = part_prefix(spec.name) + key
+    tags = {
+        **fields.get("tags", {}),
+        **({"trainfare:run": spec.run_id} if spec.run_id else {}),
+        **({"trainfare:model": spec.model_id} if spec.model_id else {}),
+        OWNER_TAG: spec.name,
+        "trainfare:deployment": key,
+        "trainfare:identity": identity,
+        "trainfare:machine": spec.machine,
+        "trainfare:machines": str(spec.machines),
+    }
+    tagged = {"Tags": [{"Key": name, "Value": value} for name, value in tags.items()]}
+    model = {
+        "ModelName": part,
+        "ExecutionRoleArn": role_arn,
+        "PrimaryContainer": container,
+        **tagged,
+        **({"VpcConfig": network} if network else {}),
+        **({"EnableNetworkIsolation": True} if is_isolated else {}),
+    }
+    variant = {
+        "VariantName": VARIANT,
+        "ModelName": part,
+        "InitialVariantWeight": 1,
+        "InitialInstanceCount": spec.machines,
+        "InstanceType": spec.machine,
+        **({"InferenceAmiVersion": ami} if ami else {}),
+    }
+    configuration = {
+        "EndpointConfigName": part,
+        "ProductionVariants": [variant],
+        **tagged,
+        **({"KmsKeyId": volume_key} if volume_key else {}),
+    }
+    endpoint = {"EndpointName": spec.name, "EndpointConfigName": part, **tagged}
+    return ("CreateModel", model), ("CreateEndpointConfig", configuration), ("CreateEndpoint", endpoint)
 
 
 def part_prefix(name: str) -> str:

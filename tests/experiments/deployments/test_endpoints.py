@@ -40,7 +40,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("deploy", "--model", "/nowhere"), "model is '/nowhere': it must be a Transformers folder"),
         (("deploy", "--model", "M", "--wit", "2h"), "unknown field 'wit' of deploy: it must be one of run, model,"),
         (("deploy", "--model", "M", "--wait", "long"), "wait is 'long': it must be a time such as 90s"),
-        (("deploy", "--model", "M", "--lifetime", "2h"), "--lifetime is no longer an option of deploy"),
         (("deploy", "--model", "M", "--service", "sagemaker"), "--service sagemaker needs --machine"),
         (("deploy", "--model", "M", "--machine", "ml.g4dn.xlarge"), "--service local runs only on this machine"),
         (("deploy", "--model", "M", "--machines", "2"), "machines is '2': it must be a whole number from 1 to 1."),

@@ -120,12 +120,10 @@ def test_a_killed_server_is_failed_and_can_be_deployed_again(
 
 @pytest.mark.slow
 def test_concurrent_deploys_make_one_endpoint(endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path) -> None:
-    messages: list[str] = []
     spec = EndpointSpec(name="a", model=tiny_model)
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(lambda _: endpoints.deploy(spec, messages.append), range(2))
+        first, second = pool.map(lambda _: endpoints.deploy(spec, print), range(2))
     assert first == second
-    assert "Waiting for a different command that is changing endpoint a." in messages
     assert len(servers(tmp_path)) == 1
 
 

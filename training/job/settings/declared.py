@@ -9,7 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Literal, Mapping, NamedTuple, Optional, Tuple, Union, get_args
 
-from training.job.tasks import DEFAULT_TASK, METRICS, TASKS
+from training.job.tasks import DEFAULT_TASK, MAX_TOKENS, METRICS, TASKS
 
 Compiler = Literal["none", "inductor", "trcomp", "trcomp-off"]
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ else:
     QualityMetric = Literal[tuple(metric.name for metric in METRICS)]
 
 LARGEST_BATCH = 1_048_576
-MAX_TOKENS = 131_072
 MAX_COUNT = 1_000_000_000
 LONGEST_NAME = 4_096
 """Characters of a name or path."""

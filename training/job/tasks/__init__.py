@@ -3,16 +3,17 @@
 A new task is a new file and its line in `TASKS`. It belongs here and nowhere else.
 """
 
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from training.job.tasks.causal_lm import CausalLM
 from training.job.tasks.classification import Classification
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
-from training.job.tasks.task import LOSS, OPTIONS_FILE, SOURCE_ROWS, Encoded, Label, Metric, Row, Task
+from training.job.tasks.task import LOSS, MAX_TOKENS, OPTIONS_FILE, SOURCE_ROWS, Encoded, Label, Metric, Row, Task
 
 __all__ = [
     "DEFAULT_TASK",
     "LOSS",
+    "MAX_TOKENS",
     "METRICS",
     "METRICS_BY_NAME",
     "OPTIONS_FILE",
@@ -32,9 +33,12 @@ TASKS: Dict[str, Task] = {task.name: task for task in (Classification(), Questio
 DEFAULT_TASK = Classification.name
 
 
-def find_task(architecture: str) -> Optional[Task]:
-    """Return the task of a saved model, given its class in transformers. None if it fits no task."""
-    return next((task for task in TASKS.values() if any(part in architecture for part in task.architectures)), None)
+def find_task(config: Mapping[str, Any]) -> Optional[Task]:
+    """Return the task of a saved model, given its configuration. None if it fits no task.
+
+    The last task of `TASKS` that fits: a special case follows the task that would also take its models.
+    """
+    return next((task for task in reversed(list(TASKS.values())) if task.fits(config)), None)
 
 
 def _metrics_of_all_tasks() -> Tuple[Metric, ...]:

@@ -29,6 +29,7 @@ from training.job.tasks.task import (
     Encoder,
     LoadedModel,
     Metric,
+    Option,
     Row,
     Scorer,
     Task,
@@ -54,7 +55,15 @@ class CausalLM(Task):
     row = "text"
     without_rows = "only blank texts"
     group = "text"
-    options = ("packing",)
+    options: Mapping[str, Option] = {
+        "packing": Option(
+            bool,
+            True,
+            "Language models: fill blocks of `max_length` with the tokens of all texts (true, None), or keep one row "
+            "per text (false).",
+            requires_task=True,
+        )
+    }
     predicts_tokens = True
     head = "AutoModelForCausalLM"
     architectures = ("ForCausalLM", "LMHeadModel")

@@ -22,7 +22,19 @@ from training.job.tasks.inputs import (
     text,
     whole_number,
 )
-from training.job.tasks.task import LOSS, ColumnNames, Encoded, Encoder, LoadedModel, Metric, Row, Scorer, Task
+from training.job.tasks.task import (
+    LOSS,
+    MAX_TOKENS,
+    ColumnNames,
+    Encoded,
+    Encoder,
+    LoadedModel,
+    Metric,
+    Option,
+    Row,
+    Scorer,
+    Task,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,8 +56,22 @@ class QuestionAnswering(Task):
     group = "context"
     rows_per_batch = 500
     cut = "divided"
-    options = ("doc_stride", "n_best_answers", "max_answer_length")
-    scoring_options = options
+    options: Mapping[str, Option] = {
+        "doc_stride": Option(
+            int,
+            128,
+            "Questions: tokens of the context that two neighbouring windows share. Must be below `max_length`.",
+            {"ge": 0, "le": MAX_TOKENS},
+        ),
+        "n_best_answers": Option(
+            int,
+            20,
+            "Questions: most likely starts and ends per window that are combined into answers.",
+            {"ge": 1, "le": 1_000},
+        ),
+        "max_answer_length": Option(int, 30, "Questions: longest answer, in tokens.", {"ge": 1, "le": MAX_TOKENS}),
+    }
+    scoring_options = tuple(options)
     answering_options = ("max_length", *options)
     integer_columns = ("start_position", "end_position")
     head = "AutoModelForQuestionAnswering"

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from training.job.data.padding import Batch
     from training.job.weights.pretrained import Pretrained
 
+MAX_TOKENS = 131_072
+"""Most tokens of a sequence."""
 IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""
 
@@ -69,6 +71,21 @@ class Metric(NamedTuple):
 
 LOSS = Metric("eval_loss", "validation loss")
 """Metric of every task."""
+
+
+class Option(NamedTuple):
+    """A field of the experiment that only one task uses. The experiment and the staging request get it from here."""
+
+    type: Any
+    """Type of its values."""
+    default: Any
+    """Default value."""
+    help: str
+    """Its text in `docs/experiments.md`."""
+    limits: Mapping[str, float] = {}
+    """Limits of the value, by pydantic's names."""
+    requires_task: bool = False
+    """True if an experiment of another task must not set it. Then None, which means `default`, is a value too."""
 
 
 class ColumnNames(Protocol):
@@ -196,9 +213,8 @@ class Task(ABC):
     """Participle that says what happens to a row longer than `max_length`."""
 
     # The experiment
-    options: Tuple[str, ...] = ()
-    """Fields of the experiment that only this task uses and that change the staged data. A field without a default
-    value requires the task."""
+    options: Mapping[str, Option] = {}
+    """Fields of the experiment that only this task uses and that change the staged data, by name."""
     scoring_options: Tuple[str, ...] = ()
     """Options that an evaluation needs. Staging writes them into the metadata of the validation channel."""
     answering_options: Tuple[str, ...] = ()
@@ -253,6 +269,14 @@ class Task(ABC):
     """True if an answer needs more than one run of the model."""
     has_own_endpoint_code: bool = False
     """True if the toolkit's pipeline does not answer as the evaluation does, so that an endpoint takes our code."""
+
+    def fits(self, config: Mapping[str, Any]) -> bool:
+        """Return whether the task trains models with this configuration of transformers, given as it was saved.
+
+        Override it to distinguish models of the same class, for example by their `problem_type`.
+        """
+        first = str(next(iter(config.get("architectures") or []), ""))
+        return any(part in first for part in self.architectures)
 
     @abstractmethod
     def columns(self, names: ColumnNames) -> Dict[str, str]:

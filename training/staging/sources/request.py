@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, create_model, model_validator
 
 from training.contract.frozen import Frozen, Name
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields
-from training.job.settings.declared import MAX_TOKENS, Task
-from training.job.tasks import DEFAULT_TASK
+from training.job.settings.declared import Task
+from training.job.tasks import DEFAULT_TASK, MAX_TOKENS, TASKS
 from training.staging.formats.files import DEFAULT_MAX_EXPANSION, UTF8, TextFormat, delimiter_character, encoding_name
 
 Builtin = Literal["docstrings"]
@@ -157,7 +157,25 @@ class Data(Frozen):
                 )
 
 
-class InputFields(Frozen):
+def _task_options() -> dict[str, Any]:
+    """Return the arguments of `create_model` for the options of all tasks."""
+    fields: dict[str, Any] = {}
+    for name, option in (each for task in TASKS.values() for each in task.options.items()):
+        kind, default = (option.type | None, None) if option.requires_task else (option.type, option.default)
+        limits: Any = option.limits
+        fields[name] = (kind, Field(default, description=option.help, **limits))
+    return fields
+
+
+if TYPE_CHECKING:
+
+    class TaskOptions(Frozen):
+        """The options of all tasks, which their files declare."""
+else:
+    TaskOptions = create_model("TaskOptions", __base__=Frozen, **_task_options())
+
+
+class InputFields(TaskOptions):
     """Fields of an experiment that only staging takes, unchanged."""
 
     model_type: Name | None = None
@@ -166,12 +184,6 @@ class InputFields(Frozen):
     """Fields of the model configuration to change, such as `n_layer`. Requires random weights."""
     tokenizer: Name | None = None
     """Tokenizer, named like a model. None means the model's own. Requires random weights."""
-    doc_stride: Annotated[int, Field(ge=0, le=MAX_TOKENS)] = 128
-    """Questions: tokens of the context that two neighbouring windows share. Must be below `max_length`."""
-    n_best_answers: Annotated[int, Field(ge=1, le=1_000)] = 20
-    """Questions: most likely starts and ends per window that are combined into answers."""
-    max_answer_length: Annotated[int, Field(ge=1, le=MAX_TOKENS)] = 30
-    """Questions: longest answer, in tokens."""
 
 
 class StagingRequest(InputFields):
@@ -189,11 +201,15 @@ class StagingRequest(InputFields):
     """The model's own weights, or random weights. For random weights the model's configuration is staged too."""
     max_length: Annotated[int, Field(ge=8, le=MAX_TOKENS)]
     """Longest sequence in tokens, special tokens included. Longer sequences are truncated."""
-    packing: bool = True
-    """Language models: join all texts and cut them into blocks of `max_length`; else one text per row."""
     bucket_lengths: tuple[int, ...] | None = None
     """Bucket lengths in tokens, ascending; None chooses them from the data. Not part of the key."""
     min_train_rows: int = 1
     """Minimum number of training rows, such as one global batch. Not part of the key."""
     account: AccountFields = ANY_ACCOUNT
     """Region and profile that read data in S3. Not part of the key."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The task's own options by name, with their defaults in place of None."""
+        values = {name: (getattr(self, name), option.default) for name, option in TASKS[self.task].options.items()}
+        return {name: default if value is None else value for name, (value, default) in values.items()}

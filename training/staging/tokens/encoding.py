@@ -40,7 +40,7 @@ def _encode(request: StagingRequest, tokenizer: Any, *, for_scoring: bool) -> _E
 
 
 def _options(request: StagingRequest) -> dict[str, Any]:
-    return {name: getattr(request, name) for name in ("max_length", *TASKS[request.task].options)}
+    return {"max_length": request.max_length, **request.options}
 
 
 def write_channel(
@@ -87,7 +87,7 @@ def write_channel(
         raise InputError(f"the {purpose} {task.row}s of {name} {task.no_rows(_options(request))}")
     if task.reports_first_rows:
         (writer.folder / SOURCE_ROWS).write_text(json.dumps(source_rows), "utf-8")
-    return {name: getattr(request, name) for name in task.scoring_options} if is_validation else {}
+    return {name: request.options[name] for name in task.scoring_options} if is_validation else {}
 
 
 def row_lengths(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
