@@ -104,7 +104,6 @@ def open_storage(
     *,
     heartbeat_seconds: int = HEARTBEAT_SECONDS,
     grace_seconds: int = GRACE_SECONDS,
-    retry_seconds: float = 3600.0,
     echo: Callable[[str], None] = print,
 ) -> Storage:
     """Return the storage at an address such as `sqlite:///sweeps.db` or `postgresql://user@host/sweeps`.
@@ -128,7 +127,7 @@ def open_storage(
         raise InputError(f"storage {name} needs the driver {address.drivername}, which is not installed") from error
     except (RuntimeError, sqlite3.Error) as error:  # a RuntimeError is Optuna's, for tables of another version
         raise StorageError(f"The storage {name} cannot be used: {reason(error, url)}.") from error
-    return Storage(rdb=rdb, retries=StorageRetries(url, retry_seconds=retry_seconds, echo=echo), lock=lock, lease=lease)
+    return Storage(rdb=rdb, retries=StorageRetries(url, echo=echo), lock=lock, lease=lease)
 
 
 def database_url(url: str) -> URL:

@@ -22,7 +22,7 @@ from experiments.running.output import print_line
 from experiments.schema.experiment import Experiment
 from judging.design import Design
 from state.home import home, home_id
-from tracking.groups.planned_job import PlannedJob, as_training, with_recorded_labels
+from tracking.groups.planned_job import TRAINING, PlannedJob, with_recorded_labels
 from training.contract.service import Echo, ServiceContext
 from training.services.registry import SERVICES, traits_of
 
@@ -171,7 +171,8 @@ class LaunchPlan(Prepared):
         """Return the jobs of a group in the order of their starts."""
         staged = [inputs for _, inputs in self.arm_inputs]
         jobs = plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design)
-        return [as_training(job) for job in jobs] if self.verb == "train" else jobs
+        role = {"platform.role": TRAINING} if self.verb == "train" else {}
+        return [replace(job, tags={**job.tags, **role}) for job in jobs]
 
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
         """Return the jobs of a group with their arms and inputs."""

@@ -15,6 +15,7 @@ larger one.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import time
@@ -133,10 +134,8 @@ class JobRecord:
     @property
     def worst(self) -> Amount | None:
         """Most that the job can cost: the most of all reservations, because launchers may have made several."""
-        worst = self.unlimited
-        for each in self.reserved.values():
-            worst = each.worst if worst is None else worst.at_least(each.worst)
-        return worst
+        worst = [*([self.unlimited] if self.unlimited else []), *(each.worst for each in self.reserved.values())]
+        return functools.reduce(Amount.at_least, worst) if worst else None
 
 
 Records = Mapping[str, JobRecord]
@@ -418,11 +417,7 @@ class Ledger:
         """Return whether a job would fit now. Reserves nothing. `jobs` could start now and share what is left."""
         request, records = self._request(planned, jobs), read_records(self.store, self.group)
         answer = room(request, records)
-        may_hold_pool = any(
-            each.has_ended and each.pool_cost is None and any(every.pool.seconds for every in each.reserved.values())
-            for each in records.values()
-        )
-        if isinstance(answer, NoRoom) and self.service.traits.has_warm_pools and may_hold_pool:
+        if isinstance(answer, NoRoom) and self.service.traits.has_warm_pools:
             record_warm_pool_costs(self.store, self.service)  # a pool that has closed costs less than it could
             answer = room(request, read_records(self.store, self.group))
         return answer

@@ -142,6 +142,7 @@ def open_group_id(store: Store, experiment_name: str, key: str) -> str | None:
 def existing_experiment_id(store: Store, name: str) -> str | None:
     """Return the id of the MLflow experiment of a command's runs, or None if it does not exist yet."""
     if experiment_id := os.environ.get("MLFLOW_EXPERIMENT_ID"):
+        store.subject = f"experiment {experiment_id}"
         return experiment_id
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or name
     store.subject = f"experiment '{name}'"
@@ -199,14 +200,8 @@ def child_runs(store: Store, group: Group) -> dict[str, Run]:
 
 
 def _experiment_id(store: Store, name: str) -> str:
-    if experiment_id := os.environ.get("MLFLOW_EXPERIMENT_ID"):
-        store.subject = f"experiment {experiment_id}"
-        return experiment_id
+    existing = partial(existing_experiment_id, store, name)
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or name
-
-    def existing() -> str | None:
-        return existing_experiment_id(store, name)
-
     return existing() or store.create(store.client.create_experiment, name, existing=existing)
 
 

@@ -168,12 +168,16 @@ def has_ended(run: Run) -> bool:
 
 
 def _runs_of(client: MlflowClient, name: str) -> list[Run]:
-    if _RUN_ID.fullmatch(name):
-        return _job_runs(client, _run(client, name))
-    in_group = runs_where(client, tagged(kind="job", group=name))
-    runs = in_group or runs_where(client, tagged(kind="job", job_name=name))
+    """Return a job's own run, or the runs of the jobs of a group, by the id of a run, a job's name or a group's id."""
+    run = _run(client, name) if _RUN_ID.fullmatch(name) else None
+    if run and run.data.tags.get("platform.kind") == "job":
+        return [run]
+    group = run.data.tags.get("platform.group") if run else name
+    runs = runs_where(client, tagged(kind="job", group=group)) if group else []
+    if not runs and not run:
+        runs = runs_where(client, tagged(kind="job", job_name=name))
     if not runs:
-        raise InputError(f"runs: '{name}' is not a run, job or group on the tracking server.")
+        raise InputError(f"runs: '{name}' is not a job, nor a group with jobs, on the tracking server.")
     return runs
 
 
@@ -188,17 +192,6 @@ def _run(client: MlflowClient, run_id: str) -> Run:
     if run.info.lifecycle_stage == "deleted":
         raise InputError(f"runs: run '{run_id}' is deleted; restore it with `mlflow runs restore --run-id {run_id}`.")
     return run
-
-
-def _job_runs(client: MlflowClient, run: Run) -> list[Run]:
-    """Return a job's own run, or the runs of the jobs under a group's run."""
-    kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
-    if kind == "job":
-        return [run]
-    if group and (runs := runs_where(client, tagged(kind="job", group=group))):
-        return runs
-    subject = f"the run of group '{group}', which has no jobs" if group else "not the run of a job or of a group"
-    raise InputError(f"runs: run '{run.info.run_id}' is {subject}.")
 
 
 def runs_where(

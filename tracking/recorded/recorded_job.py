@@ -205,10 +205,8 @@ def spot_estimate(times: Times, terms: Terms) -> SpotEstimate | None:
     if not (work > 0 and times.steps > 0):
         return None
     with_checkpoints = Training(startup_seconds=startup, work_seconds=work, checkpoint_seconds=seconds)
-    if times.checkpoints:
-        spot = _spent(with_checkpoints, work / times.checkpoints, times.steps, terms)
-    else:
-        spot = _spent(Training(startup_seconds=startup, work_seconds=work), math.inf, times.steps, terms)
+    training = with_checkpoints if times.checkpoints else Training(startup_seconds=startup, work_seconds=work)
+    spot = _spent(training, work / times.checkpoints if times.checkpoints else math.inf, times.steps, terms)
     best, rate = None, _rate_per_second(terms)
     if seconds and rate:
         steps = round(daly_interval(seconds, 1 / rate) / (work / times.steps))

@@ -61,10 +61,6 @@ def _values(entries: Iterable[tuple[str, str]]) -> dict[str, float]:
     return values
 
 
-def _of_evaluation(values: Mapping[str, float]) -> dict[str, float]:
-    return {name if name.startswith("eval_") else f"eval_{name}": value for name, value in values.items()}
-
-
 def _integer(text: str) -> int:
     return int(text.replace(",", ""))
 
@@ -289,7 +285,8 @@ class LogFormats:
         """
         match = _ACCELERATE_EVALUATION.search(part)
         values = _values(_ACCELERATE_ENTRY.findall(match[1])) if match else {}
-        return Reading(values=_of_evaluation(values), is_evaluation=True) if values else None
+        evaluated = {f"eval_{name.removeprefix('eval_')}": value for name, value in values.items()}
+        return Reading(values=evaluated, is_evaluation=True) if evaluated else None
 
     def _bar(self, part: str) -> Reading | None:
         """Read a progress bar: `Epoch 1/3:  12%|#2        | 60/500 [00:05<00:40, 10.9it/s, loss=0.69]`.
