@@ -15,7 +15,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -112,7 +112,8 @@ def run_worker(
                         time.sleep(_TICK_SECONDS)
             return done
         except TrainfareError as error:
-            if names := worker.job_names:
+            claims = [*(followed.claim for followed in worker.active), *worker.waiting]
+            if names := [claim.job_name for claim in claims]:
                 error.add_note(
                     f"Jobs that may still be running: {', '.join(names)}. The same command attaches to them."
                 )
@@ -201,10 +202,10 @@ class _Worker:
                 return
             self.echo(f"  trial {number} of {compiler}: refused. {error}")
             outcome = TrialOutcome(failure=Failure("Refused", str(error)))
-            self._record_outcome(FollowedTrial(self.storage, claim, None), outcome)
+            self._record_outcome(FollowedTrial(self.storage, claim), outcome)
             return
         if isinstance(running, TrialOutcome):
-            self._record_outcome(FollowedTrial(self.storage, claim, None), running)
+            self._record_outcome(FollowedTrial(self.storage, claim), running)
         else:
             self.active.append(FollowedTrial(self.storage, claim, running))
 
@@ -248,16 +249,11 @@ class _Worker:
     def _give_back(self, claim: Claim) -> None:
         """Release a trial whose job was never started, so that another worker or a later command can take it."""
         self.trial_ids.discard(claim.trial._trial_id)
-        FollowedTrial(self.storage, claim, None).give_back()
+        FollowedTrial(self.storage, claim).give_back()
 
     def stop(self) -> None:
         """Ask all jobs to stop. Raises the first error."""
         stop_all([followed.stop for followed in self.active])
-
-    @property
-    def job_names(self) -> list[str]:
-        """Names of the jobs that this worker follows or was about to start."""
-        return [claim.job_name for claim in (*(followed.claim for followed in self.active), *self.waiting)]
 
     def close(self) -> None:
         """Stop following the jobs. They keep running."""
@@ -292,7 +288,7 @@ def heartbeats(rdb: RDBStorage) -> Iterator[set[int]]:
 
 
 class FollowedTrial:
-    def __init__(self, storage: Storage, claim: Claim, running: Running | None) -> None:
+    def __init__(self, storage: Storage, claim: Claim, running: Running | None = None) -> None:
         self.claim = claim
         self.trial_id = claim.trial._trial_id
         self.name = f"trial {claim.trial.number} of {claim.part.compiler}"
@@ -329,13 +325,12 @@ class FollowedTrial:
         part = self.claim.part
         all_trials = self._call(lambda: part.trials)
         trials = [trial for trial in current_trials(all_trials) if trial.number != self.claim.trial.number]
-        seconds = self._running.billable_instance_seconds
-        if (why := part.should_prune(trials, self.claim.point, self._running.curve, seconds)) is None:
-            return
-        self._set("pruning", why)  # fails if another worker has the trial: this worker must not stop the job then
-        self._pruning = why
-        with suppress(JobNotFound):  # the next look reports the missing job
-            self._running.stop()
+        spent = self._running.billable_instance_seconds
+        if why := part.should_prune(trials, self.claim.point, self._running.curve, spent):
+            self._set("pruning", why)  # fails if another worker has the trial: this worker must not stop the job then
+            self._pruning = why
+            with suppress(JobNotFound):  # the next look reports the missing job
+                self._running.stop()
 
     def record_outcome(self, outcome: TrialOutcome, runner: Runner) -> str:
         """Write the outcome to the trial and to the job's run, and return the trial's `end`."""
@@ -399,14 +394,9 @@ def trial_result(
 
 def attributes(outcome: TrialOutcome) -> dict[str, Any]:
     """Return the attributes of a trial whose job has ended; unknown values are left out."""
-    values_by_name = {
+    names = ("usd", "samples", "quality", "reached", "steady_samples_per_second", "run_id")
+    values_by_name = {name: getattr(outcome, name) for name in names} | {
         "billable_seconds": outcome.billable_instance_seconds,
-        "usd": outcome.usd,
-        "samples": outcome.samples,
-        "quality": outcome.quality,
-        "reached": outcome.reached,
-        "steady_samples_per_second": outcome.steady_samples_per_second,
-        "run_id": outcome.run_id,
         "exception": outcome.death.exception if outcome.death else None,
         "exception_moment": outcome.death.moment if outcome.death else None,
         "reason": outcome.failure.message[:1000] if outcome.failure else None,

@@ -12,7 +12,6 @@ import tempfile
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -205,58 +204,39 @@ def is_stop_requested(store: Store, run_id: str) -> bool:
     return STOP_REQUESTED in run.data.tags or has_ended(run)
 
 
-class UnnamedFile:
-    """Lines on disk, so that memory does not grow with them."""
+class LineFile:
+    """Lines on disk, so that memory does not grow with them. The file is deleted with this object."""
 
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
-        weakref.finalize(self, self._file.close)
+    def __init__(self, name: str) -> None:
+        folder = tempfile.mkdtemp(prefix="trainfare-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = Path(folder) / name
+        self.path.touch()
 
-    def append(self, lines: Iterable[bytes]) -> None:
+    def add(self, lines: Iterable[bytes]) -> None:
         """Add lines, without their line ends."""
-        self._file.seek(0, 2)
-        self._file.writelines(line + b"\n" for line in lines)
-
-    def __iter__(self) -> Iterator[bytes]:
-        position = 0
-        while True:
-            self._file.seek(position)  # another iteration, or an addition, may have moved it
-            line = self._file.readline()
-            if not line:
-                return
-            position = self._file.tell()
-            yield line
-
-    @contextmanager
-    def as_file(self, name: str) -> Iterator[Path]:
-        """Yield the path of a file called `name` with all lines. It is deleted afterwards."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / name
-            self._file.seek(0)
-            with path.open("wb") as file:
-                shutil.copyfileobj(self._file, file)
-            yield path
+        with self.path.open("ab") as file:
+            file.writelines(line + b"\n" for line in lines)
 
 
-class EventCopy:
+class EventCopy(LineFile):
     """The events so far, in their order."""
 
     def __init__(self) -> None:
-        self._lines = UnnamedFile()
+        super().__init__("events.jsonl")
         self.result: Event | None = None
         """Last event with a job's result."""
-        self.as_file = self._lines.as_file
 
     def append(self, events: Iterable[Event]) -> None:
         added = list(events)
         fields = ({"event": each.kind, "seq": each.seq, "time": each.time, **each.fields} for each in added)
-        self._lines.append(json.dumps(each, ensure_ascii=False).encode("utf-8", "replace") for each in fields)
+        self.add(json.dumps(each, ensure_ascii=False).encode("utf-8", "replace") for each in fields)
         self.result = next((event for event in reversed(added) if event.kind == "result"), self.result)
 
     def __iter__(self) -> Iterator[Event]:
-        for line in self._lines:
-            fields = json.loads(line)
-            yield Event(kind=fields.pop("event"), seq=fields.pop("seq"), time=fields.pop("time"), fields=fields)
+        with self.path.open("rb") as lines:
+            for fields in map(json.loads, lines):
+                yield Event(kind=fields.pop("event"), seq=fields.pop("seq"), time=fields.pop("time"), fields=fields)
 
 
 TAIL_LINES = 1_000
@@ -265,16 +245,15 @@ TAIL_CHARACTERS = 2_000
 """Beginning of each of these lines that is kept."""
 
 
-class LogCopy:
+class LogCopy(LineFile):
     """The lines of a log so far."""
 
     def __init__(self) -> None:
-        self._lines = UnnamedFile()
+        super().__init__("log.txt")
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
-        self.as_file = self._lines.as_file
 
     def append(self, lines: Sequence[str]) -> None:
-        self._lines.append(line.encode("utf-8", "replace") for line in lines)
+        self.add(line.encode("utf-8", "replace") for line in lines)
         self._tail.extend(line[:TAIL_CHARACTERS] for line in lines[-TAIL_LINES:])
 
     def tail(self, count: int = TAIL_LINES) -> list[str]:
@@ -377,9 +356,8 @@ class Recorder:
         known = {name: str(value) for name, value in tags.items() if value is not None}
         self._store.tag(self.run_id, {**pool_tags(description), **known})
         self._log_json(description, "description.json")
-        for copy, name in ((self.events, "events.jsonl"), (self.log, "log.txt")):
-            with copy.as_file(name) as path:
-                self._store.call(self._store.client.log_artifact, self.run_id, str(path))
+        for copy in (self.events, self.log):
+            self._store.call(self._store.client.log_artifact, self.run_id, str(copy.path))
         tables = reported.get("tables", {})
         log_tables(self._store, self.run_id, tables)
         log_confusion_matrix(self._store, self.run_id, tables, self._charts)
