@@ -436,19 +436,18 @@ class Ledger:
                 except JobNotFound:
                     self.store.tag(run_id, {UNLIMITED: WITHDRAWN})
             request = self._request(planned, jobs)
-            steps = reserve(request)
+            steps, records = reserve(request), None
             try:
-                step = next(steps)
                 while True:
+                    step = steps.send(records)
+                    records = read_records(self.store, self.group) if step == "read" else None
                     if not isinstance(step, Write):
-                        step = steps.send(read_records(self.store, self.group))
                         continue
                     reserved = step.reserved
                     tags = {RESERVED + request.launcher: reserved.as_text() if reserved else WITHDRAWN}
                     if reserved and reserved.limit_seconds < planned.spec.max_run_seconds:
                         tags[LIMIT] = str(reserved.limit_seconds)
                     self.store.tag(run_id, tags)
-                    step = next(steps)
             except StopIteration as end:
                 answer: Reservation | NoRoom = end.value
                 return answer

@@ -158,7 +158,12 @@ def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> G
     order = ["attributes.start_time DESC"]
     runs = store.call(store.client.search_runs, experiments, query, order_by=order, max_results=1)
     if not runs:
-        raise InputError(_missing_group(store, experiments, query, group_id or "", experiment_name))
+        subject = f"group '{group_id}'" if group_id else f"jobs of experiment '{experiment_name}'"
+        if deleted := store.call(store.client.search_runs, experiments, query, ViewType.DELETED_ONLY, max_results=1):
+            restore = f"mlflow runs restore --run-id {deleted[0].info.run_id}"
+            raise InputError(f"the run of {subject} is deleted: restore it with `{restore}`.")
+        readable = f" that user '{store.user}' may read" if store.user else ""
+        raise InputError(f"the tracking server {store.uri} has no {subject}{readable}.")
     info, tags = runs[0].info, runs[0].data.tags
     return Group(
         tags["platform.group"],
@@ -169,17 +174,6 @@ def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> G
         experiment_name=tags.get("platform.experiment", experiment_name),
         verb=tags.get("platform.verb", ""),
     )
-
-
-def _missing_group(store: Store, experiments: list[str], query: str, group_id: str, experiment_name: str) -> str:
-    """Return why a group is missing: its run is deleted, the user may not read it, or it does not exist."""
-    subject = f"group '{group_id}'" if group_id else f"jobs of experiment '{experiment_name}'"
-    deleted = store.call(store.client.search_runs, experiments, query, ViewType.DELETED_ONLY, max_results=1)
-    if deleted:
-        run_id = deleted[0].info.run_id
-        return f"the run of {subject} is deleted: restore it with `mlflow runs restore --run-id {run_id}`."
-    readable = f" that user '{store.user}' may read" if store.user else ""
-    return f"the tracking server {store.uri} has no {subject}{readable}."
 
 
 def child_runs(store: Store, group: Group) -> dict[str, Run]:
@@ -286,10 +280,6 @@ class Subject:
     tags: Mapping[str, str]
     """All tags of a new run, with its kind."""
 
-    @property
-    def kind(self) -> str:
-        return self.tags[KIND]
-
 
 def find_or_open(
     store: Store, subject: Subject, own_run_id: str | None = None, *, claimed_by: str | None = None
@@ -299,7 +289,7 @@ def find_or_open(
     The caller holds the lock of `claimed_by`, which is the `launch_lock` of this state folder unless specified.
     `own_run_id` is a run to open instead of a new one. It becomes a duplicate if another launcher was faster.
     """
-    opened = [run for run in _search(store, subject) if run.data.tags.get(KIND) == subject.kind]
+    opened = [run for run in _search(store, subject) if run.data.tags.get(KIND) == subject.tags[KIND]]
     if opened and not own_run_id:
         return counted_run(opened)
     claimed_by = claimed_by or home_id(home())
@@ -328,7 +318,7 @@ def _settle(store: Store, subject: Subject, run_id: str, claimed_by: str) -> Run
     while True:
         runs = {run.info.run_id: run for run in _search(store, subject)}
         own = runs.pop(run_id, None) or store.call(store.client.get_run, run_id)
-        if opened := [run for run in runs.values() if run.data.tags.get(KIND) == subject.kind]:
+        if opened := [run for run in runs.values() if run.data.tags.get(KIND) == subject.tags[KIND]]:
             winner = counted_run(opened)
             mark_duplicate(store, own, winner.info.run_id)
             return winner
@@ -341,7 +331,7 @@ def _settle(store: Store, subject: Subject, run_id: str, claimed_by: str) -> Run
             if state == _ACTIVE:
                 continue
         elif not should_wait and not any(run.data.tags.get(_STATE) == _ACTIVE for run in alive):
-            store.tag(run_id, {KIND: subject.kind})
+            store.tag(run_id, {KIND: subject.tags[KIND]})
             for run in rivals:
                 mark_duplicate(store, run, run_id)
             return own

@@ -143,10 +143,6 @@ Scales = Mapping[str, Mapping[str, str]]
 """Declared `unit` and `better` by column of the table of jobs."""
 
 
-def write_scales(scales: Scales) -> str:
-    return json.dumps(scales)
-
-
 def read_scales(text: str | None) -> Scales:
     """Return the declarations; empty if the run has none, or if they are damaged."""
     try:

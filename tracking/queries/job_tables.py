@@ -95,7 +95,14 @@ def ended_jobs(client: MlflowClient, *machines: tuple[str, ...]) -> pd.DataFrame
 
 def table_of(runs: Iterable[Run]) -> pd.DataFrame:
     """Return one row for each job, see `jobs`. A job with several runs has one row."""
-    return _typed(pd.DataFrame(map(_row, without_duplicates(runs))))
+    frame = pd.DataFrame(map(_row, without_duplicates(runs)))
+    # The fixed columns first, numbers as floats and missing text as None.
+    frame = frame.reindex(columns=[*dict.fromkeys([*TEXT_COLUMNS, *NUMBER_COLUMNS, *sorted(frame.columns)])])
+    for name in NUMBER_COLUMNS:
+        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
+    for name in TEXT_COLUMNS:
+        frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
+    return frame
 
 
 def _row(run: Run) -> dict[str, object]:
@@ -123,17 +130,6 @@ def _current_names(params: Mapping[str, str]) -> dict[str, str]:
 
 def _column(key: str) -> str:
     return key.replace(".", "_").replace("/", "_")
-
-
-def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with its fixed columns first, numbers as floats and missing text as None."""
-    others = sorted(set(frame.columns) - set(TEXT_COLUMNS) - set(NUMBER_COLUMNS))
-    frame = frame.reindex(columns=[*TEXT_COLUMNS, *NUMBER_COLUMNS, *others])
-    for name in NUMBER_COLUMNS:
-        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
-    for name in TEXT_COLUMNS:
-        frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
-    return frame
 
 
 def counted_run(runs: Iterable[Run]) -> Run:
