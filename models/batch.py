@@ -92,9 +92,12 @@ def check(predictor: Predictor, rows: Iterable[InputRow], parameters: Mapping[st
 
 
 def predict(
-    predictor: Predictor, rows: Iterable[InputRow], parameters: Mapping[str, Any], on_row: Callable[[], object]
+    predictor: Predictor,
+    rows: Iterable[InputRow],
+    parameters: Mapping[str, Any],
+    on_rows: Callable[[float], object] = lambda _: None,
 ) -> Iterator[str]:
-    """Yield a line of JSON for each row, in order, and call `on_row` for each row that is done.
+    """Yield a line of JSON for each row, in order, and call `on_rows` with each number of rows that is done.
 
     Raises `InputError` for a row without a valid answer.
     """
@@ -103,14 +106,19 @@ def predict(
     # On a CPU, each core runs batches of its own: cores that shared the small matrix products of one batch would wait
     # for each other after every product. torch keeps the number of threads for each calling thread.
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+
+    def run_each(share: float, run: Callable[[Any], list[Any]], parts: Iterable[Any]) -> Iterator[list[Any]]:
+        for outputs in pool.map(run, parts):
+            on_rows(len(outputs) * share)
+            yield outputs
+
     try:
         for window in batches(rows, _characters, WINDOW_ROWS, WINDOW_CHARACTERS):
             inputs = [each for row in window for each in _at(row, partial(predictor.read, row.inputs, parameters))]
-            lines: dict[int, str] = {}
-            for at, answer in predictor.answer_each(predictor.encode(inputs), pool.map):
-                lines[at] = _line(window[at], answer)
-                on_row()
-            yield from (lines[at] for at in range(len(window)))
+            encoded = predictor.encode(inputs)
+            share = len(window) / sum(len(each.rows) for each in encoded)  # a long context has several rows
+            answers = predictor.answer_encoded(encoded, partial(run_each, share))
+            yield from map(_line, window, answers)
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)

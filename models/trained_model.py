@@ -29,7 +29,6 @@ RUN_ID_TAG = "platform.run_id"
 _URI = re.compile(r"models:/([^/@:]+)(?:@([\w-]+)|/([0-9]{1,9}))")
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 _NAMES = "a run id, a job name, a group id, or models:/NAME@ALIAS"
-_MOST_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +108,7 @@ def trained_model(store: Store, run: str) -> TrainedModel:
         who = f" that user '{store.user}' can read" if store.user else ""
         raise InputError(f"run is '{name}', which is not a run, job or group on the tracking server {store.uri}{who}.")
     if len(runs) > 1:
-        some = ", ".join(str(each.info.run_id) for each in runs[:_MOST_NAMED])
+        some = ", ".join(str(each.info.run_id) for each in runs[:3])
         raise InputError(f"run is '{name}', a job name that {len(runs)} runs have ({some}): give a run id instead.")
     return trained_model_of(store, runs[0])
 

@@ -134,7 +134,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
             raise InputError(f"--file {files.name} has no rows.")
         started, bar = time.monotonic(), progress.add_task("Predicting", total=count)
         with new_file(output) as file:
-            file.writelines(predict(predictor, rows(), parameters, lambda: progress.advance(bar)))
+            file.writelines(predict(predictor, rows(), parameters, partial(progress.advance, bar)))
             if [path.stat().st_mtime_ns for path in files.paths] != changed:
                 raise InputError(
                     f"--file {files.name} changed while its rows were predicted: run the same command again."

@@ -10,14 +10,13 @@ from experiments.running.output import print_line
 from models.registry import (
     CHAMPION,
     GATE_CHECKS,
-    Registered,
     Registry,
     checked_alias,
     checked_name,
     evaluation_sentence,
     registered_name,
 )
-from models.trained_model import TrainedModel, trained_model
+from models.trained_model import trained_model
 from tracking.groups.group import find_group
 from tracking.server.store import open_store
 from training.contract.errors import InputError
@@ -42,19 +41,10 @@ def register(fields: Mapping[str, str]) -> int:
     if trained.chosen:
         print_line(f"Winner of group {trained.group}: {trained.chosen}")
     name = chosen_name or registered_name(trained.experiment_name)
-    print_line(_summary(trained, Registry(store).register(trained, name, alias, allowed=allowed), alias))
+    registered = Registry(store).register(trained, name, alias, allowed=allowed)
+    run, before = f"run {trained.run_id} ({trained.job_name})", registered.replaced
+    done = f"Registered {run} as" if registered.is_new else f"R{run[1:]} is already"
+    alias_text = f"with the alias {alias}" + (f", which was {before}'s" if before else "")
+    print_line(f"{done} {registered.version}, {alias_text}. {evaluation_sentence(trained)}")
     print_line(f"Model: models:/{name}@{alias}")
     return 0
-
-
-def _summary(trained: TrainedModel, registered: Registered, alias: str) -> str:
-    version = str(registered.version)
-    run = f"run {trained.run_id} ({trained.job_name})"
-    first = f"Registered {run} as {version}" if registered.is_new else f"R{run[1:]} is already {version}"
-    if registered.had_alias:
-        second = f"and has the alias {alias}"
-    else:
-        before = f", which was {registered.replaced}'s" if registered.replaced else ""
-        verb = "gave it" if registered.is_new else "now has"
-        second = f"and {verb} the alias {alias}{before}"
-    return f"{first}, {second}. {evaluation_sentence(trained)}"

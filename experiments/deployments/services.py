@@ -10,7 +10,8 @@ from training.services.local.traits import TRAITS as LOCAL
 from training.services.sagemaker.traits import TRAITS as SAGEMAKER
 
 if TYPE_CHECKING:  # `--help` reads the names
-    from models.endpoints.protocol import Echo, Endpoints
+    from models.endpoints.protocol import Endpoints
+    from training.contract.service import Echo
 
 ENDPOINTS = (LOCAL.name, SAGEMAKER.name)
 """Names of the services. The first one is the default."""

@@ -23,13 +23,14 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from models.endpoints.protocol import Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
+from models.endpoints.protocol import Action, DeploymentPlan, EndpointSpec, EndpointState, refused
 from models.server.access import read_token
 from state.locks import held_lock, held_locks, lock_for_use
 from state.own_process import own_process
-from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
+from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, nearest
 from training.contract.price import Price
 from training.contract.retry import RetryPolicy
+from training.contract.service import Echo
 from training.services.local.traits import TRAITS
 
 PAUSE_SECONDS = 0.1
@@ -128,12 +129,7 @@ class LocalEndpoints:
             raise EndpointFailed(f"endpoint {name} is {state.status}: {state.reason or error}") from error
         if status == 200:
             return answer
-        message = answer[:200].decode("utf-8", "replace")
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            message = str(json.loads(answer)["message"])
-        if 400 <= status < 500:
-            raise InputError(f"endpoint {name} rejected the request with status {status}: {message}")
-        raise EndpointFailed(f"endpoint {name} failed with status {status}: {message}")
+        raise refused(name, status, answer.decode("utf-8", "replace"))
 
     def describe(self, name: str) -> EndpointState:
         return _state(name, self._existing(name))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from models.inference.evaluation import UNKNOWN, Evaluation
+from training.contract.errors import EndpointFailed, InputError
 from training.contract.job_spec import NOT_CHOSEN
 from training.contract.price import Price, instance_seconds
-
-Echo = Callable[[str], None]
-"""Prints one line of progress."""
+from training.contract.service import Echo
 
 Action = Literal["create", "replace", "keep"]
 """Effect of a deployment on the endpoint with its name."""
@@ -127,7 +127,10 @@ class Endpoints(Protocol):
         """Return the steps that `deploy` would take, and take none. Raises the errors that `deploy` raises first."""
 
     def price(self, machine: str) -> Price | None:
-        """Return the price of one machine of this type. None if it is unknown, and for local endpoints."""
+        """Return the price of one machine of this type. None if it is unknown, and for local endpoints.
+
+        Raises `InputError` if the user's table of prices cannot be read.
+        """
 
     def predict(self, name: str, body: bytes) -> bytes:
         """Return the answer to one JSON request, as JSON.
@@ -143,3 +146,13 @@ class Endpoints(Protocol):
 
     def endpoints(self) -> list[EndpointState]:
         """Return all endpoints that trainfare created here, newest first, including failed and half-made ones."""
+
+
+def refused(name: str, status: int, answer: str, log: str = "") -> InputError | EndpointFailed:
+    """Return the error for the answer of a server that did not answer with status 200. `log` is the log's address."""
+    with suppress(ValueError, KeyError, TypeError):
+        answer = str(json.loads(answer)["message"])
+    message = " ".join(answer.split())[:500].rstrip(".")
+    if 400 <= status < 500:
+        return InputError(f"Endpoint {name} rejected the request with status {status}: {message}.")
+    return EndpointFailed(f"Endpoint {name} failed with status {status}: {message}{log and f' ({log})'}.")

@@ -1,6 +1,7 @@
-"""Settings with which a job evaluated its model, and the precision in which it runs.
+"""The task of a saved model, the settings of its evaluation, and the precision in which it runs.
 
-Predictions use the evaluation's settings by default, so that they equal those that were scored.
+Predictions use the evaluation's settings by default, so that they equal those that were scored. No library that loads a
+model is imported.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ import timeit
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from training.contract.errors import InputError
-from training.job.tasks import TASKS
+from training.job.tasks import TASKS, find_task
+from training.staging.models.model_files import read_config
 
 FORMATS = ("fp32", "bf16", "fp16")
 EVALUATED_WITH = {"auto": None, "blockwise": "eager"}
@@ -118,3 +121,14 @@ def _product_seconds(dtype: Any) -> float:
 
     left, right = torch.ones(ROWS, WIDTH, dtype=dtype), torch.ones(WIDTH, WIDTH, dtype=dtype)
     return min(timeit.repeat(lambda: torch.mm(left, right), number=1, repeat=PRODUCTS))
+
+
+def read_task(folder: Path) -> str:
+    """Return the task of the model in a Transformers folder. Raises `InputError`."""
+    config = read_config(folder)
+    names = config.get("architectures")
+    if not isinstance(names, list) or not names or not isinstance(names[0], str):
+        raise InputError(f"{folder / 'config.json'} has no field 'architectures', so the model's task is unknown")
+    if task := find_task(config):
+        return task.name
+    raise InputError(f"the model's class {names[0]!r} fits none of the supported tasks: {', '.join(TASKS)}")

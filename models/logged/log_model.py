@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ from tracking.recorded.recorded_job import job_of
 from tracking.recording.recorder import Outcome
 from tracking.server.store import Store, is_refusal, is_unknown_call
 from training.contract.errors import InputError, ServiceError, TrackingError
-from training.contract.service import Service
+from training.contract.service import Echo, Service
 from training.services.artifact import unpack
 
 MODEL_TAG = "platform.model_uri"
@@ -43,8 +43,6 @@ MODEL_ARTIFACT = "platform.model_artifact"
 """Tag of a run whose model is a run artifact: `runs:/RUN/model`."""
 FAILURE = "platform.model_failure"
 Failures = (NotServable, ServiceError, TrackingError, OSError)
-
-Echo = Callable[[str], None]
 
 
 def log_models(
@@ -101,10 +99,8 @@ def kept_runs(store: Store, group: Group, outcomes: Sequence[Outcome]) -> set[st
     if not rules & {"best", "winner"}:
         return {each.run_id for each in completed}
     if "winner" in rules:
-        try:
+        with suppress(InputError):  # for example, no job of the winning arm succeeded
             return {winner(store.client, group.id, is_closing=True).run_id}
-        except InputError:  # for example, no job of the winning arm succeeded
-            pass
     rows = {job.run_id: job for job in map(job_of, job_tables.jobs(store.client, group.id).to_dict("records"))}
     arms: dict[str, list[str]] = {}
     for outcome in completed:
@@ -126,7 +122,7 @@ def delete_artifacts(store: Store, group: Group, outcomes: Sequence[Outcome], ho
     kept = kept_runs(store, group, outcomes) if present else set()
     if not (kept and all(run_id in runs and holds_model(store, runs[run_id]) for run_id in kept)):
         return
-    sizes, error = list[int](), ""
+    sizes = list[int]()
     for run_id, folder in present.items():
         try:
             size, _ = state_folders.measure(folder)
@@ -137,14 +133,12 @@ def delete_artifacts(store: Store, group: Group, outcomes: Sequence[Outcome], ho
         except (FileNotFoundError, KeyError):  # a prune deletes the folder, or the run was deleted
             continue
         except (OSError, ValueError, TrackingError) as problem:
-            error = f"{folder} was not deleted: {problem}".rstrip(".")
+            echo(f"{folder} was not deleted: {problem}".rstrip(".") + ".")
             break
     if sizes:
         what = "1 model artifact" if len(sizes) == 1 else f"{len(sizes)} model artifacts"
         size_mib = f"{sum(sizes) / 2**20:,.0f} MiB"
         echo(f"Deleted {what} ({size_mib}), because MLflow holds the models that the group keeps (log_model).")
-    if error:
-        echo(f"{error}.")
 
 
 def holds_model(store: Store, run: Run) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import yaml
@@ -17,13 +16,12 @@ from state import locks
 from state.errors import system_reason
 from tracking.server.store import Store
 from training.contract.errors import InputError
+from training.contract.service import Echo
 from training.job.tasks import OPTIONS_FILE, TASKS
 from training.services.artifact import unpack
 from training.services.local.service import LocalService
 
 MODELS_FOLDER = "models"
-
-Echo = Callable[[str], None]
 
 
 def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = print) -> Path:

@@ -27,6 +27,8 @@ from training.job.tasks import TASKS
 
 IDLE_SECONDS = 75
 """Longest time that a connection may be idle between two requests."""
+MAX_CONNECTIONS = 512
+"""Most connections at the same time; further requests get the status 503."""
 GRACE_SECONDS = 10
 """Time for running requests to finish when the server must stop."""
 
@@ -70,6 +72,7 @@ def main(arguments: Sequence[str]) -> int:
         log_level="error",
         server_header=False,
         timeout_keep_alive=IDLE_SECONDS,
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     server = uvicorn.Server(config)

@@ -48,11 +48,9 @@ def read_token(path: Path) -> str:
             status, content = os.fstat(file.fileno()), file.read()
     except OSError as error:
         raise InputError(f"the token file {path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
-    unsafe, mode = "", stat.S_IMODE(status.st_mode)
-    if status.st_uid not in (0, os.getuid()):
-        unsafe = f"it belongs to another user ({status.st_uid})"
-    elif mode & (stat.S_IRWXO | stat.S_IWGRP):  # a group may read it, because it can share an endpoint
-        unsafe = f"its mode is {mode:04o}, so other users can use it: run `chmod 600` on it"
-    if unsafe:
-        raise InputError(f"the token file {path} is not safe: {unsafe}.")
+    mode = stat.S_IMODE(status.st_mode)
+    # A group may read it, because it can share an endpoint.
+    if status.st_uid not in (0, os.getuid()) or mode & (stat.S_IRWXO | stat.S_IWGRP):
+        owner = f"its owner is user {status.st_uid} and its mode {mode:04o}"
+        raise InputError(f"the token file {path} is not safe: {owner}. Own it, and run `chmod 600` on it.")
     return content.decode("utf-8", "replace").strip()

@@ -12,9 +12,9 @@ import json
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import count
+from itertools import islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -35,8 +35,6 @@ MAX_BODY_BYTES = 6 * 2**20
 """Largest body that SageMaker passes to an endpoint."""
 BODY_SECONDS = 30.0
 """Longest time for a body to arrive."""
-MAX_REQUESTS = 256
-"""Most requests that are received or answered at the same time."""
 MAX_INPUTS = 1024
 """Most inputs of one request. For more, predict a file."""
 FIELDS = ("inputs", "parameters")
@@ -67,12 +65,11 @@ class App(Starlette):
         )
         self._token = token
         self._served: tuple[Predictor, Batcher] | None = None
-        self._requests = 0
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
 
     def serve(self, model: Predictor) -> None:
         """Set the model that answers requests from now on."""
-        self._served = model, Batcher(model.answer_each)
+        self._served = model, Batcher(model.answer_encoded)
 
     @property
     def is_loaded(self) -> bool:
@@ -80,7 +77,7 @@ class App(Starlette):
 
     def _loaded(self) -> tuple[Predictor, Batcher]:
         if self._served is None:
-            raise _busy("the model is loading: retry in a second.")
+            raise HTTPException(503, "the model is loading: retry in a second.", {"Retry-After": "1"})
         return self._served
 
     async def _ping(self, request: Request) -> Response:
@@ -96,15 +93,9 @@ class App(Starlette):
                 raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HTTPException(415, "Content-Type must be application/json.")
-        if self._requests >= MAX_REQUESTS:
-            raise _busy(f"{MAX_REQUESTS} requests are already waiting: retry in a second.")
-        self._requests += 1
-        try:
-            body = await _body(request)
-            examples = await asyncio.get_running_loop().run_in_executor(self._reader, _read, model, body)
-            answers = await asyncio.wrap_future(batcher.submit(examples))
-        finally:
-            self._requests -= 1
+        body = await _body(request)
+        examples = await asyncio.get_running_loop().run_in_executor(self._reader, _read, model, body)
+        answers = await asyncio.wrap_future(batcher.submit(examples))
         try:
             return JSONResponse(answers)
         except ValueError:
@@ -113,10 +104,10 @@ class App(Starlette):
 
 
 class Batcher:
-    """Runs a model in a thread of its own, with a predictor's `answer_each`."""
+    """Runs a model in a thread of its own, with a predictor's `answer_encoded`."""
 
-    def __init__(self, answer_each: Callable[[Sequence[Any]], Iterable[tuple[int, Any]]]) -> None:
-        self._answer_each = answer_each
+    def __init__(self, answer: Callable[[Sequence[Any]], list[Any]]) -> None:
+        self._answer_all = answer
         self._waiting: SimpleQueue[Waiting] = SimpleQueue()
         threading.Thread(target=self._run, daemon=True).start()
 
@@ -136,7 +127,7 @@ class Batcher:
     def _answer(self, turn: Sequence[Waiting]) -> None:
         """Answer the requests of a turn. If the model fails, each request runs alone, so only the faulty one fails."""
         try:
-            made = dict(self._answer_each([example for examples, _ in turn for example in examples]))
+            made = iter(self._answer_all([example for examples, _ in turn for example in examples]))
         except BaseException as error:  # a panic in the Rust code of tokenizers is not an `Exception`
             if len(turn) > 1:
                 for each in turn:
@@ -146,9 +137,8 @@ class Batcher:
                 failure = f"the model failed on this input: {type(error).__name__}: {error}"
                 turn[0][1].set_exception(HTTPException(500, failure))
             return
-        at = count()
         for examples, answers in turn:
-            answers.set_result([made[next(at)] for _ in examples])
+            answers.set_result(list(islice(made, len(examples))))
 
 
 async def _body(request: Request) -> bytes:
@@ -199,10 +189,6 @@ def parse_body(body: bytes) -> tuple[Any, Any]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
-
-
-def _busy(sentence: str) -> HTTPException:
-    return HTTPException(503, sentence, {"Retry-After": "1"})
 
 
 def _error(request: Request, error: HTTPException) -> Response:

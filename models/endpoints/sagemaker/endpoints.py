@@ -1,12 +1,15 @@
 """`Endpoints` on SageMaker, through boto3: creates models, endpoint configurations and endpoints.
 
 The account alone determines what exists: objects with the tag `trainfare:endpoint` are ours, all others stay unchanged.
+The requests, the container image and the archive of the model are at the end.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tarfile
+import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,20 +21,9 @@ from typing import Any
 
 from botocore import exceptions
 
-from models.endpoints.protocol import Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
-from models.endpoints.sagemaker.requests import (
-    OWNER_TAG,
-    VARIANT,
-    archive_files,
-    archive_key,
-    deployment_requests,
-    environment,
-    identity_tag,
-    inference_image,
-    part_prefix,
-    upload,
-)
-from models.inference.tasks import read_task
+from models.endpoints.protocol import Action, DeploymentPlan, EndpointSpec, EndpointState, Request, refused
+from models.inference.evaluation import read_task
+from state.digests import KEY_CHARACTERS, digest, listing_of
 from state.home import home
 from training.contract.errors import (
     EndpointFailed,
@@ -46,15 +38,30 @@ from training.contract.errors import (
 )
 from training.contract.price import Price
 from training.contract.retry import RetryPolicy
-from training.job.tasks import TASKS
+from training.contract.service import Echo
+from training.job.tasks import TASKS, answer_spans
 from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import READ_SECONDS, RUNTIME, Clients, account_of
+from training.services.sagemaker.instance_types import volume_key_of
 from training.services.sagemaker.prices import listed_price, table_price
 from training.services.sagemaker.request_rules import check_request
 from training.services.sagemaker.service import log_address
 from training.services.sagemaker.storage import Storage
 from training.services.sagemaker.traits import TRAITS
+
+OWNER_TAG = "trainfare:endpoint"
+"""Tag that marks our resources; its value is the endpoint's name."""
+PREFIX = "trainfare-"
+"""Prefix of the names of our models and endpoint configurations."""
+VARIANT = "AllTraffic"
+"""Name of the only variant that we create. The names of log streams begin with it."""
+TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}", re.ASCII)
+"""SageMaker's rule for a tag's value, as far as it is ASCII."""
+CODE = Path(__file__).with_name("container") / "inference.py"
+"""Code that answers questions in the container."""
+
+Version = tuple[int, int, int]
 
 KINDS = {"Endpoint": "endpoint", "EndpointConfig": "endpoint_config", "Model": "model"}
 """Kinds of objects, with their names in boto3's methods. In the order of deletion: each refers to the next."""
@@ -111,7 +118,8 @@ class SageMakerEndpoints:
         """
         self._fields, self._echo, self._pauses, self._is_read_only = aws_fields, echo, pauses, is_read_only
         self.clients = Clients(aws_fields.get("region"), aws_fields.get("profile"))
-        self.account, self.region = account_of(self.clients), self.clients.region
+        account_of(self.clients)
+        self.region = self.clients.region
         self._sagemaker = self.clients.get("sagemaker")
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
@@ -156,15 +164,10 @@ class SageMakerEndpoints:
         raise EndpointTaken(f"Endpoint {spec.name} serves {differs}: choose a different --name, or undeploy it first.")
 
     def price(self, machine: str) -> Price | None:
-        """Return the price of one machine for hosting; None if it is unknown, which does not stop a deployment."""
-        try:
-            if table := self._fields.get("prices"):
-                return table_price(table, machine)
-            cache = home() / "prices.json"
-            return listed_price(self.clients, machine, cache, self._echo, "Hosting", is_read_only=self._is_read_only)
-        except (TrainfareError, OSError, ValueError, LookupError, TypeError) as error:
-            self._echo(f"Note: costs are omitted: {error}")
-            return None
+        if table := self._fields.get("prices"):
+            return table_price(table, machine)
+        cache = home() / "prices.json"
+        return listed_price(self.clients, machine, cache, self._echo, "Hosting", is_read_only=self._is_read_only)
 
     def _prepared(self, spec: EndpointSpec) -> tuple[DeploymentPlan, Storage, Mapping[str, Path], str]:
         """Return the plan, also of an endpoint that is kept, and the files to upload with their key, if any.
@@ -189,7 +192,11 @@ class SageMakerEndpoints:
             files = archive_files(spec.model, with_code=with_code)
             key = archive_key(files)
             uri = storage.uri(key)
-        container = {"Image": image, "Environment": environment(task, self.region), "ModelDataUrl": uri}
+        # The relevant variables of SageMaker's SDK v2, and the pipeline that Hugging Face's inference toolkit creates
+        # (aws/sagemaker-huggingface-inference-toolkit 2.6.0, `handler_service.py`).
+        variables = {"SAGEMAKER_CONTAINER_LOG_LEVEL": "20", "SAGEMAKER_REGION": self.region}
+        environment = {"HF_TASK": TASKS[task].pipeline, **variables}
+        container = {"Image": image, "Environment": environment, "ModelDataUrl": uri}
         requests = deployment_requests(spec, container, context.role_arn, context.fields, self._fields.get("ami"))
         for operation, request in requests:
             check_request(self._sagemaker.meta.service_model, operation, request)
@@ -241,7 +248,9 @@ class SageMakerEndpoints:
             except exceptions.ClientError as error:
                 code = error.response["Error"].get("Code")
                 if code == "ModelError":
-                    raise self._model_error(name, error.response) from error
+                    response: Mapping[str, Any] = error.response
+                    text = str(response.get("OriginalMessage") or response["Error"].get("Message", ""))
+                    raise refused(name, int(response.get("OriginalStatusCode", 500)), text, self._log(name)) from error
                 if code in {"ValidationError", "ValidationException"}:
                     state = self.describe(name)  # the same error means a missing endpoint and one that is not ready
                     if state.status != "InService":
@@ -254,17 +263,6 @@ class SageMakerEndpoints:
                     f"repeated: send fewer or shorter texts at a time, or deploy it on a faster instance type "
                     f"({self._log(name)})."
                 ) from error
-
-    def _model_error(self, name: str, response: Mapping[str, Any]) -> TrainfareError:
-        """Return the error for a refusal of the container."""
-        status = int(response.get("OriginalStatusCode", 500))
-        text = str(response.get("OriginalMessage") or response["Error"].get("Message", ""))
-        with suppress(ValueError, AttributeError):
-            text = str(json.loads(text).get("message") or text)
-        message = " ".join(text.split())[:500].rstrip(".")
-        if 400 <= status < 500:
-            return InputError(f"Endpoint {name} rejected the request with status {status}: {message}.")
-        return EndpointFailed(f"Endpoint {name} failed with status {status}: {message} ({self._log(name)}).")
 
     def describe(self, name: str) -> EndpointState:
         endpoint = self._find(ENDPOINT, name)
@@ -406,3 +404,154 @@ def _endpoint_errors(name: str) -> Iterator[None]:
         raise EndpointNotFound(str(error)) from error
     except JobExists as error:
         raise EndpointTaken(str(error)) from error
+
+
+def deployment_requests(
+    spec: EndpointSpec, container: Mapping[str, Any], role_arn: str, fields: Mapping[str, Any], ami: str | None
+) -> tuple[Request, ...]:
+    """Return the requests for a model, a configuration and an endpoint, in the order in which they are created.
+
+    `container` has the image, the environment and the S3 URI of a model.tar.gz. `fields` are the fields `aws` of an
+    experiment. `ami` is the version of the machines' system image; None: SageMaker chooses it. The model and the
+    configuration are named after a digest of the requests, so that equal requests find what they made, also in earlier
+    versions.
+    """
+    identity = identity_tag(spec.identity)
+    network = {"Subnets": fields.get("subnets"), "SecurityGroupIds": fields.get("security_groups")}
+    network = {name: list(values) for name, values in network.items() if values}
+    is_isolated = bool(fields.get("isolate_network", False))
+    volume_key = volume_key_of([spec.machine], fields.get("volume_key"))
+    content = [container["Image"], container["ModelDataUrl"], container["Environment"], spec.machine, spec.machines]
+    settings = [role_arn, identity, network, is_isolated, volume_key, *([ami] if ami else [])]
+    key = digest(json.dumps([*content, *settings], sort_keys=True), 10)
+    part = part_prefix(spec.name) + key
+    tags = {
+        **fields.get("tags", {}),
+        **({"trainfare:run": spec.run_id} if spec.run_id else {}),
+        **({"trainfare:model": spec.model_id} if spec.model_id else {}),
+        OWNER_TAG: spec.name,
+        "trainfare:deployment": key,
+        "trainfare:identity": identity,
+        "trainfare:machine": spec.machine,
+        "trainfare:machines": str(spec.machines),
+    }
+    tagged = {"Tags": [{"Key": name, "Value": value} for name, value in tags.items()]}
+    model = {
+        "ModelName": part,
+        "ExecutionRoleArn": role_arn,
+        "PrimaryContainer": container,
+        **tagged,
+        **({"VpcConfig": network} if network else {}),
+        **({"EnableNetworkIsolation": True} if is_isolated else {}),
+    }
+    variant = {
+        "VariantName": VARIANT,
+        "ModelName": part,
+        "InitialVariantWeight": 1,
+        "InitialInstanceCount": spec.machines,
+        "InstanceType": spec.machine,
+        **({"InferenceAmiVersion": ami} if ami else {}),
+    }
+    configuration = {
+        "EndpointConfigName": part,
+        "ProductionVariants": [variant],
+        **tagged,
+        **({"KmsKeyId": volume_key} if volume_key else {}),
+    }
+    endpoint = {"EndpointName": spec.name, "EndpointConfigName": part, **tagged}
+    return ("CreateModel", model), ("CreateEndpointConfig", configuration), ("CreateEndpoint", endpoint)
+
+
+def part_prefix(name: str) -> str:
+    """Return the prefix of the names of an endpoint's models and configurations. Long endpoint names may share it."""
+    return f"{PREFIX}{name[:40].rstrip('-')}-"
+
+
+def identity_tag(identity: str) -> str:
+    """Return a model's identity as a tag's value: a run id, or the digest of a path."""
+    if TAG_VALUE.fullmatch(identity):
+        return identity
+    return f"folder:{digest(identity, KEY_CHARACTERS)}"
+
+
+def inference_image(versions: str, machine: str, region: str) -> tuple[str, str | None]:
+    """Return AWS's inference image for a model, and a remark if its Transformers version is not the training's.
+
+    `versions` is a run's tag `platform.versions`. Raises InputError if AWS lists no image.
+    """
+    # Imported late: the import takes seconds.
+    from sagemaker.core import image_uris
+
+    match = re.search(r"\btransformers (\d+\.\d+(?:\.\d+)?)", versions)
+    trained = _version(match[1]) if match else None
+    try:
+        listed = image_uris.config_for_framework("huggingface")["inference"]["versions"]
+        by_version = {_version(text): text for text in listed}
+        version = chosen(trained, by_version)
+        uri = image_uris.retrieve(
+            "huggingface",
+            region,
+            version=by_version[version],
+            base_framework_version=max((key for key in listed[by_version[version]] if "pytorch" in key), key=_version),
+            instance_type=machine,
+            image_scope="inference",
+        )
+    except (ValueError, KeyError) as error:
+        reason = (str(error).splitlines() or ["not listed"])[0].rstrip(".")
+        raise InputError(f"AWS lists no inference image for {machine} in {region} ({reason}): set --image.") from error
+    if trained == version:
+        return str(uri), None
+    before = ".".join(map(str, trained)) if trained else "of an unknown version"
+    return str(uri), f"trained with Transformers {before}; AWS's nearest image has {by_version[version]}"
+
+
+def chosen(trained: Version | None, listed: Iterable[Version]) -> Version:
+    """Return the listed version that fits best for a model saved by version `trained`.
+
+    Only versions with the same major number are compatible. Among them, it is the same version, or the next newer one,
+    or the newest older one. If `trained` is None or its major number is not listed, it is the newest of all.
+    """
+    every = sorted(listed)
+    same = [each for each in every if trained and each[0] == trained[0]]
+    newer = [each for each in same if trained and each >= trained]
+    return newer[0] if newer else (same or every)[-1]
+
+
+def _version(text: str) -> Version:
+    numbers = [int(number) for number in re.findall(r"\d+", text)] + [0, 0, 0]
+    return numbers[0], numbers[1], numbers[2]
+
+
+def archive_files(model: Path, *, with_code: bool) -> dict[str, Path]:
+    """Return the archive's files: name in the archive to path. Raises InputError if the folder is not a model."""
+    if not (model / "config.json").is_file():
+        raise InputError(f"{model} is not a Transformers folder: it has no config.json.")
+    paths = {path.relative_to(model): path for path in sorted(model.rglob("*")) if path.is_file()}
+    files = {name.as_posix(): path for name, path in paths.items() if not any(part[0] == "." for part in name.parts)}
+    return files | ({f"code/{path.name}": path for path in (CODE, Path(answer_spans.__file__))} if with_code else {})
+
+
+def archive_key(files: Mapping[str, Path]) -> str:
+    """Return the archive's key in S3, a digest of its files' names and contents. Equal files have the same key."""
+    return f"models/{digest(listing_of(dict(sorted(files.items()))), KEY_CHARACTERS)}/model.tar.gz"
+
+
+def upload(storage: Storage, files: Mapping[str, Path], key: str, folder: Path, echo: Echo) -> None:
+    """Pack the files in `folder` and upload the archive, unless it exists in S3.
+
+    The archive has no name in the folder, so a command that is killed leaves nothing.
+    """
+    if not files or storage.has(key):
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        storage.put_file(pack(files, Path(f"/proc/self/fd/{file.fileno()}")), key, echo)
+
+
+def pack(files: Mapping[str, Path], archive: Path) -> Path:
+    """Write the archive, with the files at its root, and return its path."""
+    # Higher levels of compression hardly make weights smaller.
+    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+        for name, path in sorted(files.items()):
+            tar.add(path.resolve(), arcname=name, recursive=False)
+    return archive

@@ -45,14 +45,12 @@ def test_the_winner_of_the_latest_group_is_registered(
     output = capsys.readouterr().out
     assert output == (
         "Winner of group demo-1: The model comes from none, repeat 1: the best of its 2 jobs, eval_accuracy 0.9.\n"
-        f"Registered run {better} (job-2) as version 1 of emotion, and gave it the alias champion. "
+        f"Registered run {better} (job-2) as version 1 of emotion, with the alias champion. "
         "Evaluation: eval_accuracy 0.9.\n"
         "Model: models:/emotion@champion\n"
     )
     assert main(["register", "--run", better, "--experiment", "demo"]) == 0
-    assert (
-        f"Run {better} (job-2) is already version 1 of emotion, and has the alias champion." in capsys.readouterr().out
-    )
+    assert f"Run {better} (job-2) is already version 1 of emotion, with the alias champion." in capsys.readouterr().out
 
 
 def test_a_worse_model_must_be_allowed(tracked: Tracked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +69,7 @@ def test_a_worse_model_must_be_allowed(tracked: Tracked, tmp_path: Path, capsys:
     assert champion(tracked) == "1"
     assert main(["register", "--run", "job-2", "--allow", "worse"]) == 0
     assert champion(tracked) == "2"
-    assert "is already version 2 of emotion, and now has the alias champion, which was version 1 of emotion's." in (
+    assert "is already version 2 of emotion, with the alias champion, which was version 1 of emotion's." in (
         capsys.readouterr().out
     )
 

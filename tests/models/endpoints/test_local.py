@@ -82,7 +82,7 @@ def test_an_endpoint_is_deployed_replaced_and_deleted(
     assert replaced.address != state.address
     assert score(endpoints, "winter") != first
     assert len(servers(tmp_path)) == 1
-    with pytest.raises(InputError, match=r"endpoint winter rejected the request with status 400: "):
+    with pytest.raises(InputError, match=r"Endpoint winter rejected the request with status 400: "):
         endpoints.predict("winter", b"{")
 
     endpoints.undeploy("winter", messages.append)
