@@ -40,7 +40,6 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
     """
     from experiments.running.push_model import push_of
     from experiments.running.write_report import report_group  # importing the charts takes long
-    from reports.charts.class_charts import PngClassCharts
 
     group_id = fields.get("group")
     if group_id is None:
@@ -77,7 +76,7 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
             return 1
     if incomplete:
         print_line(f"Reading the missing records of {counted(len(jobs), 'job')} of {group.id}")
-        run_jobs(store, service, group, jobs, parallel=len(jobs), echo=print_line, charts=PngClassCharts())
+        run_jobs(store, service, group, jobs, parallel=len(jobs), echo=print_line)
         report_group(store, group, group.experiment_name)
         return 0
     for push in () if is_own or is_trusted else filter(None, map(push_of, jobs)):  # with this user's token

@@ -13,7 +13,6 @@ from experiments.running.progress import ExpectedSeconds, GroupProgress
 from experiments.running.scheduler import run_jobs, without_left_out
 from judging.design import Design
 from judging.waves import Progress
-from reports.charts.class_charts import PngClassCharts
 from reports.comparison.tables import look_sentence
 from state.home import home
 from tracking.budgets.ledger import Ledger, end_sentence
@@ -64,9 +63,7 @@ def follow(
         names, arms = {job.spec.name for job in planned}, {job.arm for job in planned}
         # Arms that have stopped run no more jobs, so no wave contains them. Jobs run again only if it is needed.
         progress.plan([job for job in jobs if job.spec.name in names or (job.arm in arms and not job.is_again)])
-        return run_jobs(
-            store, service, group, planned, parallel=parallel, echo=echo, charts=PngClassCharts(), progress=progress
-        )
+        return run_jobs(store, service, group, planned, parallel=parallel, echo=echo, progress=progress)
 
     try:
         jobs, outcomes = run_waves(store, group, jobs, design, run, echo) if design else (jobs, run(jobs))

@@ -38,7 +38,6 @@ def launch(verb: str, overrides: Mapping[str, str]) -> int:
 def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     from experiments.running.follow_group import follow, jobs_phrase
     from experiments.running.scheduler import start_jobs
-    from reports.charts.class_charts import PngClassCharts
     from tracking.budgets.ledger import set_budget
     from tracking.groups.group import child_runs, open_group
     from tracking.groups.plan_file import DESIGN, write_design, write_plan
@@ -72,9 +71,8 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     set_budget(store, group, budget_of(experiment))
     if plan.wait:
         return follow(store, context.service, group, jobs, plan.parallel, design, plan.fail_on)
-    charts = PngClassCharts()
     first = [job for job in jobs if design is None or (job.repeat < design.looks[0] and not job.is_again)]
-    left = start_jobs(store, context.service, group, first, parallel=plan.parallel, echo=print_line, charts=charts)
+    left = start_jobs(store, context.service, group, first, parallel=plan.parallel, echo=print_line)
     print_line(f"Jobs keep running{f'; {left} more are not started yet' if left else ''}.")
     print_line(f"Follow them with the same command without --wait, or with `trainfare attach --group {group.id}`.")
     return 0

@@ -31,7 +31,6 @@ from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, full_names, pr
 from experiments.sweeping.trial_jobs import TrialJobs, calibrated_costs, outcome_of
 from judging.design import Design
 from judging.summaries import geometric_mean
-from reports.charts.class_charts import PngClassCharts
 from reports.model.report import Report
 from state.home import home
 from sweeps.costs import CostModel
@@ -111,7 +110,6 @@ class OpenSweep:
             [prepare(self.context, job) for job in planned],
             parallel=self.jobs.sweep.fields.max_parallel,
             echo=self.echo,
-            charts=PngClassCharts(),
         )
 
     def find_run(self, planned: PlannedJob) -> JobRun | None:
@@ -198,7 +196,6 @@ def run(opened: OpenSweep, fail_on: frozenset[str] = frozenset()) -> int:
         opened.prepared_trial,
         parts[0].search.objective,
         echo,
-        PngClassCharts(),
         sweep.fields.max_parallel,
     )
     done = run_worker(opened.storage, opened.name, parts, runner, _limits(opened), echo=echo)

@@ -17,7 +17,6 @@ from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries.metric_histories import histories
 from tracking.recording.recorder import JobRun, Outcome, find_job_run
-from tracking.recording.run_artifacts import ClassCharts
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
 from training.contract.events import Event
@@ -36,14 +35,13 @@ class TrialJobs:
         planned: Callable[[str, Point], PlannedJob],
         objective: Objective,
         echo: Callable[[str], None],
-        charts: ClassCharts | None = None,
         jobs_at_once: int = 1,
     ) -> None:
         """`planned` returns the job of a compiler and a point; equal arguments give the same job.
 
         `jobs_at_once` jobs share what is left of the budget.
         """
-        self._charts, self._jobs_at_once = charts, jobs_at_once
+        self._jobs_at_once = jobs_at_once
         self._store, self._service, self._group = store, service, group
         self._planned, self._objective, self._echo = planned, objective, echo
         self._jobs: dict[tuple[str, Point], PlannedJob] = {}
@@ -71,7 +69,7 @@ class TrialJobs:
         if run.has_ended:
             self._store.tag(run.id, {**tags, "platform.role": "trial"})
             return outcome_of(run, self._objective)
-        started = start_job(ledger, planned, run, self._echo, self._charts, self._jobs_at_once)
+        started = start_job(ledger, planned, run, self._echo, self._jobs_at_once)
         if not isinstance(started, Outcome):
             return _RunningJob(started, self._read, self._objective)
         assert started.refusal

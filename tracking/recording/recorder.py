@@ -36,14 +36,12 @@ from tracking.recording.metrics import (
 )
 from tracking.recording.run_artifacts import (
     DATA_FILE,
-    ClassCharts,
     cache_state,
+    class_rows,
     data_markdown,
     dataset_input,
     environment,
     job_note,
-    log_class_distribution,
-    log_confusion_matrix,
     log_tables,
     start_event,
 )
@@ -264,9 +262,8 @@ class LogCopy(LineFile):
 class Recorder:
     """Writer of one job's run."""
 
-    def __init__(self, store: Store, run_id: str, planned: PlannedJob, charts: ClassCharts | None = None) -> None:
+    def __init__(self, store: Store, run_id: str, planned: PlannedJob) -> None:
         self._store, self.run_id, self._planned = store, run_id, planned
-        self._charts = charts
         self.restart()
 
     def restart(self) -> None:
@@ -301,7 +298,8 @@ class Recorder:
         """Write the description and the class distribution of the job's data, and mark the run as described."""
         if (page := data_markdown(self._planned.data)) is not None:
             self._log_text(page, DATA_FILE)
-        log_class_distribution(self._store, self.run_id, self._planned.data, self._charts)
+        if self._planned.data.label_names:
+            log_tables(self._store, self.run_id, {"class_distribution.json": class_rows(self._planned.data)})
         self._store.tag(self.run_id, {DESCRIBED: "true"})
 
     def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
@@ -358,9 +356,7 @@ class Recorder:
         self._log_json(description, "description.json")
         for copy in (self.events, self.log):
             self._store.call(self._store.client.log_artifact, self.run_id, str(copy.path))
-        tables = reported.get("tables", {})
-        log_tables(self._store, self.run_id, tables)
-        log_confusion_matrix(self._store, self.run_id, tables, self._charts)
+        log_tables(self._store, self.run_id, reported.get("tables", {}))
         note = job_note(self._planned, finals, failure, self.log.tail(20))
         if self.compiler_warning:
             note += f"\n\n**{without_markup(self._planned.arm)}**: {without_markup(self.compiler_warning)}."

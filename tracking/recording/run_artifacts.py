@@ -1,4 +1,4 @@
-"""Artifacts and note of a job's run in MLflow: environment, data page, tables and charts.
+"""Artifacts and note of a job's run in MLflow: environment, data page and tables.
 
 A user's script reports no metadata, so what our own job emits at its start is made here for it.
 """
@@ -11,11 +11,10 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 from mlflow.entities import Dataset, DatasetInput, InputTag
@@ -165,16 +164,6 @@ def data_markdown(data: DataSource) -> str | None:
     return "\n".join(text) + "\n"
 
 
-class ClassCharts(Protocol):
-    """Functions that draw class charts as PNG. The room `reports` implements them, because `tracking` draws nothing."""
-
-    def distribution(self, label_names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> bytes:
-        """Return a bar chart of the rows of each class, by split."""
-
-    def confusion(self, label_names: Sequence[str], cells: Mapping[tuple[str, str], int]) -> bytes:
-        """Return the confusion matrix; `cells` counts rows by (actual, predicted) label."""
-
-
 def log_tables(store: Store, run_id: str, tables: Mapping[str, Rows]) -> None:
     """Write each table as `tables/NAME` in the format of `mlflow.log_table`, and add it to the run's list of tables."""
     if not tables:
@@ -193,16 +182,6 @@ def table_text(rows: Rows) -> str:
     return json.dumps({"columns": columns, "data": data}, ensure_ascii=False, default=str)
 
 
-def log_class_distribution(store: Store, run_id: str, data: DataSource, charts: ClassCharts | None) -> None:
-    """Log the frequency of each class as a table and, with `charts`, as a chart. Data without classes is skipped."""
-    if not data.label_names:
-        return
-    log_tables(store, run_id, {"class_distribution.json": class_rows(data)})
-    if charts is not None:
-        png = charts.distribution(data.label_names, data.class_counts)
-        _log_chart(store, run_id, "class_distribution", png)
-
-
 def class_rows(data: DataSource) -> list[dict[str, Any]]:
     """Return one row per class with its count and its share in each split."""
     return [
@@ -214,22 +193,6 @@ def class_rows(data: DataSource) -> list[dict[str, Any]]:
         }
         for at, name in enumerate(data.label_names)
     ]
-
-
-def log_confusion_matrix(store: Store, run_id: str, tables: Mapping[str, Rows], charts: ClassCharts | None) -> None:
-    """Log the chart of a confusion matrix, if the job reported one and `charts` is passed."""
-    if charts is None or not {"per_class.json", "confusion_matrix.json"} <= tables.keys():
-        return
-    names = [str(row["label"]) for row in tables["per_class.json"]]
-    cells = {(row["actual"], row["predicted"]): int(row["count"]) for row in tables["confusion_matrix.json"]}
-    _log_chart(store, run_id, "confusion_matrix", charts.confusion(names, cells))
-
-
-def _log_chart(store: Store, run_id: str, name: str, png: bytes) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{name}.png"
-        path.write_bytes(png)
-        store.call(store.client.log_artifact, run_id, str(path), "plots")
 
 
 def start_event(planned: PlannedJob) -> Event:
