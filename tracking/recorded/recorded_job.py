@@ -6,17 +6,29 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 from judging.disturbance import disturbances
+from judging.quality import Measure, Unit
 from judging.spot.checkpoint_interval import daly_interval
 from judging.spot.expected_time import Training, expected_interruptions, expected_seconds
 from tracking.groups.planned_job import AGAIN, job_title
 from training.contract.plain_text import counted
 from training.contract.price import Price, instance_seconds
+from training.job.tasks import LOSS, METRICS
 
 STEADY = "throughput_steady_samples_per_second"
 COSTS = frozenset({"cost_billable_seconds", "cost_billable_instance_seconds", "cost_usd"})
+EVALUATIONS: Mapping[str, Measure] = {
+    metric.name: Measure(metric.name, metric.label, cast(Unit, metric.unit), metric.higher_is_better)
+    for metric in METRICS
+}
+"""Measures on rows that were not used in training, by metric name. The preferred measure comes first."""
+MEASURES = (
+    *(EVALUATIONS[metric.name] for metric in METRICS[: METRICS.index(LOSS) + 1]),
+    Measure("train_loss", "training loss", "number", higher_is_better=False),
+)
+"""Measures of comparisons, in order of preference: the first one that any of its jobs has."""
 
 
 @dataclass(frozen=True, kw_only=True)
