@@ -1,4 +1,7 @@
-"""Work of a planned job, from its data, and its expected cost, from earlier jobs on the tracking server. Pure."""
+"""Costs of planned jobs: expected, from earlier jobs on the tracking server, and in the worst case. Pure.
+
+A budget is checked against the worst case before anything is started.
+"""
 
 from __future__ import annotations
 

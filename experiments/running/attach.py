@@ -1,4 +1,7 @@
-"""Follow a group that another command started, by the plan on the tracking server."""
+"""Follow a group that another command started, by the plan on the tracking server, or a job that others started.
+
+A job of the AWS account that trainfare did not start is recorded once.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Launch the jobs of `train`, `compare` and `probe`: prepare their plan, follow the jobs wave by wave, and report.
 
 `train` is a comparison with one arm and one repeat. `probe` is a comparison in which every job ends early. A plan is
-prepared in the same steps as a start: see `experiments.dry_runs`."""
+prepared in the same steps as a start: see `experiments.dry_runs`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 """Run the jobs of a group, from the first submission to the last record, in one loop of one thread.
 
 The runs on the tracking server decide what remains to do: a job whose run has ended is kept, a running job is attached
-to, and a job without a run is started. So the loop can be stopped at any time and started again."""
+to, and a job without a run is started. So the loop can be stopped at any time and started again.
+
+The progress of the group is a line that a terminal updates every second, or a line a minute in a log.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Run a sweep: calibrate the batch sizes, search batch sizes and learning rates, repeat the winner, and report.
 
 Every process that runs the same command on the same storage is a worker of the same sweep. One worker runs the
-calibrations and the repeats; the others wait for it and use the results."""
+calibrations and the repeats; the others wait for it and use the results.
+"""
 
 from __future__ import annotations
 
