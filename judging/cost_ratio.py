@@ -54,7 +54,7 @@ def cost_ratio(
     lost, lost_baseline = _lost(arm), _lost(baseline)
     bill, bill_baseline = _bill(costs, lost, rounding), _bill(base, lost_baseline, rounding)
     if lost or lost_baseline:
-        ends = _by_means(bill, bill_baseline, level)
+        ends = _by_means(bill, bill_baseline, level=level)
     else:
         ends = _of_successful([math.log(cost) for cost in costs], [math.log(cost) for cost in base], level, rounding)
     estimate, low, high, least = map(math.exp, ends)
@@ -77,10 +77,10 @@ def _of_successful(arm: Sequence[float], baseline: Sequence[float], level: float
         estimate = location(arm) - location(baseline)
         low, high, least = _by_ranks(ranks, level, rounding)
         return estimate, min(low, estimate), max(high, estimate), least
-    return _by_means(*(mean_estimate(side, rounding, LEAST_SPREAD) for side in (arm, baseline)), level)
+    return _by_means(*(mean_estimate(side, rounding, LEAST_SPREAD) for side in (arm, baseline)), level=level)
 
 
-def _by_means(arm: Estimate, baseline: Estimate, level: float) -> Ends:
+def _by_means(arm: Estimate, baseline: Estimate, *, level: float) -> Ends:
     least = welch_ends(arm, baseline, 1 - 2 * FUTILITY_LEVEL)[0]
     return arm.value - baseline.value, *welch_ends(arm, baseline, 1 - level), least
 

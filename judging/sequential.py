@@ -167,9 +167,7 @@ def _quality(
         level=level or design.quality_levels()[number],
         margin=design.margin,
         is_paired=is_paired,
-        commonest=max(
-            (each.commonest for each in (*arm, *baseline) if math.isfinite(each.commonest)), default=math.nan
-        ),
+        commonest=max(known, default=math.nan),
     )
     return quality if quality is None or level else replace(quality, kept=False)
 
