@@ -15,8 +15,7 @@ from mlflow.entities import Run
 from judging.design import Design
 from reports.charts.report_charts import comparison_charts, probe_charts, training_charts
 from reports.charts.sweep_charts import importance_note, sweep_charts
-from reports.comparison.arms import Kind, with_common_arms
-from reports.comparison.comparison import Comparison, compare
+from reports.comparison.comparison import Comparison, Kind, compare
 from reports.comparison.messages import deleted, missing_data
 from reports.comparison.report import Source, comparison_report, is_one_training, training_report, with_neutral_label
 from reports.model.report import Report, Text
@@ -31,6 +30,7 @@ from tracking.groups.plan_file import SWEEP_FILE, read_design
 from tracking.queries import job_tables
 from tracking.queries.job_tables import similar_jobs
 from tracking.queries.metric_histories import histories
+from tracking.recorded.arms import with_common_arms
 from tracking.recorded.recorded_job import Job, job_of
 from tracking.recorded.spot_cost import discounts_of
 from tracking.server.errors import is_final

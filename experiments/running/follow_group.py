@@ -14,8 +14,6 @@ from experiments.running.scheduler import run_jobs, without_left_out
 from judging.design import Design
 from judging.waves import Progress
 from reports.charts.class_charts import PngClassCharts
-from reports.comparison.arms import arms_of
-from reports.comparison.comparison import jobs_to_repeat, progress_of
 from reports.comparison.tables import look_sentence
 from state.home import home
 from tracking.budgets.ledger import Ledger, end_sentence
@@ -23,7 +21,9 @@ from tracking.groups.group import Group, close_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables
 from tracking.queries.job_tables import ended_jobs
+from tracking.recorded.arms import arms_of
 from tracking.recorded.recorded_job import Job, job_of
+from tracking.recorded.waves import jobs_to_repeat, progress_of
 from tracking.recording.metrics import record_warm_pool_costs
 from tracking.recording.recorder import Outcome
 from tracking.server.store import Store

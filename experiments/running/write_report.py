@@ -10,7 +10,7 @@ from rich.console import Console
 
 from experiments.running import options as read
 from experiments.running.output import exit_code, print_error, print_line
-from reports.comparison.arms import KINDS
+from reports.comparison.comparison import KINDS
 from reports.formats.html import html_page
 from reports.formats.terminal import print_report
 from reports.formats.text import markdown, summary_text

@@ -32,9 +32,7 @@ from experiments.sweeping.trial_jobs import TrialJobs, calibrated_costs, outcome
 from judging.design import Design
 from judging.summaries import geometric_mean
 from reports.charts.class_charts import PngClassCharts
-from reports.comparison.arms import NOT_OF_THE_SETTING
 from reports.model.report import Report
-from reports.sweep.sweep import repeat_rows
 from state.home import home
 from sweeps.costs import CostModel
 from sweeps.early_stopping import choose, finalists, settings
@@ -48,6 +46,8 @@ from tracking.groups.group import Group, close_group, open_group
 from tracking.groups.plan_file import DESIGN, read_design, write_design, write_sweep
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables
+from tracking.recorded.arms import NOT_OF_THE_SETTING
+from tracking.recorded.waves import repeat_rows
 from tracking.recording.recorder import JobRun, Outcome, find_job_run
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError

@@ -32,11 +32,11 @@ from reports.charts.canvas import (
     plain_numbers,
     plot,
 )
-from reports.comparison.arms import BILLABLE, DOLLARS, Arm
 from reports.comparison.comparison import Comparison
 from reports.model.numbers import figure, short_labels, signed_interval, signed_percent
 from reports.model.report import Chart
 from reports.probe.report import Probes
+from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
 from tracking.recorded.recorded_job import STEADY, Job, finite_or_zero
 
 BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen and epochs", "samples seen")

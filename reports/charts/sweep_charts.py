@@ -20,7 +20,6 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from reports.charts.canvas import BACKGROUND, GRID, INK, MUTED, arm_colour, legend_outside, plain_numbers, plot
 from reports.charts.report_charts import labelled_bars, phases
-from reports.comparison.arms import BILLABLE
 from reports.model.numbers import capitalized, figure, score, short_labels
 from reports.model.report import Chart
 from reports.sweep.report import peak_memory_gib
@@ -28,6 +27,7 @@ from reports.sweep.sweep import Sweep, seconds_per_sample
 from reports.sweep.trials import Setting, Trial
 from sweeps.costs import Measurement
 from sweeps.trials import MIN_TRIALS
+from tracking.recorded.arms import BILLABLE
 
 _HEIGHT_INCHES = 3.5
 _PHASES = "Where the time of the repeats goes: seconds by phase"

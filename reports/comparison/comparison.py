@@ -3,7 +3,7 @@
 The first of these rules that applies decides. Jobs that ran in waves, and selections of jobs, are judged by their last
 look: after the first three rules come the rules of `_judge_looks`.
 
-1. *not comparable*: the jobs did not do the same work (see `equal_work.work_differences`) in a way that was not
+1. *not comparable*: the jobs did not do the same work (see `work_differences`) in a way that was not
    allowed, or a compiler ran although the setting says otherwise, or did not run.
 2. *inconclusive*: all jobs train to a target, and one of the baseline's did not reach it.
 3. *not cheaper*: all jobs train to a target, and one of the arm's did not reach it.
@@ -16,43 +16,36 @@ look: after the first three rules come the rules of `_judge_looks`.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import pandas as pd
 
 from judging.break_even import BreakEven, Pace, break_even
 from judging.design import Design
 from judging.intervals import Interval, ratio_interval, ratio_intervals
-from judging.measures import choose_measure
 from judging.quality import Measure, Quality, compare_quality
-from judging.result import CACHE_STATES, CacheState, Result, costs
-from judging.sequential import Look, Reason, look_at_arms
 from judging.summaries import geometric_mean
-from judging.waves import Progress, Results, progress
-from reports.comparison.arms import (
+from judging.waves import Progress
+from reports.model.numbers import counted, joined, score
+from tracking.recorded.arms import (
     BILLABLE,
-    DOLLARS,
-    NOT_OF_THE_SETTING,
     SECONDS,
     Arm,
     Currency,
-    Kind,
     Target,
     arms_of,
     currency,
     finite,
-    misses_target,
-    not_reached,
+    has_common_currency,
+    image_version,
+    job_target,
     target_of,
-    work_differences,
+    uses_other_machines,
 )
-from reports.model.numbers import counted, joined, score
-from tracking.groups.plan_file import SCALES_COLUMN, common_scales, read_scales
-from tracking.queries.measures import MEASURES
 from tracking.recorded.recorded_job import COSTS, STEADY, Job
+from tracking.recorded.waves import evaluation_scores, measure_of, one_look, progress_of
 from training.contract.errors import InputError, nearest
 
 VISIBLE = 0.005
@@ -60,6 +53,23 @@ VISIBLE = 0.005
 INCLUDES_ZERO = "but the interval includes 0 %"
 """Reason of a verdict on a cost that is not shown to differ."""
 Outcome = Literal["cheaper", "cheaper, quality not shown", "not cheaper", "inconclusive", "not comparable"]
+
+
+SAMPLES_TOLERANCE = 0.01
+"""Largest relative difference in samples seen that counts as equal work, for example from a last, partial batch."""
+Kind = Literal["data", "samples", "target", "image", "machine"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""Kinds of differences that `allow` accepts."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    kind: Kind
+    description: str
+    """The difference with its values, such as `the samples seen differ (1,000 to 2,000)`."""
+
+    def __str__(self) -> str:
+        return self.description
 
 
 @dataclass(frozen=True)
@@ -319,7 +329,8 @@ def _judge_looks(
     arm: Arm, baseline: Arm, measure: Measure | None, unit: Currency, target: Target | None, progress: Progress
 ) -> Verdict:
     """Return the verdict by the last look at the arm. The first of these rules that applies decides."""
-    design, look = progress.design, last_looks(progress).get(arm.label)
+    design = progress.design
+    look = next((looks[arm.label] for looks in reversed(progress.looks) if arm.label in looks), None)
     if look is None:
         has_ended = arm.label in progress.stopped
         return Verdict("inconclusive", _too_few(arm, baseline) if has_ended else "the first wave has not ended")
@@ -409,151 +420,90 @@ def _repeats(arm: Arm) -> str:
     return f"{n or 'no'} successful {'repeat' if n == 1 else 'repeats'}{state}"
 
 
-_ALIKE = frozenset(
-    {
-        *("hp_seed", "hp_save_model", "hp_save_strategy", "hp_save_steps", "hp_bucket_lengths", "hp_allocator"),
-        *("hp_compiler", "hp_compile_scope", "hp_compile_mode", "hp_compile_dynamic"),
-        *("hp_kernels", "hp_sharding"),
-    }
-)
-"""Settings that change the trained model by no more than rounding errors, given the same seed. Repeats differ in the
-seed."""
-_NOT_SCORES = ("_runtime", "_time", "_per_second", "_samples")
-"""Ends of the names of Trainer's times and sizes of an evaluation."""
+def not_reached(arm: Arm) -> list[Job]:
+    """Return the successful jobs, of any cache state, that ended before they reached their target."""
+    return [job for job in arm.succeeded if not job.number("target_reached") > 0]
 
 
-def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed: int = 0) -> Progress:
-    """Return the progress of a comparison of the arms `labels`, the baseline first. `arms` are those that have jobs."""
-    # What is decided from all jobs would change with each later job, so the first wave decides it.
-    first_wave = [job for arm in arms for job in _ended(arm) if int(job.repeat) < design.looks[0]]
-    measure = None if target_of(*arms) else measure_of(first_wave)
-    results = results_of(design, arms, measure)
-    return progress(
-        design,
-        labels,
-        results,
-        measure=measure,
-        paired=_paired(arms),
-        seed=seed,
-        resolution=_whole_costs(results),
-        failing={arm.label for arm in arms if arm.deterministic_failure},
-        started={(arm.label, int(job.repeat)) for arm in arms for job in arm.jobs if job.repeat.isdecimal()},
-    )
+def work_differences(arm: Arm, baseline: Arm) -> list[Difference]:
+    """Return the differences between the work of two arms; empty if either arm has no successful job.
 
-
-def one_look(design: Design, arms: Sequence[Arm], *, has_seeds: bool) -> Progress:
-    """Return the progress of jobs that did not run in waves, or are compared with another baseline than planned.
-
-    All jobs that have ended count. `has_seeds` is True if jobs of two arms with the same repeat have the same seed.
+    Every successful job counts, also one whose cache state differs from the jobs in the tables. Machines may
+    differ if the arms request different ones, each arm's jobs ran on equal machines, and every job has a price. Samples
+    may differ if all jobs were to end at the same target.
     """
-    design = replace(design, looks=(max(len(arm.jobs) for arm in arms),))
-    measure = None if target_of(*arms) else measure_of([job for arm in arms for job in arm.jobs])
-    results = results_of(design, arms, measure)
-    by_arm = {arm.label: [each for job, each in results.items() if job[0] == arm.label and each] for arm in arms}
-    baseline = by_arm.pop(arms[0].label)
-    paired = _paired(arms) if has_seeds else frozenset()
-    resolution = _whole_costs(results)
-    looks = look_at_arms(by_arm, baseline, design, 0, measure=measure, paired=paired, resolution=resolution)
-    stopped: dict[str, Reason] = {label: looks[label].stops or "last look" for label in looks}
-    stopped |= {label: "too few jobs succeeded" for label in by_arm if label not in looks}
-    return Progress(design=design, looks=(looks,), stopped=stopped, due=(), begun=frozenset(results))
-
-
-def jobs_to_repeat(design: Design, arms: Sequence[Arm]) -> frozenset[tuple[str, int]]:
-    """Return the arm and repeat of each job of which a second one counts, ended or not."""
-    return frozenset((arm.label, int(job.repeat)) for arm in arms for job in (*arm.replaced, *_to_repeat(design, arm)))
-
-
-def trains_alike(arm: Arm, baseline: Arm) -> bool:
-    """Return True if two arms differ in nothing that changes what a seed trains, such as in the compiler alone."""
-    return {_training_settings(job) for job in arm.jobs} == {_training_settings(job) for job in baseline.jobs}
-
-
-def last_looks(progress: Progress) -> dict[str, Look]:
-    return {arm: look for looks in progress.looks for arm, look in looks.items()}
-
-
-def measure_of(jobs: Sequence[Job]) -> Measure | None:
-    """Return the measure of quality that a comparison uses, see `choose_measure`; None if no successful job has one."""
-    succeeded = [job for job in jobs if job.succeeded]
-    own, scripts = ([job for job in succeeded if job.is_script == is_script] for is_script in (False, True))
-    scales = common_scales([read_scales(job.text.get(SCALES_COLUMN)) for job in jobs])
-    measure = choose_measure(
-        MEASURES, lambda column: finite(own, column), lambda column: finite(scripts, column), scales
-    )
-    # A training loss may depend on the batch size. It is no measure if an evaluation logged scores.
-    return None if measure and measure.column == "train_loss" and evaluation_scores(scripts) else measure
-
-
-def evaluation_scores(jobs: Sequence[Job]) -> list[str]:
-    """Return the columns of what evaluations of scripts logged, without their times and sizes."""
-    columns = {column for job in jobs if job.is_script for column in job.numbers if column.startswith("eval_")}
-    return sorted(column for column in columns if not column.endswith(_NOT_SCORES) and finite(jobs, column))
-
-
-def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> Results:
-    """Return the result of each job that has ended, except disturbed jobs of which a second one counts.
-
-    The cost is billable instance seconds, or dollars between instance types. A job does not count if a person stopped
-    it. Its cost does not count if it has no billing record. A job that ended before its target failed. Scores whose
-    scale is unknown count as missing.
-    """
-    column = BILLABLE
-    if arms and any(currency(arm, arms[0]) is DOLLARS for arm in arms[1:]):
-        column = DOLLARS.column
-    has_scale = measure is None or measure.has_unit or design.margin is not None
-    results: dict[tuple[str, int], Result | None] = {}
-    for arm in arms:
-        unsettled = {id(job) for job in (*arm.replaced, *_to_repeat(design, arm))}
-        for job in _ended(arm):
-            if id(job) in unsettled:
-                continue
-            score = job.number(measure.column) if measure and has_scale else math.nan
-            results[arm.label, int(job.repeat)] = _result(job, column, score)
-    return results
-
-
-def _result(job: Job, column: str, score: float) -> Result | None:
-    cost = job.compared(column)
-    if job.succeeded and not misses_target(job):
-        cache: CacheState = job.cache_state if job.cache_state in CACHE_STATES else "off"
-        return Result(cost if cost > 0 else None, score, repeat=int(job.repeat), cache=cache)
-    if job.stopped or job.text.get("failure_class") in NOT_OF_THE_SETTING:
-        return None
-    return Result(cost if cost > 0 else 0.0, succeeded=False, repeat=int(job.repeat))
-
-
-def _paired(arms: Sequence[Arm]) -> frozenset[str]:
-    """Return the labels of the arms that train like the baseline."""
-    return frozenset(arm.label for arm in arms if trains_alike(arm, arms[0]))
-
-
-def _whole_costs(results: Results) -> float:
-    """Return 1 if all costs are whole numbers, as SageMaker's seconds are; otherwise 0."""
-    known = costs([result for result in results.values() if result])
-    return float(bool(known) and all(cost == round(cost) for cost in known))
-
-
-def _training_settings(job: Job) -> frozenset[tuple[str, str | float]]:
-    changing = {
-        name: value
-        for name, value in {**job.text, **job.numbers}.items()
-        if value is not None
-        and value == value
-        and (name in ("machine_devices", "machine_instance_count") or (name.startswith("hp_") and name not in _ALIKE))
-    }
-    if changing.get("hp_padding", "max_length") != "max_length":
-        changing["hp_padding"] = "other"  # batches have the same rows with all other kinds of padding
-    return frozenset(changing.items())
-
-
-def _ended(arm: Arm) -> list[Job]:
-    return [job for job in arm.jobs if job.repeat.isdecimal() and not job.unfinished]
-
-
-def _to_repeat(design: Design, arm: Arm) -> list[Job]:
-    """Return the disturbed jobs that have no second one yet."""
-    if design.when_disturbed == "keep":
+    if not arm.succeeded or not baseline.succeeded:
         return []
-    again = {job.repeat for job in arm.jobs if job.is_again}
-    return [job for job in _ended(arm) if job.succeeded and job.disturbances and job.repeat not in again]
+    jobs = [*arm.succeeded, *baseline.succeeded]
+    # The recorded library versions count if every job has them, or else the images'.
+    version = _text_of("versions") if all(job.text.get("versions") for job in jobs) else image_version
+    differences = [
+        *_differing(jobs, "data", "data", _text_of("data_key")),
+        *_differing(jobs, "image", "image version", version),
+        *_machines(arm, baseline),
+    ]
+    if target_of(arm, baseline):
+        return differences
+    if any(map(job_target, jobs)):
+        targets = ", ".join(sorted({str(job_target(job) or "none") for job in jobs}))
+        return [*differences, Difference("target", f"the target at which the training ends differs ({targets})")]
+    return [*differences, *_samples(jobs)]
+
+
+def _samples(jobs: Sequence[Job]) -> list[Difference]:
+    samples = finite(jobs, "samples")
+    if not samples and all(job.is_script for job in jobs):
+        return []  # assumed to be equal, which the report states
+    if len(samples) < len(jobs):
+        return [Difference("samples", "some jobs did not record how many samples they saw")]
+    # Samples that follow from the steps of a script's log are exact up to the last batch of each epoch.
+    fewest = [
+        job.number("samples_fewest") if job.number("samples_fewest") >= 0 else job.number("samples") for job in jobs
+    ]
+    if max(fewest) - min(samples) > SAMPLES_TOLERANCE * max(samples):
+        return [Difference("samples", f"the samples seen differ ({min(samples):,.0f} to {max(samples):,.0f})")]
+    return []
+
+
+def _machines(arm: Arm, baseline: Arm) -> list[Difference]:
+    sides = [arm.succeeded, baseline.succeeded]
+    if precisions := _precisions(arm, baseline):
+        return precisions
+    for jobs in sides if uses_other_machines(arm, baseline) else [[*arm.succeeded, *baseline.succeeded]]:
+        names = {"device": "device", "instance type": "instance_type"}
+        differing = [_differing(jobs, "machine", name, _text_of(column)) for name, column in names.items()]
+        if any(differing):
+            return [difference for each in differing for difference in each]
+    if not has_common_currency(arm, baseline):
+        types = _listed([*arm.succeeded, *baseline.succeeded], _text_of("instance_type"))
+        return [Difference("machine", f"the instance type differs ({types}) and not every job has a price")]
+    return []
+
+
+def _precisions(arm: Arm, baseline: Arm) -> list[Difference]:
+    """Return the difference in precision within an arm, or between the choices of `auto` on equal machines.
+
+    Two arms may differ in precision if the experiment sets it, or if their machines differ. Runs of earlier versions do
+    not record the request.
+    """
+    used = _text_of("hp_precision")
+    for jobs in (arm.succeeded, baseline.succeeded):
+        if differing := _differing(jobs, "machine", "precision", used):
+            return differing
+    if uses_other_machines(arm, baseline):
+        return []
+    automatic = [job for job in (*arm.succeeded, *baseline.succeeded) if job.text.get("requested_precision") == "auto"]
+    return _differing(automatic, "machine", "precision that `auto` chose", used)
+
+
+def _text_of(column: str) -> Callable[[Job], str | None]:
+    return lambda job: job.text.get(column)
+
+
+def _differing(jobs: Sequence[Job], kind: Kind, name: str, value: Callable[[Job], str | None]) -> list[Difference]:
+    differs = len({value(job) for job in jobs}) > 1
+    return [Difference(kind, f"the {name} differs ({_listed(jobs, value)})")] if differs else []
+
+
+def _listed(jobs: Sequence[Job], value: Callable[[Job], str | None]) -> str:
+    return ", ".join(sorted({value(job) or "unknown" for job in jobs}))

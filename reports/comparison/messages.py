@@ -10,7 +10,6 @@ from judging.break_even import BreakEven
 from judging.cost_ratio import MOST_TRAININGS
 from judging.intervals import Interval
 from judging.quality import Quality
-from reports.comparison.arms import BILLABLE, DOLLARS, Arm, currency, has_common_currency, uses_other_machines
 from reports.comparison.comparison import INCLUDES_ZERO, CacheVerdicts, Comparison, Contrast, Verdict
 from reports.model.numbers import (
     TOO_FEW,
@@ -28,6 +27,7 @@ from reports.model.numbers import (
     signed,
 )
 from reports.model.report import ShortAnswer
+from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, currency, has_common_currency, uses_other_machines
 from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import recorded_failure
 

@@ -13,7 +13,6 @@ from judging.intervals import Interval
 from judging.quality import Measure
 from judging.summaries import gain_percent, summary
 from reports.comparison import messages
-from reports.comparison.arms import BILLABLE, DOLLARS, Arm
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.messages import left_out_sentences, rate_sentences
 from reports.comparison.tables import (
@@ -48,6 +47,7 @@ from reports.model.report import (
     explanations,
     measured_section,
 )
+from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
 from tracking.recorded.recorded_job import Job
 from training.contract.failures import recorded_failure
 

@@ -12,7 +12,6 @@ import pandas as pd
 
 from judging.sequential import Look, Reason
 from judging.summaries import Summary, gain_percent, summary
-from reports.comparison.arms import BILLABLE, DOLLARS, Arm
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.messages import noun
 from reports.model.numbers import (
@@ -40,6 +39,7 @@ from reports.model.report import (
     build_table,
     number_cell,
 )
+from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
 from tracking.recorded.recorded_job import STEADY, Job
 
 _LOSSES = {

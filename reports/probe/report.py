@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from judging.next_job import JobSpread, are_separated, job_spread, next_job_error
-from reports.comparison.arms import BILLABLE, Arm, arms_of, setting_of
 from reports.comparison.messages import warning_sentences
 from reports.comparison.report import Source, chart_sections, ran_on_sections
 from reports.comparison.tables import job_sections
@@ -34,6 +33,7 @@ from reports.model.report import (
     number_cell,
 )
 from reports.probe.spot import spot_sentences, spot_table
+from tracking.recorded.arms import BILLABLE, Arm, arms_of, setting_of
 from tracking.recorded.recorded_job import STEADY, Job, job_of
 from tracking.recorded.spot_cost import Discount, SpotEstimate, estimate_of_probe
 from training.contract.failures import recorded_failure

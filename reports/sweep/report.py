@@ -10,7 +10,6 @@ from typing import Any
 
 from judging.intervals import Interval
 from judging.summaries import gain_percent
-from reports.comparison.arms import Arm
 from reports.comparison.messages import cheaper
 from reports.comparison.report import (
     TYPICAL,
@@ -47,6 +46,7 @@ from reports.sweep import messages
 from reports.sweep.messages import OUTCOMES, headline
 from reports.sweep.sweep import CostShare, Sweep, factorial_cells, grid_of
 from reports.sweep.trials import Trial
+from tracking.recorded.arms import Arm
 from tracking.recorded.recorded_job import STEADY
 
 MAX_TRIALS = 200

@@ -14,7 +14,6 @@ import pandas as pd
 from judging.design import Design
 from judging.intervals import LEAST_SPREAD, Interval, ratio_interval
 from judging.summaries import geometric_mean, typical
-from reports.comparison.arms import BILLABLE, DOLLARS, Arm
 from reports.comparison.comparison import Comparison, Contrast, compare
 from reports.sweep.trials import (
     COST_COLUMNS,
@@ -36,7 +35,9 @@ from reports.sweep.trials import (
 from sweeps.costs import device_count
 from sweeps.early_stopping import choose
 from tracking.groups.planned_job import FINALIST
+from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
 from tracking.recorded.recorded_job import Job, job_of
+from tracking.recorded.waves import repeat_rows
 
 ROLES = ("calibration", "baseline", "trial", FINALIST, "confirmation")
 _ENDED = ("completed", "worse", "not reached")
@@ -277,21 +278,6 @@ def cost_share(what: str, jobs: Sequence[Job]) -> CostShare:
     seconds = math.fsum(value for job in jobs if 0 < (value := job.number(BILLABLE)) < math.inf)
     usd = [value for job in jobs if 0 <= (value := job.number(DOLLARS.column)) < math.inf]
     return CostShare(what=what, jobs=len(jobs), seconds=seconds, usd=math.fsum(usd) if usd else math.nan)
-
-
-def repeat_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the repeats in a table from `job_tables.jobs`, numbered from 0 as in any comparison.
-
-    In a sweep, number 0 is the winning trial, which does not count.
-    """
-    if "role" not in table.columns:
-        return table[:0]
-    rows = table[table["role"] == "confirmation"]
-
-    def previous(number: Any) -> Any:
-        return str(int(number) - 1) if isinstance(number, str) and number.isdecimal() and int(number) else number
-
-    return rows.assign(repeat=[previous(each) for each in rows["repeat"]]) if "repeat" in rows else rows
 
 
 @dataclass(frozen=True, kw_only=True)

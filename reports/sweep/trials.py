@@ -10,9 +10,9 @@ from typing import Any, Literal
 import pandas as pd
 
 from judging.step_time import StepTime
-from reports.comparison.arms import BILLABLE, DOLLARS, NOT_OF_THE_SETTING
 from reports.model.numbers import figure, money, short
 from sweeps.costs import Measurement, measurements
+from tracking.recorded.arms import BILLABLE, DOLLARS, NOT_OF_THE_SETTING
 from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import recorded_failure
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 from mlflow import MlflowClient
 
-from reports.comparison.arms import arms_of
 from reports.formats.html import html_page
 from reports.formats.text import summary
 from reports.model.report import Report
@@ -19,6 +18,7 @@ from tests.support.tracking.forwarding import Forwarding
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables
 from tracking.queries.job_tables import chosen_jobs
+from tracking.recorded.arms import arms_of
 from tracking.recorded.recorded_job import Job
 
 BULK, SINGLE = "/metrics/get-history-bulk-interval", "/metrics/get-history"

@@ -1,4 +1,4 @@
-"""One job as the tracking server records it, and what recorded jobs say about the cost of others. Pure.
+"""Recorded jobs: one job, the arms of a group, what its waves run next, and the cost that jobs suggest for others.
 
-Open `recorded_job.py` first. Plans and reports both use this room; arms and verdicts belong in `reports`.
+Open `recorded_job.py` first. Launchers, plans and reports all use this room; verdicts belong in `reports`.
 """

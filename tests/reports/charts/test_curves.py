@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from reports.charts.report_charts import mean_curve
-from reports.comparison.arms import Arm
+from tracking.recorded.arms import Arm
 from tracking.recorded.recorded_job import Job
 
 

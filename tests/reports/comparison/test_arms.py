@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from reports.comparison.arms import with_common_arms
 from reports.comparison.comparison import compare
 from reports.formats.html import html_page
 from reports.formats.text import summary
@@ -14,6 +13,7 @@ from tests.support.reports.reading import markdown_text, page_text
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables
 from tracking.queries.job_tables import chosen_jobs
+from tracking.recorded.arms import with_common_arms
 from training.contract.errors import InputError
 
 BATCH = "hp.batch_size"

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from reports.comparison import messages
-from reports.comparison.arms import Arm, Target
-from reports.comparison.comparison import Comparison, Contrast, compare, judge, measure_of
+from reports.comparison.comparison import Comparison, Contrast, compare, judge
 from reports.comparison.report import environment_texts
 from reports.comparison.tables import settings_table
 from tests.support.reports.verdicts import ACCURACY, arm, job, to_target, with_text
 from tracking.queries import job_tables
 from tracking.queries.measures import EVALUATIONS
+from tracking.recorded.arms import Arm, Target
+from tracking.recorded.waves import measure_of
 
 LOSS = EVALUATIONS["eval_loss"]
 BASELINE = arm(100.5, 101.5, 99.5, label="none")

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from judging.design import Design
-from reports.comparison.arms import Arm, not_reached, target_of, work_differences
-from reports.comparison.comparison import Comparison, Contrast, Verdict, judge, one_look, progress_of
+from reports.comparison.comparison import Comparison, Contrast, Verdict, judge, not_reached, work_differences
 from reports.comparison.report import results_by_arm
 from tests.support.reports.verdicts import ACCURACY, AT_045, arm, descriptions, job, to_target, with_text
+from tracking.recorded.arms import Arm, target_of
 from tracking.recorded.recorded_job import Job
+from tracking.recorded.waves import one_look, progress_of
 
 DESIGN = Design(looks=(5,))
 COSTS = (100.0, 101.0, 99.0, 100.5, 99.5)

@@ -10,17 +10,7 @@ import pytest
 
 from judging.design import Design
 from judging.result import Result
-from reports.comparison.arms import Arm
-from reports.comparison.comparison import (
-    Comparison,
-    Contrast,
-    Verdict,
-    jobs_to_repeat,
-    judge,
-    progress_of,
-    results_of,
-    trains_alike,
-)
+from reports.comparison.comparison import Comparison, Contrast, Verdict, judge
 from reports.comparison.messages import (
     answer_of,
     caveat_sentences,
@@ -37,7 +27,9 @@ from tests.support.reports.verdicts import ACCURACY, job
 from tests.support.reports.worked_cases import spread
 from tracking.groups.plan_file import DESIGN as DESIGN_TAG
 from tracking.groups.plan_file import write_design
+from tracking.recorded.arms import Arm
 from tracking.recorded.recorded_job import Job
+from tracking.recorded.waves import jobs_to_repeat, progress_of, results_of, trains_alike
 from training.contract.errors import InputError
 
 DESIGN = Design()

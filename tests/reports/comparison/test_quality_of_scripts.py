@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from judging.design import Design
-from reports.comparison.arms import Arm
-from reports.comparison.comparison import Verdict, judge, measure_of, progress_of
+from reports.comparison.comparison import Verdict, judge
 from tests.support.reports.verdicts import job
+from tracking.recorded.arms import Arm
 from tracking.recorded.recorded_job import Job
+from tracking.recorded.waves import measure_of, progress_of
 
 NAN = float("nan")
 FRACTION = {"unit": "fraction", "better": "higher"}

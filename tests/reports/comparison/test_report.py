@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from reports.comparison.arms import BILLABLE
 from reports.comparison.comparison import compare
 from reports.comparison.messages import cost_sentence, missing_data
 from reports.comparison.report import fail_sentences, results_by_arm
@@ -16,6 +15,7 @@ from reports.model.report import Cell, Report
 from reports.render import render
 from tests.support.reports.reading import chart_names, markdown_text, page_table, page_text, terminal_text
 from tracking.queries import job_tables
+from tracking.recorded.arms import BILLABLE
 
 STOPPED = {"platform.failure_class": "Stopped", "platform.failure_message": "it was stopped"}
 OUTSIDE = {"platform.measured": "outside"}

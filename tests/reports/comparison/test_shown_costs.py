@@ -9,7 +9,6 @@ import pytest
 
 from judging.design import Design
 from reports.charts.report_charts import comparison_charts
-from reports.comparison.arms import BILLABLE
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.messages import unlike_sentences
 from reports.comparison.report import Source, comparison_report, metrics_of
@@ -17,6 +16,7 @@ from reports.comparison.tables import factorial_of, figures
 from reports.model.report import values_by_title
 from tests.support.reports.reading import markdown_text, page_text, terminal_text
 from tests.support.reports.verdicts import job_row
+from tracking.recorded.arms import BILLABLE
 
 SLOW = (100.0, 103.0, 98.0, 240.0, 101.0)
 QUICK = (80.0, 81.0, 83.0, 79.0, 160.0)

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from reports.comparison.arms import Arm, Difference
+from reports.comparison.comparison import Difference
 from tracking.queries.measures import EVALUATIONS
+from tracking.recorded.arms import Arm
 from tracking.recorded.recorded_job import Job
 
 ACCURACY = EVALUATIONS["eval_accuracy"]

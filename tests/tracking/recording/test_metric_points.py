@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from reports.comparison.arms import with_common_arms
 from tests.support.tracking.planned_jobs import planned
 from tests.support.tracking.tracked import Tracked
 from tracking.groups.planned_job import job_title, with_recorded_labels
 from tracking.queries import job_tables
+from tracking.recorded.arms import with_common_arms
 from tracking.recorded.recorded_job import job_of
 from tracking.recording.metrics import Deduplicator, final_points, hyperparameters
 from training.contract.events import Event
