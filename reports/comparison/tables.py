@@ -243,9 +243,9 @@ def look_sentence(look: Look) -> str:
 
 
 def _look_cell(look: Look) -> Cell:
-    """Return the cost ratio with its interval, and the one with a warm cache if some jobs started with a cold one."""
+    """Return the cost ratio with its interval, and the one with a cold cache if some jobs started with it."""
     text = f"{change(look.ratio.estimate)} ({change_interval(look.ratio)})"
-    text += f", with a warm cache {change(look.warm.estimate)}" if look.warm else ""
+    text += f", with a cold cache {change(look.cold.ratio)}" if look.cold else ""
     return Cell(text=text, detail=_ENDINGS[look.stops])
 
 
