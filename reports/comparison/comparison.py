@@ -96,6 +96,8 @@ class Verdict:
     cache."""
     bills: float | None = None
     """Observed ratio of the mean bills, if it lies outside of the ratio's interval: a few jobs took much longer."""
+    unscored: int = 0
+    """Successful jobs of the arm without a finite score, which count as lost quality."""
 
 
 @dataclass(frozen=True)
@@ -313,7 +315,9 @@ def _judge_looks(
         return Verdict("inconclusive", _too_few(arm, baseline) if has_ended else "the first wave has not ended")
     kept, ratio = look.quality, look.ratio
     bills = None if ratio.low <= look.bills <= ratio.high else look.bills
-    verdict = Verdict("inconclusive", "", ratio, kept, unit, target, cold=look.cold, bills=bills)
+    verdict = Verdict(
+        "inconclusive", "", ratio, kept, unit, target, cold=look.cold, bills=bills, unscored=look.unscored
+    )
     if look.cost_outcome == "dearer":
         return replace(verdict, outcome="not cheaper")
     if look.unscored:

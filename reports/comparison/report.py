@@ -212,9 +212,8 @@ def _settings(comparison: Comparison) -> Iterator[Block]:
         yield from unlike_notes(comparison)
 
 
-def chart_sections(charts: Sequence[Chart], note: str = "") -> tuple[Section, ...]:
-    notes = (Text(note, "small"),) if note else ()
-    return (Section("Charts", (Charts(tuple(charts)), *notes)),) if charts else ()
+def chart_sections(charts: Sequence[Chart]) -> tuple[Section, ...]:
+    return (Section("Charts", (Charts(tuple(charts)),)),) if charts else ()
 
 
 def _answer(comparison: Comparison) -> Iterator[Block]:
@@ -356,7 +355,7 @@ def results_by_arm(comparison: Comparison) -> Mapping[str, tuple[str, ...]]:
         if verdict.ratio is not None and verdict.ratio.low > 1:
             arms["dearer"].append(label)
         is_worse = quality and (quality.shown_worse if quality.margin is None else quality.shown_beyond)
-        if is_worse or (quality is None and verdict.misses_target):
+        if is_worse or verdict.unscored or (quality is None and verdict.misses_target):
             arms["worse"].append(label)
         if verdict.outcome in ("inconclusive", "not comparable", "cheaper, quality not shown"):
             arms["inconclusive"].append(label)
