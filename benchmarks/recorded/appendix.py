@@ -170,8 +170,9 @@ def _rank_distribution(n: int, m: int) -> Numbers:
         for j in range(1, m + 1):
             ways[i, j] = ways[i, j - 1]
             ways[i, j, j:] += ways[i - 1, j, : n * m + 1 - j]
-    counts: Numbers = np.cumsum(ways[n, m])
-    return counts / counts[-1]
+    counts = np.cumsum(ways[n, m])
+    shares: Numbers = counts / counts[-1]
+    return shares
 
 
 def _pairs_median(values: Numbers) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -70,7 +71,7 @@ def _load(each: Situation, random: Generator, repeats: int) -> Numbers:
     period, slower = each.load
     if not period:
         return np.zeros((2, repeats))
-    begin, draws = random.integers(period), random.random(repeats) < 0.5
+    begin, draws = random.integers(period), [bool(each) for each in random.random(repeats) < 0.5]
     loads = np.zeros((2, repeats))
     for number in range(repeats):
         arm_is_first = bool(number % 2) != is_reversed(number // 2, draws)
@@ -102,7 +103,7 @@ class Case:
     wrong: tuple[str, ...] = ("cheaper",)
     most: float | None = 5.0
     """Target, percent; None where no number of repeats in use can reach one."""
-    better: Mapping[str, float] = field(default_factory=lambda: {"ratio": 0.9})
+    better: Mapping[str, Any] = field(default_factory=lambda: {"ratio": 0.9})
     """Changes with which the arm is truly better by a tenth."""
 
 

@@ -34,7 +34,7 @@ def test_the_saving_includes_failed_repeats() -> None:
     failing[8] |= {"status": "FAILED", "failure_class": "OutOfMemory"}
     rows = [*TRIALS, *waves("none", 8, *[100] * 9), *failing]
     sweep = make_sweep(*rows, design=Design(looks=(9,)))
-    ratio = sweep.interval_of(sweep.best_trials[-1])
+    ratio = sweep.interval_of(sweep.best_trials[-1].setting)
     assert ratio is not None
     assert ratio.estimate == pytest.approx(0.75)
     assert (sweep.base_cost, sweep.saving) == (pytest.approx(100.0), pytest.approx(25.0))
