@@ -176,12 +176,12 @@ def _reason(result: Look, design: Design, *, is_unmeasured: bool) -> Reason | No
     """Return why the arm stops before the last look, if it does."""
     if result.cost_outcome == "dearer":
         return "dearer"
+    if result.unscored or (result.quality and result.quality.shown_beyond):
+        return "quality lost"
     if result.failure_note:
         return "too many failures"
     if result.least_ratio > 1 - design.least_gain and result.cost_outcome != "cheaper":
         return "no gain worth having"
-    if result.unscored or (result.quality and result.quality.shown_beyond):
-        return "quality lost"
     if is_unmeasured:
         return "quality not measured"
     if result.cost_outcome == "cheaper" and (result.quality is None or result.quality.kept):

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from scipy.optimize import brentq
+from scipy.signal import fftconvolve
 
 Numbers = NDArray[np.float64]
 LOOKS = (3, 5, 7, 9)
@@ -77,31 +77,26 @@ class Cost:
         return "dearer" if self.low > 1 and self.bills > 1 else "undecided"
 
 
+STEP = 0.002
+
+
 @cache
 def levels(looks: tuple[int, ...], error: float) -> tuple[float, ...]:
-    """Return the two-sided level of each look, from the joint normal distribution of the looks' statistics."""
-    bounds: list[float] = []
-    for at, repeats in enumerate(looks):
-        spent = error * math.expm1(-3 * repeats / looks[-1]) / math.expm1(-3)
-        planned = np.array(looks[: at + 1], dtype=float)
-        correlation = np.sqrt(np.minimum.outer(planned, planned) / np.maximum.outer(planned, planned))
-        bounds.append(_bound(bounds, correlation, spent))
-    return tuple(float(2 * stats.norm.sf(bound)) for bound in bounds)
-
-
-def _bound(earlier: Sequence[float], correlation: Numbers, spent: float) -> float:
-    """Return the bound that the statistics of all looks so far exceed with probability `spent`."""
-
-    def excess(bound: float) -> float:
-        ends = np.array([*earlier, bound])
-        inside = stats.multivariate_normal.cdf(
-            ends, cov=correlation, lower_limit=-ends, maxpts=500_000, abseps=1e-7, releps=1e-7
-        )
-        return float(1 - inside - spent)
-
-    if not earlier:
-        return float(stats.norm.isf(spent / 2))
-    return float(brentq(excess, 1.0, 6.0, xtol=1e-4))
+    """Return the two-sided level of each look: a random walk on a grid, which ends outside of the bounds so far."""
+    grid = np.arange(-6, 6 + STEP / 2, STEP)
+    inside, spent, previous = np.array([]), 0.0, 0.0
+    found: list[float] = []
+    for repeats in looks:
+        share = repeats / looks[-1]
+        step = stats.norm.pdf(grid, scale=math.sqrt(share - previous))
+        density = fftconvolve(inside, step, mode="same") * STEP if found else step
+        tail = np.cumsum(density[::-1])[::-1] * STEP - density * STEP / 2  # of each point
+        target = error * math.expm1(-3 * share) / math.expm1(-3)
+        bound = float(np.interp((target - spent) / 2, tail[::-1], grid[::-1]))
+        found.append(float(2 * stats.norm.sf(bound / math.sqrt(share))))
+        inside = density * np.clip((bound - np.abs(grid)) / STEP + 0.5, 0, 1)
+        spent, previous = target, share
+    return tuple(found)
 
 
 def cost(arm: Side, baseline: Side, level: float, resolution: float = 0.0) -> Cost | None:
