@@ -23,6 +23,7 @@ from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store
 from training.contract.errors import InputError
+from training.contract.frozen import broken_rule, dotted
 
 PLAN_FILE = "plan.json"
 SWEEP_FILE = "sweep.json"
@@ -79,7 +80,7 @@ def read_plan(store: Store, group: Group, home: Path) -> tuple[Plan, bool]:
         raise InputError(f"the {PLAN_FILE} of group {group.id} cannot be read: {str(error).splitlines()[0]}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        problem = f"{dotted(first['loc'])} {broken_rule(first)}"
         raise InputError(
             f"the {PLAN_FILE} of group {group.id} was written by another version of trainfare ({problem}): "
             "run the command that started the group again"

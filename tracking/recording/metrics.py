@@ -260,7 +260,7 @@ def projected_cost(figures: Mapping[str, float], instances: int, price: Price | 
 
 
 SERVICE_NAME = "platform.service_name"
-"""Tag of a run with the service's name of its job, if that is not the job's own: see `followed_job.Attempts`."""
+"""Tag of a run with the service's name of its job, if that is not the job's own: see `followed_job.attempt_name`."""
 WARM_POOL = "platform.warm_pool"
 OPEN_POOL = ("InUse", "Available")
 MAX_AGE_DAYS = 30
