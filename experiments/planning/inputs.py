@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.planning.arms import Arm
-from experiments.planning.hyperparameters import staging_request
-from experiments.schema.experiment import Experiment
-from experiments.schema.script_fields import Script
-from experiments.schema.script_rules import hyperparameters
+from experiments.planning.load import Arm
+from experiments.schema.experiment import Experiment, script_hyperparameters
+from experiments.schema.sections import Script
 from state.digests import KEY_CHARACTERS, digest
 from state.home import home
 from state.locks import lock_for_use
@@ -29,7 +27,7 @@ from training.services.local import toolkit
 from training.services.local.toolkit import local_path
 from training.services.registry import traits_of
 from training.staging.sources.progress import Progress, shown
-from training.staging.sources.request import StagingRequest
+from training.staging.sources.request import InputFields, StagingRequest
 from training.staging.tokens.staged import Staged, describe
 
 PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
@@ -113,6 +111,29 @@ def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *,
     return staged
 
 
+def _largest_step(experiment: Experiment) -> int:
+    """Return the number of samples in the largest optimizer step of the job."""
+    sizes = experiment.calibration.batch_sizes if experiment.calibration else ()
+    return max(experiment.global_batch_size // experiment.batch_size * size for size in (experiment.batch_size, *sizes))
+
+
+def staging_request(experiment: Experiment) -> StagingRequest:
+    """Return the staging request of an experiment. Arms that read the same data have equal requests."""
+    assert experiment.data is not None
+    return StagingRequest(
+        **{name: getattr(experiment, name) for name in InputFields.model_fields},
+        task=experiment.task,
+        data=experiment.data,
+        model=experiment.model,
+        model_revision=experiment.model_revision,
+        weights=experiment.first_weights,
+        max_length=experiment.max_length,
+        bucket_lengths=experiment.bucket_lengths,
+        min_train_rows=_largest_step(experiment),
+        account=AccountFields(region=experiment.aws.region, profile=experiment.aws.profile),
+    )
+
+
 def script_inputs(
     experiment: Experiment,
     home: Path,
@@ -135,7 +156,7 @@ def script_inputs(
         script.source, script.program, sources, revision=script.revision, directory=script.directory, echo=echo
     )
     _check_launcher(experiment, script, source)
-    values = hyperparameters(experiment)
+    values = script_hyperparameters(experiment)
     _check_booleans(script, source, values)
     entry = _entry(experiment, script, source, values)
     account = AccountFields(region=experiment.aws.region, profile=experiment.aws.profile)

@@ -349,7 +349,7 @@ def results_by_arm(comparison: Comparison) -> Mapping[str, tuple[str, ...]]:
         if verdict.ratio is not None and verdict.ratio.low > 1:
             arms["dearer"].append(label)
         is_worse = quality and (quality.shown_worse if quality.margin is None else quality.shown_beyond)
-        if is_worse or (quality is None and verdict.misses_target):
+        if is_worse or verdict.unscored or (quality is None and verdict.misses_target):
             arms["worse"].append(label)
         if verdict.outcome in ("inconclusive", "not comparable", "cheaper, quality not shown"):
             arms["inconclusive"].append(label)

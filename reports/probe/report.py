@@ -34,8 +34,7 @@ from reports.model.report import (
 )
 from reports.probe.spot import spot_sentences, spot_table
 from tracking.recorded.arms import BILLABLE, Arm, arms_of, setting_of
-from tracking.recorded.recorded_job import STEADY, Job, job_of
-from tracking.recorded.spot_cost import Discount, SpotEstimate, estimate_of_probe
+from tracking.recorded.recorded_job import STEADY, Discount, Job, SpotEstimate, estimate_of_probe, job_of
 from training.contract.failures import recorded_failure
 
 SECONDS = "projected_billable_seconds"

@@ -10,8 +10,7 @@ import pytest
 
 from experiments.dry_runs.command_plan import print_plan
 from experiments.dry_runs.dry_run import NOT_STAGED, ScratchState, job_entry, plan_deploy, scratch_state
-from experiments.planning.arms import Arm
-from experiments.planning.load import load
+from experiments.planning.load import Arm, load
 from experiments.planning.plan import job
 from tests.support.aws.account import Account
 from training.staging import estimate
@@ -31,9 +30,9 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scratch
 
 def test_a_deployment_on_this_machine(scratch: ScratchState, tmp_path: Path) -> None:
     plan = plan_deploy({"model": str(tmp_path / "model"), "name": "demo"}, scratch)
-    assert (plan.exit_code, plan.refusals) == (0, ())
+    assert (plan.exit_code, plan.refusals) == (0, {})
     assert plan.endpoint is not None
-    assert (plan.endpoint.action, plan.endpoint.requests) == ("create", ())
+    assert (plan.endpoint.deployment.action, plan.endpoint.deployment.requests) == ("create", ())
     assert not (tmp_path / "home").exists()
 
 
@@ -44,9 +43,9 @@ def test_a_deployment_on_sagemaker_has_its_price(
     fields = {"model": str(tmp_path / "model"), "service": "sagemaker", "machine": "ml.g4dn.xlarge", "machines": "2"}
     fields |= {"aws.role": "trainer", "aws.prices": str(tmp_path / "prices.json")}
     plan = plan_deploy(fields, scratch)
-    assert plan.refusals == ()
+    assert plan.refusals == {}
     assert plan.endpoint is not None
-    assert [operation for operation, _ in plan.endpoint.requests] == [
+    assert [operation for operation, _ in plan.endpoint.deployment.requests] == [
         "CreateModel",
         "CreateEndpointConfig",
         "CreateEndpoint",
@@ -63,7 +62,7 @@ def test_all_errors_are_listed(scratch: ScratchState, account: Account) -> None:
     """A run without a tracking database, and a role that does not exist."""
     fields = {"run": "models:/demo@champion", "service": "sagemaker", "machine": "ml.g4dn.xlarge"}
     plan = plan_deploy(fields, scratch)
-    assert [each.message for each in plan.refusals] == [
+    assert list(plan.refusals) == [
         "--run is 'models:/demo@champion', but the tracking database does not exist yet: train a model first."
     ]
     assert plan.exit_code == 2

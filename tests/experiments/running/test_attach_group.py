@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 from experiments.__main__ import main
-from experiments.planning.arms import Arm
-from experiments.planning.load import load
+from experiments.planning.load import Arm, load
 from experiments.planning.plan import job
-from experiments.running.attach_group import check_secrets
+from experiments.running.attach import check_secrets
 from experiments.running.scheduler import start_jobs
 from tests.conftest import ROOT
 from tests.support.aws.account import Account

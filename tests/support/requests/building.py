@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.planning.arms import Arm
 from experiments.planning.inputs import Inputs, script_inputs
-from experiments.planning.load import load
+from experiments.planning.load import Arm, load
 from experiments.planning.plan import plan
 from experiments.running.launch import open_service_context
 from tests.support.aws.account import Account

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.planning.arms import Arm
 from experiments.planning.inputs import stage_inputs
-from experiments.planning.load import load
+from experiments.planning.load import Arm, load
 from experiments.planning.plan import plan
 from experiments.running.launch import open_service_context
 from tests.support.aws.account import ACCOUNT, BUCKET, REGION, ROLE, Account
