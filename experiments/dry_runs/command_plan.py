@@ -21,7 +21,7 @@ from reports.model.numbers import durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from reports.probe.spot import spot_lines
 from tracking.groups.planned_job import PlannedJob
-from tracking.recorded.spot_cost import SpotEstimate
+from tracking.recorded.recorded_job import SpotEstimate
 from training.contract.job_spec import NOT_CHOSEN
 from training.contract.plain_text import counted, size_text
 from training.contract.price import Price

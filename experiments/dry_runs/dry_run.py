@@ -64,9 +64,9 @@ from sweeps.optuna_study import automatic, first_points
 from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.measures import MEASURES
-from tracking.recorded.recorded_job import Job
-from tracking.recorded.spot_cost import (
+from tracking.recorded.recorded_job import (
+    MEASURES,
+    Job,
     SpotEstimate,
     Times,
     checkpoint_seconds,

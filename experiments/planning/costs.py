@@ -1,4 +1,7 @@
-"""Work of a planned job, from its data, and its expected cost, from earlier jobs on the tracking server. Pure."""
+"""Costs of planned jobs: expected, from earlier jobs on the tracking server, and in the worst case. Pure.
+
+A budget is checked against the worst case before anything is started.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,9 @@ from experiments.planning.inputs import Inputs
 from experiments.planning.load import MIN_STEPS
 from experiments.schema.experiment import Experiment
 from judging.summaries import typical
-from tracking.budgets.ledger import GroupBudget
-from tracking.budgets.reserving import with_limit
+from tracking.budgets.ledger import GroupBudget, with_limit
 from tracking.groups.planned_job import PlannedJob
-from tracking.recorded.recorded_job import STEADY, Job
-from tracking.recorded.spot_cost import running_seconds
+from tracking.recorded.recorded_job import STEADY, Job, running_seconds
 from training.contract.errors import InputError
 from training.contract.plain_text import counted
 from training.contract.price import instance_seconds

@@ -1,4 +1,4 @@
-"""Load an experiment from its file and overrides, with every check that needs no data."""
+"""Load an experiment from its file and overrides, with every check that needs no data, and make its arms."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from judging.design import Design
 from judging.round_order import round_order
 from state.digests import digest, key_of
 from state.home import compile_cache
-from tracking.groups.plan_file import METRIC_SCALES, write_scales
+from tracking.groups.plan_file import METRIC_SCALES
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar
 from training.job.settings.declared import SETTINGS
@@ -322,7 +322,7 @@ def run_tags(experiment: Experiment) -> dict[str, str]:
         fields = {"source": published.source, "machine": published.machine, "figures": published.figures}
         tags["platform.published"] = json.dumps(fields)
     if experiment.script and (scales := declared_scales(experiment.script.metrics)):
-        tags[METRIC_SCALES] = write_scales(scales)
+        tags[METRIC_SCALES] = json.dumps(scales)
     return tags
 
 

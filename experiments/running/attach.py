@@ -1,4 +1,7 @@
-"""Follow a group that another command started, by the plan on the tracking server."""
+"""Follow a group that another command started, by the plan on the tracking server, or a job that others started.
+
+A job of the AWS account that trainfare did not start is recorded once.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,6 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
     """
     from experiments.running.push_model import push_of
     from experiments.running.write_report import report_group  # importing the charts takes long
-    from reports.charts.class_charts import PngClassCharts
 
     group_id = fields.get("group")
     if group_id is None:
@@ -88,7 +90,7 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
             return 1
     if incomplete:
         print_line(f"Reading the missing records of {counted(len(jobs), 'job')} of {group.id}")
-        run_jobs(store, service, group, jobs, parallel=len(jobs), echo=print_line, charts=PngClassCharts())
+        run_jobs(store, service, group, jobs, parallel=len(jobs), echo=print_line)
         report_group(store, group, group.experiment_name)
         return 0
     for push in () if is_own or is_trusted else filter(None, map(push_of, jobs)):  # with this user's token
@@ -211,7 +213,7 @@ def attach_job(fields: Mapping[str, str]) -> int:
             "account of your credentials."
         ) from error
     store = open_store(echo=print_line)
-    experiments = store.call(lambda: list(all_experiment_ids(store.client)))
+    experiments = store.call(all_experiment_ids, store.client)
     for run in store.call(store.client.search_runs, experiments, tagged(kind="job", job_name=name)):
         if ARN not in run.data.tags:
             raise InputError(

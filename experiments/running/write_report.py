@@ -1,4 +1,4 @@
-"""Write the report of a group, of chosen runs or of all groups of an experiment."""
+"""Write the report of a group, of chosen runs or of all groups of an experiment, and open MLflow's UI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Experiment: all fields, checked by the rules between them, and by the limits of this machine."""
+"""Experiment: all fields, checked by the rules between them, and by the limits of this machine.
+
+The last part is about scripts, whose hyperparameters may refer to fields.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Overrides from the command line, from arms and from backend files, applied by dotted name to an experiment's tree."""
+"""Overrides from the command line, from arms and from backend files, applied by dotted name to an experiment's tree.
+
+The last part turns errors of pydantic into sentences with the location of the field.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of an experiment that runs a user's own training script: its inputs, its arguments and its metrics."""
+"""Sections of an experiment: a user's own training script, the machine of its jobs, and the AWS account."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Run a sweep: calibrate the batch sizes, search batch sizes and learning rates, repeat the winner, and report.
 
 Every process that runs the same command on the same storage is a worker of the same sweep. One worker runs the
-calibrations and the repeats; the others wait for it and use the results."""
+calibrations and the repeats; the others wait for it and use the results.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,6 @@ from experiments.schema.yaml_document import as_yaml
 from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, full_names, prepare_sweep
 from judging.design import Design
 from judging.summaries import geometric_mean
-from reports.charts.class_charts import PngClassCharts
 from reports.model.report import Report
 from state.home import home
 from sweeps.costs import FIGURES, CostModel, cost_model, measurements
@@ -119,7 +119,6 @@ class OpenSweep:
             [prepare(self.context, job) for job in planned],
             parallel=self.jobs.sweep.fields.max_parallel,
             echo=print_line,
-            charts=PngClassCharts(),
         )
 
     def find_run(self, planned: PlannedJob) -> JobRun | None:
@@ -491,7 +490,7 @@ class TrialJobs:
         if run.has_ended:
             opened.store.tag(run.id, {**tags, "platform.role": "trial"})
             return outcome_of(run, self._objective)
-        started = start_job(ledger, planned, run, print_line, PngClassCharts(), jobs_at_once)
+        started = start_job(ledger, planned, run, print_line, jobs_at_once)
         if not isinstance(started, Outcome):
             return _RunningJob(started, self._read, self._objective)
         assert started.refusal

@@ -20,13 +20,14 @@ from tracking.budgets.ledger import (
     BudgetEnd,
     GroupBudget,
     Ledger,
+    NoRoom,
+    Reservation,
     group_budget,
     read_budget_end,
     read_records,
     set_budget,
     spending_metrics,
 )
-from tracking.budgets.reserving import NoRoom, Reservation
 from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import open_run
