@@ -11,7 +11,7 @@ from judging.non_inferiority import ERROR
 from judging.spending import early_spending, look_levels, pocock_spending
 
 RULES = 4
-"""Version of the rules by which comparisons are judged. docs/measuring.md lists them."""
+"""Version of the rules by which comparisons are judged. docs/judging.md lists them."""
 FIRST_WITH_SEEDS = 4
 """First version of the rules by which arms that learn in another way need all of their repeats to pass."""
 MIN_SEEDS = 5

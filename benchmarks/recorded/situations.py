@@ -89,7 +89,10 @@ def _scores(each: Situation, random: Generator, repeats: int) -> tuple[Numbers |
     return arm - each.lost - lost * (random.random(repeats) < share), baseline
 
 
-def endings(each: Situation, comparisons: int, seed: int, judge: Callable[..., Ending] = ending) -> list[Ending]:
+Judge = Callable[..., Ending]
+
+
+def endings(each: Situation, comparisons: int, seed: int, judge: Judge = ending) -> list[Ending]:
     """Return how this many comparisons end."""
     random = np.random.default_rng(seed)
     return [judge(*draw(each, random), each.looks, paired=each.paired) for _ in range(comparisons)]

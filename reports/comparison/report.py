@@ -101,18 +101,17 @@ _FIRST_RULES = (
 _WAVES = (
     Definition(
         "Interval",
-        "Cost, arm over baseline, at the look that stopped the arm. With three repeats it is the ratio of geometric "
-        "means with Welch's t on the logarithms; from five repeats on the ratio of the medians of all pairs' means "
-        "(Hodges and Lehmann), with the interval of Mann and Whitney's exact test. The typical costs in tables and "
-        "charts are the same statistics, so their ratio is the estimate. The intervals of all looks and arms hold "
-        "together in 95 %. Failed jobs count towards the cost of the successful ones. The best of several arms looks "
-        "a little better than it is, because it was chosen for looking good; the estimate is not corrected for that.",
+        "Cost of the typical job, arm over baseline, at the look that stopped the arm: with three repeats the ratio of "
+        "geometric means, with Welch's t on the logarithms; from five on the ratio of the medians of all pairs' means "
+        "(Hodges and Lehmann), with the interval of Mann and Whitney's exact test. If a job failed, the ratio of the "
+        "mean bills of a usable model. The intervals of all looks and arms hold together in 95 %. An arm that stopped "
+        "because it looked good looks better than it is: a true gain of 5 % was shown as 14 % with noise of 10 %.",
     ),
     Definition(
         "Verdict",
-        "“Cheaper”: the whole interval is below 1, and the quality is shown to be kept. “Cheaper, quality not shown”: "
+        "“Cheaper”: the whole interval and the mean bill are below 1, and the quality is shown to be kept. “Cheaper, quality not shown”: "
         "the cost is lower, but a loss of quality beyond the margin is not ruled out. “Not cheaper”: the whole "
-        "interval is above 1, a gain worth having is ruled out, or the quality is shown to be worse. “Inconclusive”: "
+        "interval is above 1, a gain worth having is unlikely, or the quality is shown to be worse. “Inconclusive”: "
         "anything else, such as an arm of which too many jobs failed. " + _NOT_COMPARABLE,
     ),
 )
@@ -266,7 +265,7 @@ def _definitions(comparison: Comparison) -> Iterator[Definition]:
     yield Definition("Quality", measure + (_KEPT_BY_BOUND if comparison.progress else _KEPT_BY_MEAN))
     if any(contrast.verdict.target for contrast in comparison.contrasts):
         yield _TARGET
-    yield Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/measuring.md lists them.")
+    yield Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/judging.md lists them.")
     yield _BREAK_EVEN
 
 
