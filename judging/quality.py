@@ -22,7 +22,7 @@ _TOLERANCES: dict[Unit, tuple[float, str, float]] = {
     "number": (0.02, "2 %", 0.05),
 }
 """Tolerance by the first rules, its words, and margin of the metrics in each unit: absolute for fractions and percent,
-relative to the baseline's mean for other numbers. docs/measuring.md has the reasons."""
+relative to the baseline's mean for other numbers. docs/judging.md has the reasons."""
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ class Compare(Frozen):
     repeats: Annotated[int, Field(ge=1, le=1_000)] = 9
     """Most jobs per arm, each with a different seed."""
     stop: Literal["early", "never"] = "early"
-    """`early` stops an arm at a look once its cost and quality are decided, or a gain of `least_gain` is ruled out.
+    """`early` stops an arm at a look once its cost and quality are decided, or a gain of `least_gain` is unlikely.
     `never` runs all repeats."""
     looks: Annotated[tuple[RepeatsAtLook, ...], Field(strict=False, min_length=1)] = (3, 5, 7, 9)
     """Repeats of each arm at each look, ascending. Looks above `repeats` are dropped; the last one is at `repeats`."""

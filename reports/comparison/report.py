@@ -109,10 +109,10 @@ _WAVES = (
     ),
     Definition(
         "Verdict",
-        "“Cheaper”: the whole interval and the mean bill are below 1, and the quality is shown to be kept. “Cheaper, quality not shown”: "
-        "the cost is lower, but a loss of quality beyond the margin is not ruled out. “Not cheaper”: the whole "
-        "interval is above 1, a gain worth having is unlikely, or the quality is shown to be worse. “Inconclusive”: "
-        "anything else, such as an arm of which too many jobs failed. " + _NOT_COMPARABLE,
+        "“Cheaper”: the whole interval and the mean bill are below 1, and the quality is shown to be kept. “Cheaper, "
+        "quality not shown”: the cost is lower, but a loss of quality beyond the margin is not ruled out. “Not "
+        "cheaper”: the whole interval is above 1, a gain is unlikely, or the quality is shown to be worse. "
+        "“Inconclusive”: anything else, such as an arm of which too many jobs failed. " + _NOT_COMPARABLE,
     ),
 )
 _TARGET = Definition(

@@ -303,9 +303,9 @@ def looks_sections(comparison: Comparison) -> tuple[Section, ...]:
         return ()
     note = (
         f"After each wave, an arm stops if it is shown to be cheaper or dearer, or if a gain of "
-        f"{percent(1 - design.least_gain)} % is ruled out. The intervals allow for looking often: in 95 % of "
+        f"{percent(1 - design.least_gain)} % is unlikely. The intervals allow for looking often: in 95 % of "
         f"comparisons, no equal arm is called cheaper or dearer at any look. Judged by version {design.rules} of the "
-        f"rules; docs/measuring.md lists their assumptions."
+        f"rules; docs/judging.md lists their assumptions."
     )
     return (Section("The looks", (table, Text(note, "small"))),)
 
