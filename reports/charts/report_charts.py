@@ -209,7 +209,9 @@ def projections(probes: Probes, comparison: Comparison) -> Chart | None:
     rows, labels = probes.projected, [arm.label for arm in comparison.arms]
     if not rows:
         return None
-    ends, names = [(each.cost.high, figure(each.cost.estimate)) for each in rows], short_labels(labels)
+    names, has_intervals = short_labels(labels), any(each.cost.has_interval for each in rows)
+    highs = [each.cost.high if each.cost.has_interval else each.cost.estimate for each in rows]
+    ends = [(high, figure(each.cost.estimate)) for high, each in zip(highs, rows, strict=True)]
 
     def draw(axes: Axes) -> None:
         for y, each in enumerate(rows):
@@ -218,10 +220,11 @@ def projections(probes: Probes, comparison: Comparison) -> Chart | None:
             axes.barh(y, cost.estimate, height=_BAR_HEIGHT, color=colour)
             axes.plot([cost.low, cost.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
             _label(axes, y, names[each.arm.label], ends[y])
-        _finish(axes, ends, f"{probes.unit}; line: 95 % interval")
+        _finish(axes, ends, f"{probes.unit}; line: 95 % interval" if has_intervals else probes.unit)
 
     texts = [
-        f"{each.arm.label}: {figure(each.cost.estimate)}, {figure(each.cost.low)} to {figure(each.cost.high)}"
+        f"{each.arm.label}: {figure(each.cost.estimate)}"
+        + (f", {figure(each.cost.low)} to {figure(each.cost.high)}" if each.cost.has_interval else "")
         for each in rows
     ]
     return _plot("projection", f"Projected for the whole training: {probes.unit}", draw, texts)
