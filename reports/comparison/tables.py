@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -374,6 +375,12 @@ def published_sections(table: pd.DataFrame, comparison: Comparison) -> tuple[Sec
         f"“{comparison.arms[0].label}” on the machines listed below. Other machines and versions give other figures: "
         "compare direction and size only."
     )
+    rate, time = (figures.get(name, math.nan) for name in ("throughput_ratio", "training_time_ratio"))
+    if abs(rate * time - 1) > 0.05:
+        note += (
+            f" The published {signed_percent(rate)} samples/s and {signed_percent(time)} training time contradict each "
+        )
+        note += f"other: for equal work, the time would be {signed_percent(1 / rate)}."
     shown = build_table("Published figures", columns, figures, is_sortable=False)
     return (Section("Published figures of this recipe", (shown, Text(note, "small"))),)
 
