@@ -377,10 +377,8 @@ def published_sections(table: pd.DataFrame, comparison: Comparison) -> tuple[Sec
     )
     rate, time = (figures.get(name, math.nan) for name in ("throughput_ratio", "training_time_ratio"))
     if abs(rate * time - 1) > 0.05:
-        note += (
-            f" The published {signed_percent(rate)} samples/s and {signed_percent(time)} training time contradict each "
-        )
-        note += f"other: for equal work, the time would be {signed_percent(1 / rate)}."
+        equal = signed_percent(1 / rate)
+        note += f" The published rate and time contradict each other: for equal work, the time would be {equal}."
     shown = build_table("Published figures", columns, figures, is_sortable=False)
     return (Section("Published figures of this recipe", (shown, Text(note, "small"))),)
 
