@@ -67,7 +67,7 @@ SECTIONS: Mapping[str, Section] = {
         "measured steps include slow first ones.",
     ),
     "real_sizes": Section(
-        measures="The same with the published models in their real sizes, from random weights. Each side runs once, for "
+        measures="The same with the published models in their real sizes and random weights. Each side runs once, for "
         "a few steps.",
         figures=(
             Figure("emotion-bert: speed-up", r"emotion-bert .*: speed-up in real tokens"),
