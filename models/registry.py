@@ -27,7 +27,6 @@ from models.trained_model import (
 )
 from tracking.queries.measures import EVALUATIONS
 from tracking.server.errors import is_unknown_call
-from tracking.server.store import Store
 from training.contract.errors import InputError, NotAllowed, NotGoodEnough, TrackingError
 from training.contract.plain_text import without_markup
 
@@ -123,17 +122,10 @@ class Registered:
     """True if the model was not registered before."""
     replaced: Version | None
     """Version that the alias named before, if it was a different one."""
-    had_alias: bool
-    """True if the alias already named this version."""
 
 
-class Registry:
+class Registry(Versions):
     """Writes to a tracking server's model registry."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._versions = Versions(store)
-        self._client = self._versions.client
 
     def in_use(self, name: str, alias: str = CHAMPION) -> ModelInUse | None:
         """Return the model that a registered model's alias names.
@@ -141,7 +133,7 @@ class Registry:
         None if it does not exist, if this user may not read it, or if the server has no registry.
         """
         try:
-            version = self._versions.by_alias(name, alias)
+            version = self.by_alias(name, alias)
         except TrackingError as error:
             if is_unknown_call(error.__cause__):
                 return None
@@ -163,45 +155,51 @@ class Registry:
     ) -> Registered:
         """Register a model as a version of the registered model `name`, unless it is one, and set the alias to it.
 
-        Every step first looks for the result of an interrupted command, so a repeated command completes it. The quality
-        gate is checked directly before the alias is moved, because a different command may have moved it meanwhile;
-        `allowed` are the checks to skip. Raises `InputError` for a model that cannot be registered, `NotGoodEnough`,
-        and `TrackingError`.
+        The model must pass the quality gate; `allowed` are the checks to skip. Every step first looks for the result of
+        an interrupted command, so a repeated command completes it. Raises `InputError` for a model that cannot be
+        registered, `NotGoodEnough`, and `TrackingError`.
         """
-        location = find_artifact_location(self._store, trained)
         self._store.subject = f"registered model '{name}'"
+        check(trained, self.in_use(name, alias), allowed)
+        location = find_artifact_location(self._store, trained)
         self._create_model(name, trained)
 
         def existing() -> Version | None:
-            return self._versions.by_model(name, str(trained.model_uri))
+            return self.by_model(name, str(trained.model_uri))
 
         def create() -> Version:
             origin = ("job_name", "group", "arm", "versions")
             named = {f"platform.{each}": value for each in origin if (value := getattr(trained, each))}
             metrics = {each: f"{value:.6g}" for each, value in trained.metrics.items()}
-            tags = {MODEL_TAG: str(trained.model_uri), RUN_ID_TAG: trained.run_id, **named, **metrics}
-            description = version_description(trained)
-            return self._versions.create(name, location, trained.run_id, trained.model_id, description, tags)
+            # Not `models:/ID` as the source: MLflow would look it up on the server set for the whole process.
+            made = self.client.create_model_version(
+                name,
+                location,
+                trained.run_id,
+                tags={MODEL_TAG: str(trained.model_uri), RUN_ID_TAG: trained.run_id, **named, **metrics},
+                description=version_description(trained),
+                await_creation_for=0,
+                model_id=trained.model_id,
+            )
+            return Version.of(made)
 
         known = existing()
         version: Version = known or self._store.create(create, existing=existing)
-        before = self._versions.by_alias(name, alias)
-        had_alias = before is not None and before.number == version.number
-        if not had_alias:
-            check(trained, self.in_use(name, alias), allowed)
-            self._store.call(self._client.set_registered_model_alias, name, alias, version.number)
+        before = self.by_alias(name, alias)
+        replaced = before if before and before.number != version.number else None
+        if before is None or replaced:
+            self._store.call(self.client.set_registered_model_alias, name, alias, version.number)
         self._link(trained, version)
-        replaced = None if had_alias else before
-        return Registered(version=version, is_new=known is None, replaced=replaced, had_alias=had_alias)
+        return Registered(version=version, is_new=known is None, replaced=replaced)
 
     def _create_model(self, name: str, trained: TrainedModel) -> None:
         def existing() -> object | None:
-            return next(iter(self._client.search_registered_models(f"name = '{name}'", max_results=1)), None)
+            return next(iter(self.client.search_registered_models(f"name = '{name}'", max_results=1)), None)
 
         if self._store.call(existing) is None:
             experiment = without_markup(trained.experiment_name)
             description = f"Models of the experiment {experiment}. The alias `champion` names the model in use."
-            create = self._client.create_registered_model
+            create = self.client.create_registered_model
             self._store.create(create, name, existing=existing, description=description)
 
     def _link(self, trained: TrainedModel, version: Version) -> None:

@@ -29,7 +29,6 @@ RUN_ID_TAG = "platform.run_id"
 _URI = re.compile(r"models:/([^/@:]+)(?:@([\w-]+)|/([0-9]{1,9}))")
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 _NAMES = "a run id, a job name, a group id, or models:/NAME@ALIAS"
-_MOST_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +67,6 @@ class TrainedModel:
     """Date on which that artifact was deleted, and its address; else empty."""
     versions: str
     """Libraries that trained it: `torch 2.13.0, transformers 5.23.0`."""
-    instance_type: str
-    """`local`, or SageMaker's instance type."""
     evaluation: Evaluation = UNKNOWN
     """Settings with which it was evaluated."""
     chosen: str = ""
@@ -111,7 +108,7 @@ def trained_model(store: Store, run: str) -> TrainedModel:
         who = f" that user '{store.user}' can read" if store.user else ""
         raise InputError(f"run is '{name}', which is not a run, job or group on the tracking server {store.uri}{who}.")
     if len(runs) > 1:
-        some = ", ".join(str(each.info.run_id) for each in runs[:_MOST_NAMED])
+        some = ", ".join(str(each.info.run_id) for each in runs[:3])
         raise InputError(f"run is '{name}', a job name that {len(runs)} runs have ({some}): give a run id instead.")
     return trained_model_of(store, runs[0])
 
@@ -144,7 +141,6 @@ def trained_model_of(store: Store, run: Run) -> TrainedModel:
         artifact_uri=tags.get("platform.model_uri"),
         artifact_deleted=tags.get("platform.model_deleted", ""),
         versions=tags.get("platform.versions", ""),
-        instance_type=tags.get("platform.instance_type", ""),
         evaluation=evaluation_of(params, params.get("hp.task", "")),
     )
 
@@ -173,12 +169,16 @@ def _jobs_with(store: Store, tag: str, value: str) -> list[Run]:
     return runs_where(store.client, tagged(kind="job", **{tag: value}))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Version:
     name: str
     number: str
     run_id: str
     """Run that trained it; empty if the version does not record it."""
+
+    @classmethod
+    def of(cls, version: ModelVersion) -> Version:
+        return cls(str(version.name), str(version.version), str(version.tags.get(RUN_ID_TAG) or version.run_id or ""))
 
     def __str__(self) -> str:
         return f"version {self.number} of {self.name}"
@@ -222,35 +222,17 @@ class Versions:
         return self.by_number(name, str(number)) if number else None
 
     def by_number(self, name: str, number: str) -> Version | None:
-        versions = self._search(f"name = {quoted(name)} and version_number = {number}")
-        return _version(versions[0]) if versions else None
+        return next(iter(self._search(f"name = {quoted(name)} and version_number = {number}")), None)
 
     def by_model(self, name: str, model_uri: str) -> Version | None:
         """Return the registered model's first version that was made from this MLflow model, or None."""
         versions = self._search(f"name = {quoted(name)} and tags.`{MODEL_TAG}` = {quoted(model_uri)}")
-        return _version(min(versions, key=lambda version: int(version.version))) if versions else None
+        return min(versions, key=lambda version: int(version.number), default=None)
 
-    def create(
-        self, name: str, location: str, run_id: str, model_id: str | None, description: str, tags: Mapping[str, str]
-    ) -> Version:
-        """Create a version of a registered model; `location` is the URI of its files."""
-        # Not `models:/ID` as the source: MLflow would look it up on the server set for the whole process.
-        made = self.client.create_model_version(
-            name, location, run_id, tags=dict(tags), description=description, await_creation_for=0, model_id=model_id
-        )
-        return _version(made)
-
-    def _search(self, where: str) -> list[ModelVersion]:
-        return list(self._store.call(self.client.search_model_versions, where, max_results=100))
-
-
-def _version(version: ModelVersion) -> Version:
-    tags = version.tags or {}
-    return Version(
-        name=str(version.name),
-        number=str(version.version),
-        run_id=str(tags.get(RUN_ID_TAG) or version.run_id or ""),
-    )
+    def _search(self, where: str) -> list[Version]:
+        return [
+            Version.of(each) for each in self._store.call(self.client.search_model_versions, where, max_results=100)
+        ]
 
 
 def find_artifact_location(store: Store, trained: TrainedModel) -> str:

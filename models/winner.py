@@ -51,7 +51,7 @@ def winner(client: MlflowClient, group: str, *, is_closing: bool = False) -> Win
     design = read_design(parent.data.tags) if parent else None
     if is_sweep_table(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
         spec = job_tables.json_artifact(client, parent.info.run_id, SWEEP_FILE) if parent else {}
-        return _best_job(group, *_sweep_winner(sweep_of(table, group, spec, {}, {}, design)))
+        return _best_job(group, *_sweep_winner(sweep_of(table, group, spec, {}, design)))
     return _best_job(group, *_comparison_winner(compare(table, group, design=design)))
 
 
@@ -99,7 +99,7 @@ def _confirm(sweep: Sweep, best: Trial, repeats: Comparison) -> tuple[bool, str]
         return False, ""
     if not sweep.spec.is_rate:
         return contrast.verdict.outcome == "cheaper", ""
-    ratio = sweep.interval_of(best)
+    ratio = sweep.interval_of(best.setting)
     if ratio is None or ratio.low <= 1:
         return False, ""
     # A rate says nothing about quality.

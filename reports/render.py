@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +13,7 @@ from mlflow.entities import Run
 
 from judging.design import Design
 from reports.charts.report_charts import comparison_charts, probe_charts, training_charts
-from reports.charts.sweep_charts import importance_note, sweep_charts
+from reports.charts.sweep_charts import sweep_charts
 from reports.comparison.comparison import Comparison, Kind, compare
 from reports.comparison.messages import deleted, missing_data
 from reports.comparison.report import Source, comparison_report, is_one_training, training_report, with_neutral_label
@@ -23,7 +22,6 @@ from reports.overview import Overview, overview_of, overview_report
 from reports.probe.report import is_probe_table, job_spreads, probe_report, probes_of
 from reports.sweep.report import sweep_report
 from reports.sweep.sweep import is_sweep_table, sweep_of
-from reports.sweep.trials import read_spec
 from sweeps.costs import FIGURES
 from tracking.budgets.ledger import end_sentence, read_budget_end
 from tracking.groups.plan_file import SWEEP_FILE, read_design
@@ -35,9 +33,6 @@ from tracking.recorded.recorded_job import Job, job_of
 from tracking.recorded.spot_cost import discounts_of
 from tracking.server.errors import is_final
 from training.contract.errors import InputError, TrackingError
-
-_MAX_CURVES = 300
-"""Largest number of trials whose curves are read; only one chart shows them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,14 +130,11 @@ def _sweep_report(reader: Reader, table: pd.DataFrame, parent: Run | None, group
     document = reader.artifact(parent.info.run_id, SWEEP_FILE) if parent else {}
     jobs = [job_of(row) for row in table.to_dict("records")]
     calibrations = [job for job in jobs if job.text.get("role") == "calibration"]
-    trials = [job for job in jobs if job.text.get("role") == "trial"][:_MAX_CURVES]
-    metric = read_spec(document).metric
     points = reader.histories(calibrations, list(FIGURES))
-    curves = reader.histories(trials, [metric]) if metric else {}
     design = read_design(parent.data.tags) if parent else None
-    sweep = sweep_of(table, group, document, points, curves, design)
+    sweep = sweep_of(table, group, document, points, design)
     source = _source(reader, table, title, [job for job in jobs if job.succeeded])
-    return sweep_report(sweep, sweep_charts(sweep), source, importance_note(sweep))
+    return sweep_report(sweep, sweep_charts(sweep), source)
 
 
 def _read(
@@ -191,8 +183,6 @@ def _with_budget_end(report: Report, parent: Run | None) -> Report:
 
 
 Result = TypeVar("Result")
-Default = TypeVar("Default")
-_Kind = Literal["runs", "files"]
 
 
 class Reader:
@@ -203,26 +193,15 @@ class Reader:
 
     def __init__(self, client: MlflowClient) -> None:
         self.client = client
-        self._requests: Counter[str] = Counter()
-        self._failures: Counter[str] = Counter()
-        self._reasons: dict[str, TrackingError] = {}
-        self._unreachable: dict[_Kind, TrackingError] = {}
+        self._unread: dict[str, TrackingError] = {}
+        """The reason for each kind of data that could not be read."""
+        self._unreachable: dict[Literal["runs", "files"], TrackingError] = {}
         self._deleted: list[str] = []
 
     def histories(self, jobs: Iterable[Job], keys: Sequence[str]) -> dict[str, pd.DataFrame]:
-        """Return the histories of these metrics by run id, without the jobs whose points cannot be read."""
+        """Return the histories of these metrics by run id; empty if they cannot be read."""
         starts = {job.run_id: job.number("training_start_time") for job in jobs}
-        if "runs" not in self._unreachable:
-            try:
-                return histories(self.client, starts, keys)
-            except TrackingError as error:
-                self._record_unreachable("runs", error)
-        # At least one job cannot be read. If the server still answers, read the jobs one by one to find out which.
-        tables = {
-            run: self._read("runs", "the curves", partial(histories, self.client, {run: at}, keys), None)
-            for run, at in starts.items()
-        }
-        return {run_id: table[run_id] for run_id, table in tables.items() if table is not None}
+        return self._read("runs", "the curves", partial(histories, self.client, starts, keys), {})
 
     def environment(self, run_id: str) -> dict[str, Any]:
         """Return `job_tables.environment` of a run; empty if it cannot be read."""
@@ -244,42 +223,32 @@ class Reader:
 
     def note_deleted(self, groups: Mapping[str, str]) -> None:
         """Record the deleted runs of these groups' jobs; `groups` maps a group to its experiment's id."""
-        pairs = groups.items()
-        self._deleted += self._read(
-            "runs",
-            "the list of deleted runs",
-            lambda: [name for group, id in pairs for name in job_tables.deleted_jobs(self.client, group, id)],
-            [],
-        )
+
+        def read() -> list[str]:
+            return [name for group, id in groups.items() for name in job_tables.deleted_jobs(self.client, group, id)]
+
+        self._deleted += self._read("runs", "the list of deleted runs", read, [])
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """A sentence for each kind of data that could not be read, and one for deleted runs."""
-        by_reason: dict[str, list[str]] = {}
-        for subject, reason in self._reasons.items():
-            requests, failures = self._requests[subject], self._failures[subject]
-            share = "" if requests == 1 else f" of {failures} of {requests} jobs"
-            by_reason.setdefault(str(reason).rstrip("."), []).append(f"{subject}{share}")
-        unread = (f"Missing: {', '.join(subjects)}. {reason}." for reason, subjects in by_reason.items())
+        """A sentence for each reason why data could not be read, and one for deleted runs."""
+        subjects: dict[str, list[str]] = {}
+        for subject, reason in self._unread.items():
+            subjects.setdefault(str(reason).rstrip("."), []).append(subject)
+        unread = (f"Missing: {', '.join(names)}. {reason}." for reason, names in subjects.items())
         return (*deleted(self._deleted), *unread)
 
-    def _read(self, source: _Kind, subject: str, request: Callable[[], Result], default: Default) -> Result | Default:
-        self._requests[subject] += 1
-        if source in self._unreachable:
-            return self._record_failure(subject, self._unreachable[source], default)
-        try:
-            return request()
-        except TrackingError as error:
-            self._record_unreachable(source, error)
-            return self._record_failure(subject, error, default)
-
-    def _record_unreachable(self, source: _Kind, error: TrackingError) -> None:
-        """Record a source that did not answer, to send it no further requests."""
+    def _read(
+        self, source: Literal["runs", "files"], subject: str, request: Callable[[], Result], default: Result
+    ) -> Result:
+        error = self._unreachable.get(source)
+        if error is None:
+            try:
+                return request()
+            except TrackingError as raised:
+                error = raised
         if not isinstance(error.__cause__, Exception) or not is_final(error.__cause__):
             # Files are read through the server of the runs. Runs are read without the file store.
             self._unreachable |= {"files": error} if source == "files" else {"runs": error, "files": error}
-
-    def _record_failure(self, subject: str, reason: TrackingError, default: Default) -> Default:
-        self._failures[subject] += 1
-        self._reasons.setdefault(subject, reason)
+        self._unread.setdefault(subject, error)
         return default

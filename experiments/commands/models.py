@@ -56,10 +56,6 @@ def register(fields: Mapping[str, str]) -> int:
 @field("wait", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)
 @field("image", "Container image, with --service sagemaker.", metavar="URI")
 @field("ami", "System image of the instances, which has the GPU driver, with --service sagemaker.", metavar="VERSION")
-@field("lifetime", "", hidden=True)
-@field("when_over", "", hidden=True)
-@field("max_usd", "", hidden=True)
-@field("max_billable_seconds", "", hidden=True)
 @dry_run_option
 @format_option
 def deploy(fields: Mapping[str, str]) -> int:
@@ -96,7 +92,6 @@ def deploy(fields: Mapping[str, str]) -> int:
 @field("task", "With --file: task, if config.json does not determine it.", metavar="TASK")
 @field("precision", "With --file: auto is as evaluated.", metavar="auto|fastest|fp32|bf16|fp16")
 @field("max_length", "With --file: longest input in tokens; longer ones are cut.", metavar="N")
-@field("track", "With --file: true logs a run to MLflow.", metavar="true|false", default="true", show_default=True)
 def predict(fields: Mapping[str, str]) -> int:
     """Send a request to an endpoint, or predict every row of a file.
 

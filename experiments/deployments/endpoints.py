@@ -15,12 +15,13 @@ from rich.table import Table
 from experiments.deployments.services import ENDPOINTS, open_endpoints
 from experiments.running import options as read
 from experiments.running.output import print_error, print_line
-from models.endpoints.protocol import Echo, Endpoints, EndpointSpec, EndpointState
+from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
 from reports.formats.terminal import PlainConsole
 from state.home import home
 from state.regular_files import user_path
 from training.contract.errors import EndpointNotFound, InputError, ServiceError, TrainfareError
 from training.contract.price import Price
+from training.contract.service import Echo
 from training.services.registry import DEFAULT, services_with, traits_of
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ WAIT_SECONDS = 1800.0
 RETRY_SECONDS = 30.0
 PENDING_NAME = "later"
 """Placeholder for the endpoint's name until the run has been read."""
-REMOVED = ("lifetime", "when_over", "max_usd", "max_billable_seconds")
-"""Options of earlier versions."""
 Result = TypeVar("Result")
 COLUMNS = ("endpoint", "service", "model", "status", "since", "USD/hour", "USD", "address")
 
@@ -45,7 +44,9 @@ def deploy(fields: Mapping[str, str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # so that `deploy` undoes its work
     endpoints, is_billed = open_endpoints(service, aws, print_line), traits_of(service).has_prices
-    cost = hourly(endpoints.price(spec.machine), spec.machines)
+    price, cost = endpoints.price(spec.machine), "an unknown price per hour"
+    if price:
+        cost = f"{price.usd_per_hour * spec.machines:.4g} USD per hour ({price.source}, {price.date})"
     if is_billed:
         print_line(f"Cost: {cost}, until it is undeployed")
     state = endpoints.deploy(spec, print_line)
@@ -58,83 +59,59 @@ def deploy(fields: Mapping[str, str]) -> int:
     return 0
 
 
-def hourly(price: Price | None, machines: int) -> str:
-    """Return the price of some machines by the hour, with its source, in words."""
-    if price is None:
-        return "an unknown price per hour"
-    return f"{price.usd_per_hour * machines:.4g} USD per hour ({price.source}, {price.date})"
-
-
 def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str, Any]]:
     """Return the request without the model of a run, its service and the fields `aws.*`. Raises `InputError`."""
-    for name in REMOVED:
-        if name in fields:
-            raise InputError(
-                f"--{name} is no longer an option of deploy: an endpoint exists, and on SageMaker costs money, until "
-                f"`trainfare undeploy` deletes it. AWS Budgets watches what it costs."
-            )
     read.check_not_empty(fields)
     service = read.read_service(fields, ENDPOINTS) or DEFAULT
     aws = read.read_aws(fields) | {name: fields[name] for name in ("image", "ami") if name in fields}
-    spec = read_spec(fields, service)
-    if aws and not traits_of(service).reads_aws:
-        needed = services_with("reads_aws")
-        raise InputError(f"--aws.*, --image and --ami need --service {needed}, but --service is {service}.")
-    if "prices" in aws:
-        from training.services.sagemaker.prices import table_price
-
-        table_price(aws["prices"], spec.machine)  # fails before anything is created
-    return spec, service, aws
+    return read_spec(fields, service), service, aws
 
 
 def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
     """Read and check the request; `with_run` adds the model of a run. Raises `InputError`."""
     from models.inference.evaluation import PRECISIONS
+    from models.server.access import allowed_hosts, read_token
 
     if ("run" in fields) == ("model" in fields):
         raise InputError("deploy needs either --run (a run id, a job name or a group id) or --model (a folder).")
-    traits = traits_of(service)
+    traits, is_replacing = traits_of(service), read.read_flag(fields, "replace")
+    for name in fields:
+        is_of_server = name in {"host", "token-file"} or (name == "replace" and is_replacing)
+        is_of_aws = name in {"image", "ami"} or name.startswith("aws.")
+        if (is_of_server and not traits.runs_here) or (is_of_aws and not traits.reads_aws):
+            needed = services_with("runs_here" if is_of_server else "reads_aws")
+            raise InputError(f"--{name} needs --service {needed}, but --service is {service}.")
     machine = fields.get("machine", traits.instance_type)
     if machine is None:
         raise InputError(f"--service {service} needs --machine, an instance type such as ml.g4dn.xlarge.")
     if traits.instance_type not in (None, machine):
         raise InputError(f"--machine is '{machine}': --service {service} runs only on {traits.label}.")
-    if not traits.runs_here and read.read_flag(fields, "replace"):
-        raise InputError(
-            f"--replace needs --service {services_with('runs_here')}: on {traits.label}, deploy under another --name "
-            "and undeploy the old endpoint."
-        )
-    folder = user_path(fields.get("model", "."), "--model")
-    if "model" in fields and not (folder / "config.json").is_file():
-        raise InputError(f"--model is '{folder}': it must be a Transformers folder, with a config.json.")
-    folder_name = re.sub(r"[^a-zA-Z0-9]+", "-", folder.resolve().name).strip("-")[:63].strip("-")
-    name = fields.get("name") or folder_name or "model"
+    name, folder, host = PENDING_NAME, Path(), fields.get("host", "127.0.0.1")
+    if "model" in fields:
+        folder = read_model_folder(fields["model"])
+        folder_name = re.sub(r"[^a-zA-Z0-9]+", "-", folder.name).strip("-")[:63].strip("-")
+        name = read.read_name("name", fields.get("name") or folder_name or "model")
+    token_file = user_path(fields["token-file"], "--token-file").resolve() if "token-file" in fields else None
+    allowed_hosts(host, read_token(token_file) if token_file else None)
     return EndpointSpec(
-        name=read.read_name("name", name) if "run" not in fields else PENDING_NAME,
-        model=folder.resolve(),
-        host=fields.get("host", "127.0.0.1"),
-        token_file=_token_file(fields, service),
+        name=name,
+        model=folder,
+        host=host,
+        token_file=token_file,
         machine=machine,
         machines=read.read_whole("machines", fields.get("machines", "1"), 1, 1 if traits.is_one_machine else 100),
-        replace=read.read_flag(fields, "replace"),
+        replace=is_replacing,
         precision=read.one_of("precision", fields["precision"], PRECISIONS) if "precision" in fields else None,
         wait_seconds=read.read_seconds("wait", fields["wait"]) if "wait" in fields else WAIT_SECONDS,
     )
 
 
-def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
-    """Return the path of the token's file. Raises `InputError` if the server would not accept host or token."""
-    from models.server.access import access, read_token
-
-    chosen = next((name for name in ("host", "token-file") if name in fields), None)
-    if chosen and not traits_of(service).runs_here:
-        raise InputError(
-            f"--{chosen} needs --service {services_with('runs_here')}: endpoints on {traits_of(service).label} are "
-            "protected by its permissions."
-        )
-    path = user_path(fields["token-file"], "--token-file").resolve() if "token-file" in fields else None
-    access(fields.get("host", "127.0.0.1"), read_token(path) if path else None)
-    return path
+def read_model_folder(text: str) -> Path:
+    """Return the folder of the option `--model`. Raises `InputError`."""
+    folder = user_path(text, "--model")
+    if not (folder / "config.json").is_file():
+        raise InputError(f"--model is '{folder}': it must be a Transformers folder, with a config.json.")
+    return folder.resolve()
 
 
 def with_run(fields: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
@@ -267,16 +244,14 @@ def undeploy(fields: Mapping[str, str]) -> int:
         name = read.read_name("endpoint", fields["endpoint"])
         find_service(name, fields, print_line).undeploy(name, print_line)
         return 0
-    outcomes: list[bool] = []
+    deleted = failed = 0
     for service, found in search(fields, print_line, lambda service: service.endpoints()):
         for state in found:
             try:
                 service.undeploy(state.name, print_line)
-                outcomes.append(True)
+                deleted += 1
             except TrainfareError as error:
                 print_line(f"error: {error}")
-                outcomes.append(False)
-    print_line(
-        f"Deleted: {outcomes.count(True)}" + (f", not deleted: {outcomes.count(False)}" if False in outcomes else "")
-    )
-    return 1 if False in outcomes else 0
+                failed += 1
+    print_line(f"Deleted: {deleted}" + (f", not deleted: {failed}" if failed else ""))
+    return 1 if failed else 0

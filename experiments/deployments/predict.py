@@ -5,32 +5,28 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.deployments.endpoints import find_service
+from experiments.deployments.endpoints import find_service, read_model_folder
 from experiments.deployments.services import open_endpoints
 from experiments.running import options as read
 from experiments.running.output import print_error, print_line
 from models.endpoints.protocol import EndpointState
 from state.regular_files import user_path
-from training.contract.errors import InputError, TrackingError, nearest
+from training.contract.errors import InputError, TrackingError
 from training.services.registry import DEFAULT
 
 if TYPE_CHECKING:
-    from models.batch import OnRow, Source
     from models.inference.predictor import Predictor
-    from models.trained_model import TrainedModel
-    from tracking.server.store import Store
     from training.staging.formats.files import TextFormat
 
 
 ENDPOINT_FIELDS = ("endpoint", "text", "inputs", "parameters", "file", "service", "trace")
 FILE_FIELDS = (
-    *("run", "model", "file", "output", "task", "precision", "max_length", "parameters", "track"),
-    *("encoding", "delimiter"),
+    *("run", "model", "file", "output", "task", "precision", "max_length", "parameters", "encoding", "delimiter"),
 )
 COLUMNS = "columns."
 RETRY_SECONDS = 10.0
@@ -94,7 +90,7 @@ def _json(name: str, text: str) -> Any:
 
 def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
     """Log request and answer to MLflow. A failure is only reported, because the answer has already been printed."""
-    from models.mlflow_records import trace
+    from models.traces import trace
     from tracking.server.store import open_store
 
     try:
@@ -117,47 +113,49 @@ def predict_file(fields: Mapping[str, str]) -> int:
     read.check_not_empty(plain)
     if ("run" in fields) == ("model" in fields):
         raise InputError("predict --file needs either --run RUN or --model FOLDER.")
-    from training.staging.sources.data_files import digest_files, find_data_files
+    from training.staging.sources.data_files import find_data_files
 
     text, files = _text_format(fields), find_data_files(fields["file"])
-    own = Path(files.name)
-    if "output" not in fields and not own.exists():
-        raise InputError(f"--file {own} is a pattern: name the answers with --output.")
-    default = own.with_name(f"{own.name.partition('.')[0] or own.name}.answers.jsonl")
+    output = _output(fields, Path(files.name))
+    parameters = _json("parameters", fields["parameters"]) if "parameters" in fields else {}
+    if not isinstance(parameters, dict):
+        raise InputError('--parameters must be a JSON object, such as {"top_k": 3}.')
+    predictor = _load_model(fields)
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from models.batch import check, new_file, predict, read_rows
+
+    rows = partial(read_rows, files, predictor.task, columns, text)
+    console, changed = Console(stderr=True), [path.stat().st_mtime_ns for path in files.paths]
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        count = check(predictor, progress.track(rows(), description="Checking"), parameters)
+        if not count:
+            raise InputError(f"--file {files.name} has no rows.")
+        started, bar = time.monotonic(), progress.add_task("Predicting", total=count)
+        with new_file(output) as file:
+            file.writelines(predict(predictor, rows(), parameters, partial(progress.advance, bar)))
+            if [path.stat().st_mtime_ns for path in files.paths] != changed:
+                raise InputError(
+                    f"--file {files.name} changed while its rows were predicted: run the same command again."
+                )
+    seconds = time.monotonic() - started
+    print_error(f"Predicted {count:,} rows in {seconds:,.1f} s, {count / seconds:,.1f} rows/s.")
+    print_line(str(output))
+    return 0
+
+
+def _output(fields: Mapping[str, str], file: Path) -> Path:
+    """Return the path of the answers. Raises `InputError` if it cannot be created."""
+    if "output" not in fields and not file.exists():
+        raise InputError(f"--file {file} is a pattern: name the answers with --output.")
+    default = file.with_name(f"{file.name.partition('.')[0] or file.name}.answers.jsonl")
     output = user_path(fields.get("output", str(default)), "--output")
     if output.exists() or output.is_symlink():
         raise InputError(f"--output {output} exists already: choose a different file, or delete it.")
     if not output.absolute().parent.is_dir():
         raise InputError(f"--output is {output}, but the folder {output.absolute().parent} does not exist.")
-    parameters = _json("parameters", fields["parameters"]) if "parameters" in fields else {}
-    if not isinstance(parameters, dict):
-        raise InputError('--parameters must be a JSON object, such as {"top_k": 3}.')
-    store, trained, folder = _open_model(fields)
-    predictor = _load_model(store, trained, folder, fields)
-    from models.batch import Source, check
-
-    source = Source(files=files, task=predictor.task, columns=columns, text=text)
-    source.check()
-    with _progress("Checking") as on_row:
-        rows = check(predictor, source.rows(), parameters, on_row)
-    if not rows:
-        raise InputError(f"--file {source.files.name} has no rows.")
-    run: AbstractContextManager[dict[str, float]] = nullcontext({})
-    digest = digest_files(files, text)
-    if store is not None and read.read_flag(fields, "track", "true"):
-        from models.mlflow_records import recorded
-
-        settings = {"model": trained.run_id if trained else str(folder), "file_digest": digest}
-        name = trained.job_name if trained else fields["model"]
-        note = f"{rows:,} rows predicted by {name}: `{output.absolute()}`."
-        run = recorded(store, trained, settings | _description(predictor, source, parameters), note)
-    with run as figures:
-        seconds = _predict(predictor, source, parameters, output, rows, digest)
-        rate = rows / seconds
-        figures |= {"rows": float(rows), "seconds": seconds, "rows_per_second": rate}
-    print_error(f"Predicted {rows:,} rows in {seconds:,.1f} s, {rate:,.1f} rows/s.")
-    print_line(str(output))
-    return 0
+    return output
 
 
 def _text_format(fields: Mapping[str, str]) -> TextFormat:
@@ -171,89 +169,30 @@ def _text_format(fields: Mapping[str, str]) -> TextFormat:
     return TextFormat(encoding=encoding, delimiter=delimiter, prefix="--")
 
 
-def _open_model(fields: Mapping[str, str]) -> tuple[Store | None, TrainedModel | None, Path]:
-    """Return the tracking server, if it is needed, the model's record there, if it has one, and its folder."""
+def _load_model(fields: Mapping[str, str]) -> Predictor:
+    """Load the model with the settings of its evaluation, if known. Fields override precision and maximum length."""
+    from models.inference.evaluation import UNKNOWN
+    from models.inference.predictor import load_predictor
     from models.logged.model_folder import model_folder
     from models.trained_model import trained_model
     from state.home import home
     from tracking.server.store import open_store
-    from training.staging.models.model_files import check_weights, locate
 
-    store = None
-    if read.read_flag(fields, "track", "true") or "run" in fields:
-        store = open_store(echo=print_error, retry_seconds=60.0, otherwise="Nothing was predicted.")
-    if store is None or "model" in fields:
-        source = locate(fields["model"])
-        if source.folder is None:
-            hint = nearest(fields["model"], [path.name for path in Path.cwd().iterdir()])
-            raise InputError(f"--model is {fields['model']!r}, but this folder does not exist.{hint}")
-        check_weights(source)
-        return store, None, source.folder
-    trained = trained_model(store, fields["run"])
-    if trained.chosen:
-        print_error(trained.chosen)
-    return store, trained, model_folder(store, trained, home(), print_error)
-
-
-def _load_model(
-    store: Store | None, trained: TrainedModel | None, folder: Path, fields: Mapping[str, str]
-) -> Predictor:
-    """Load the model with the settings of its evaluation, if known. Fields override precision and maximum length."""
-    from models.inference.evaluation import UNKNOWN, precision_message
-    from models.inference.predictor import load_predictor
-
-    evaluation = trained.evaluation if trained else UNKNOWN
     length = read.read_whole("max_length", fields["max_length"], 1, 1_000_000) if "max_length" in fields else None
-    task, precision = fields.get("task") or (trained.task if trained else None) or None, fields.get("precision")
+    task, precision, evaluation = fields.get("task"), fields.get("precision"), UNKNOWN
+    if "model" in fields:
+        folder = read_model_folder(fields["model"])
+    else:
+        store = open_store(echo=print_error, retry_seconds=60.0, otherwise="Nothing was predicted.")
+        trained = trained_model(store, fields["run"])
+        if trained.chosen:
+            print_error(trained.chosen)
+        folder = model_folder(store, trained, home(), print_error)
+        task, evaluation = task or trained.task or None, trained.evaluation
     predictor = load_predictor(folder, task=task, precision=precision, evaluation=evaluation, max_length=length)
-    print_error(precision_message(precision, evaluation.precision, predictor.loaded.device))
+    chosen, evaluated = str(predictor.loaded.precision), evaluation.precision
+    reason = f"the evaluation was in {evaluated}" if evaluated else "the evaluation's is unknown"
+    print_error(
+        f"Precision: {chosen}, as in the evaluation." if chosen == evaluated else f"Precision: {chosen}; {reason}."
+    )
     return predictor
-
-
-def _description(predictor: Predictor, source: Source, parameters: dict[str, Any]) -> dict[str, str]:
-    from training.staging.sources.data_files import describe_files
-
-    loaded = predictor.loaded
-    return {
-        "file": describe_files(source.files, list(source.columns_by_role.values()), source.text),
-        "task": predictor.task,
-        "columns": json.dumps(dict(source.columns), sort_keys=True),
-        "parameters": json.dumps(parameters, sort_keys=True),
-        "precision": str(loaded.precision),
-        "batch_size": str(loaded.batch_size or "any"),
-        "max_length": str(loaded.max_length),
-        "device": loaded.device,
-    }
-
-
-def _predict(
-    predictor: Predictor, source: Source, parameters: dict[str, Any], output: Path, rows: int, digest: str
-) -> float:
-    """Write the output, and return the seconds that it took. `digest` is the digest of the files before."""
-    from models.batch import predict, private_output
-    from training.staging.sources.data_files import digest_files
-
-    started = time.monotonic()
-    try:
-        with private_output(output) as file:
-            with _progress("Predicting", rows) as on_row:
-                file.writelines(predict(predictor, source.rows(), parameters, on_row))
-            if digest_files(source.files, source.text) != digest:
-                name = source.files.name
-                raise InputError(f"--file {name} changed while its rows were predicted: run the same command again.")
-    except KeyboardInterrupt as end:
-        end.add_note("No output was written.")
-        raise
-    return time.monotonic() - started
-
-
-@contextmanager
-def _progress(what: str, total: int | None = None) -> Iterator[OnRow]:
-    """Show the rows done and the remaining time on a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda: progress.advance(task)

@@ -7,19 +7,16 @@ from pathlib import Path
 
 from experiments.running.options import check_not_empty, read_choices
 from experiments.running.output import print_line
-from models.mlflow_records import note_command
 from models.registry import (
     CHAMPION,
     GATE_CHECKS,
-    Registered,
     Registry,
-    check,
     checked_alias,
     checked_name,
     evaluation_sentence,
     registered_name,
 )
-from models.trained_model import TrainedModel, trained_model
+from models.trained_model import trained_model
 from tracking.groups.group import find_group
 from tracking.server.store import open_store
 from training.contract.errors import InputError
@@ -44,24 +41,10 @@ def register(fields: Mapping[str, str]) -> int:
     if trained.chosen:
         print_line(f"Winner of group {trained.group}: {trained.chosen}")
     name = chosen_name or registered_name(trained.experiment_name)
-    registry = Registry(store)
-    store.subject = f"registered model '{name}'"
-    check(trained, registry.in_use(name, alias), allowed)
-    summary = _summary(trained, registry.register(trained, name, alias, allowed=allowed), alias)
-    print_line(summary)
+    registered = Registry(store).register(trained, name, alias, allowed=allowed)
+    run, before = f"run {trained.run_id} ({trained.job_name})", registered.replaced
+    done = f"Registered {run} as" if registered.is_new else f"R{run[1:]} is already"
+    alias_text = f"with the alias {alias}" + (f", which was {before}'s" if before else "")
+    print_line(f"{done} {registered.version}, {alias_text}. {evaluation_sentence(trained)}")
     print_line(f"Model: models:/{name}@{alias}")
-    note_command(store, "register", name, summary)
     return 0
-
-
-def _summary(trained: TrainedModel, registered: Registered, alias: str) -> str:
-    version = str(registered.version)
-    run = f"run {trained.run_id} ({trained.job_name})"
-    first = f"Registered {run} as {version}" if registered.is_new else f"R{run[1:]} is already {version}"
-    if registered.had_alias:
-        second = f"and has the alias {alias}"
-    else:
-        before = f", which was {registered.replaced}'s" if registered.replaced else ""
-        verb = "gave it" if registered.is_new else "now has"
-        second = f"and {verb} the alias {alias}{before}"
-    return f"{first}, {second}. {evaluation_sentence(trained)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from state.home import home
@@ -10,7 +10,11 @@ from training.services.local.traits import TRAITS as LOCAL
 from training.services.sagemaker.traits import TRAITS as SAGEMAKER
 
 if TYPE_CHECKING:  # `--help` reads the names
-    from models.endpoints.protocol import Echo, Endpoints
+    from models.endpoints.protocol import Endpoints
+    from training.contract.service import Echo
+
+ENDPOINTS = (LOCAL.name, SAGEMAKER.name)
+"""Names of the services. The first one is the default."""
 
 
 def open_endpoints(name: str, aws: Mapping[str, Any], echo: Echo, *, is_read_only: bool = False) -> Endpoints:
@@ -18,23 +22,10 @@ def open_endpoints(name: str, aws: Mapping[str, Any], echo: Echo, *, is_read_onl
 
     `aws` are the fields of an experiment's `aws`, and `image` and `ami`. Raises InputError, AccessError.
     """
-    return ENDPOINTS[name](aws, echo, is_read_only)
+    if name == LOCAL.name:
+        from models.endpoints.local import LocalEndpoints
 
-
-def _local(_: Mapping[str, Any], __: Echo, ___: bool) -> Endpoints:
-    from models.endpoints.local import LocalEndpoints
-
-    return LocalEndpoints(home())
-
-
-def _sagemaker(aws: Mapping[str, Any], echo: Echo, is_read_only: bool) -> Endpoints:
+        return LocalEndpoints(home())
     from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 
     return SageMakerEndpoints(aws, echo, is_read_only=is_read_only)
-
-
-ENDPOINTS: dict[str, Callable[[Mapping[str, Any], Echo, bool], Endpoints]] = {
-    LOCAL.name: _local,
-    SAGEMAKER.name: _sagemaker,
-}
-"""Opener of each service. The first one is the default."""

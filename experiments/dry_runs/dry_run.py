@@ -129,7 +129,7 @@ def plan_deploy(fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
         service = state.attempt(lambda: open_endpoints(name, aws, state.echo, is_read_only=True))
         if filled and service and (deployment := state.attempt(lambda: service.plan(filled))):
             state.notes.extend([deployment.note] if deployment.note else [])
-            price = service.price(filled.machine)
+            price = state.attempt(lambda: service.price(filled.machine))
             endpoint = EndpointPlan(
                 name=filled.name,
                 service=name,

@@ -1,7 +1,7 @@
 """Endpoints on this machine: implements `Endpoints` with server processes that outlive their commands.
 
 endpoints/NAME/<number>/   one server: state.json, address.json, log.txt
-endpoints/.NAME.lock       held by the command that changes the endpoint
+endpoints/.NAME.lock       locked by the command that changes the endpoint
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,23 +23,22 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from models.endpoints.protocol import Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
+from models.endpoints.protocol import Action, DeploymentPlan, EndpointSpec, EndpointState, refused
 from models.server.access import read_token
-from state.locks import exclusive_lock, held_locks, lock_for_use
+from state.locks import held_lock, held_locks, lock_for_use
 from state.own_process import own_process
-from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
+from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, nearest
 from training.contract.price import Price
 from training.contract.retry import RetryPolicy
+from training.contract.service import Echo
 from training.services.local.traits import TRAITS
 
 PAUSE_SECONDS = 0.1
-REPORT_SECONDS = 5.0
-"""Time between two progress lines while waiting."""
 ANSWER_SECONDS = 600.0
 """Longest wait for one answer."""
 DEFAULTS = {"host": "127.0.0.1", "token_file": None}
 """Values of endpoints that an earlier version deployed. Other values that it did not record count as equal."""
-SERVER = "models.server"
+SERVER, ADDRESS = "models.server", "address.json"
 END_SECONDS = 15.0
 """Time for a server to stop by itself before it is killed."""
 TAIL_LINES = 5
@@ -52,8 +51,7 @@ class LocalEndpoints:
         self._home, self._root = home, home / "endpoints"
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
-        """Deploy the model and return the endpoint once it answers; see `Endpoints.deploy`."""
-        with self._locked(spec.name, echo):
+        with self._locked(spec.name):
             current = self._current(spec.name)
             action = self._action(current, spec)
             for server in self._servers(spec.name):  # left behind by killed commands
@@ -63,12 +61,10 @@ class LocalEndpoints:
             if current and action == "keep":
                 echo(f"Endpoint {spec.name} already serves {spec.identity}")
                 server = current
-                if server.answers():
-                    return _state(spec.name, server)
             try:
                 if action != "keep":
                     self._start(server, spec, echo)
-                self._wait(server, spec, echo)
+                self._wait(server, spec)
             except BaseException:
                 server.delete()
                 raise
@@ -78,15 +74,14 @@ class LocalEndpoints:
             return _state(spec.name, server)
 
     def plan(self, spec: EndpointSpec) -> DeploymentPlan:
-        """Return the steps that `deploy` would take, and take none; see `Endpoints.plan`."""
         return DeploymentPlan(action=self._action(self._current(spec.name), spec))
 
     @staticmethod
     def _action(current: ServerFolder | None, spec: EndpointSpec) -> Action:
         """Return whether the current server stays. Raises EndpointTaken if it must not be replaced."""
-        if current is None or not current.is_alive():
+        if current is None or not current.process():
             return "create"
-        differs = difference(current.state(), spec)
+        differs = difference(current.read("state.json"), spec)
         if differs and not spec.replace:
             raise EndpointTaken(
                 f"endpoint {spec.name} {differs}: use --replace true to replace it, or choose a different --name."
@@ -101,66 +96,52 @@ class LocalEndpoints:
         options = ["--model", str(spec.model.resolve()), "--host", spec.host]
         options += ["--task", spec.task] if spec.task else []
         options += ["--precision", spec.precision] if spec.precision else []
-        options += ["--evaluation", spec.evaluation.to_json()] if spec.run_id else []
+        options += ["--evaluation", json.dumps(asdict(spec.evaluation))] if spec.run_id else []
         options += ["--token-file", str(spec.token_file)] if spec.token_file else []
         lock_for_use(self._home.resolve(), [spec.model.resolve()])
         echo(f"Starting endpoint {spec.name} with model {spec.model}")
         server.start(options)
 
     @staticmethod
-    def _wait(server: ServerFolder, spec: EndpointSpec, echo: Echo) -> None:
+    def _wait(server: ServerFolder, spec: EndpointSpec) -> None:
         """Wait until the server answers. Raises `EndpointFailed` if it ends or takes too long."""
-        reported_at_seconds = 0.0
         policy = RetryPolicy(first_pause_seconds=PAUSE_SECONDS, factor=1.0, total_seconds=spec.wait_seconds)
-        for elapsed_seconds in policy.attempts():
+        for _ in policy.attempts():
             if server.answers():
                 return
-            if not server.is_alive():
+            if not server.process():
                 raise EndpointFailed(f"endpoint {spec.name} did not start: {server.failure_reason()}")
-            if elapsed_seconds - reported_at_seconds > REPORT_SECONDS:
-                reported_at_seconds = elapsed_seconds
-                echo(f"Waiting for endpoint {spec.name} for {elapsed_seconds:.0f} s: it is loading its model")
-        raise EndpointFailed(
-            f"endpoint {spec.name} did not answer within {spec.wait_seconds:.0f} s: {server.failure_reason()}"
-        )
+        limit = f"{spec.wait_seconds:.0f} s"
+        raise EndpointFailed(f"endpoint {spec.name} did not answer within {limit}: {server.failure_reason()}")
 
     def price(self, machine: str) -> Price | None:
-        """Return None: this machine has no price."""
         return None
 
     def predict(self, name: str, body: bytes) -> bytes:
-        """Return the answer to one JSON request; see `Endpoints.predict`."""
         server = self._existing(name)
-        state = _state(name, server)
-        if state.status != "InService":
-            raise EndpointFailed(f"endpoint {name} is {state.status}: {state.reason or 'retry when it is InService'}")
-        token_file = server.state().get("token_file")
+        token_file = server.read("state.json").get("token_file")
         headers = {"Authorization": f"Bearer {read_token(Path(token_file))}"} if token_file else {}
         headers["Content-Type"] = "application/json"
         try:
             status, answer = server.request("POST", "/invocations", ANSWER_SECONDS, body=body, headers=headers)
         except (OSError, http.client.HTTPException) as error:
-            raise EndpointFailed(f"endpoint {name} did not answer: {self.describe(name).reason or error}") from error
+            state = _state(name, server)
+            raise EndpointFailed(f"endpoint {name} is {state.status}: {state.reason or error}") from error
         if status == 200:
             return answer
-        if 400 <= status < 500:
-            raise InputError(f"endpoint {name} rejected the request with status {status}: {_message(answer)}")
-        raise EndpointFailed(f"endpoint {name} failed with status {status}: {_message(answer)}")
+        raise refused(name, status, answer.decode("utf-8", "replace"))
 
     def describe(self, name: str) -> EndpointState:
-        """Return the endpoint's current state. Raises `EndpointNotFound`."""
         return _state(name, self._existing(name))
 
     def undeploy(self, name: str, echo: Echo) -> None:
-        """Stop the servers and delete the endpoint's folder. Raises `EndpointNotFound`."""
         self._existing(name)
-        with self._locked(name, echo):
+        with self._locked(name):
             for server in self._servers(name):
                 server.delete()
         echo(f"{name}: deleted")
 
     def endpoints(self) -> list[EndpointState]:
-        """Return all endpoints on this machine, newest first."""
         names = [path.name for path in self._root.glob("*") if not path.name.startswith(".")]
         states = [_state(name, server) for name in names if (server := self._current(name))]
         return sorted(states, key=lambda state: state.created, reverse=True)
@@ -181,22 +162,16 @@ class LocalEndpoints:
         return current
 
     @contextlib.contextmanager
-    def _locked(self, name: str, echo: Echo) -> Iterator[None]:
+    def _locked(self, name: str) -> Iterator[None]:
         """Lock the endpoint against other commands that change it. A folder without a server is deleted at the end."""
-        self._root.mkdir(parents=True, exist_ok=True)
-        path = self._root / f".{name}.lock"
-        try:
-            lock = exclusive_lock(path)
-        except BlockingIOError:
-            echo(f"Waiting for a different command that is changing endpoint {name}.")
-            lock = exclusive_lock(path, wait=True)
-        try:
-            yield
-        finally:
-            if not self._servers(name):
-                shutil.rmtree(self._root / name, ignore_errors=True)
-            path.unlink(missing_ok=True)
-            os.close(lock)
+        lock = self._root / f".{name}.lock"
+        with held_lock(lock):
+            try:
+                yield
+            finally:
+                if not self._servers(name):
+                    shutil.rmtree(self._root / name, ignore_errors=True)
+                lock.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -209,15 +184,11 @@ class ServerFolder:
 
     path: Path
 
-    def state(self) -> dict[str, Any]:
-        """Return what the deployment wrote; empty if it is missing or incomplete."""
-        return self._read("state.json")
+    def read(self, name: str) -> dict[str, Any]:
+        """Return the content of a file: `state.json` of the deployment, or `address.json` of a server that listens.
 
-    def address(self) -> str | None:
-        """Return the server's address; None until it listens."""
-        return self._read(self._address_file.name).get("address")
-
-    def _read(self, name: str) -> dict[str, Any]:
+        It is empty if the file is missing or incomplete.
+        """
         with contextlib.suppress(OSError, ValueError, TypeError):
             return dict(json.loads((self.path / name).read_bytes()))
         return {}
@@ -230,7 +201,7 @@ class ServerFolder:
         variables = os.environ | {"PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
         with (self.path / "log.txt").open("ab") as log:
             process = subprocess.Popen(
-                **own_process(SERVER, "--address", str(self._address_file), *options, environment=variables),
+                **own_process(SERVER, "--address", str(self.path / ADDRESS), *options, environment=variables),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -239,22 +210,14 @@ class ServerFolder:
             )
         threading.Thread(target=process.wait, daemon=True).start()  # reaps the server if it ends first
 
-    def is_alive(self) -> bool:
-        """Return whether the server is running."""
-        return self._process() is not None
-
-    def _process(self) -> psutil.Process | None:
-        own = self._address_file.resolve()
+    def process(self) -> psutil.Process | None:
+        """Return the server's process; None if it has ended."""
+        own = (self.path / ADDRESS).resolve()
         for process in psutil.process_iter(["cmdline"]):
             words = process.info["cmdline"] or []
-            files = (Path(word).resolve() for word in words if word.endswith(own.name))
-            if SERVER in words and own in files:
+            if SERVER in words and own in (Path(word).resolve() for word in words if word.endswith(ADDRESS)):
                 return process
         return None
-
-    @property
-    def _address_file(self) -> Path:
-        return self.path / "address.json"
 
     def answers(self) -> bool:
         """Return whether the server reports that its model is loaded."""
@@ -265,19 +228,18 @@ class ServerFolder:
 
     def request(self, method: str, path: str, timeout_seconds: float, **content: Any) -> tuple[int, bytes]:
         """Send a request, and return the status and the body of its answer. Raises OSError and HTTPException."""
-        if (address := self.address()) is None:
+        if (address := self.read(ADDRESS).get("address")) is None:
             raise ConnectionError("it does not listen yet")
-        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=timeout_seconds)
-        try:
-            connection.request(method, path, **content)
-            response = connection.getresponse()
+        with contextlib.closing(
+            http.client.HTTPConnection(urlsplit(address).netloc, timeout=timeout_seconds)
+        ) as server:
+            server.request(method, path, **content)
+            response = server.getresponse()
             return response.status, response.read()
-        finally:
-            connection.close()
 
     def delete(self) -> None:
         """Stop the server, by SIGTERM and after `END_SECONDS` by SIGKILL, and delete its folder."""
-        if process := self._process():
+        if process := self.process():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.terminate()
                 try:
@@ -324,10 +286,10 @@ def difference(kept: Mapping[str, Any], spec: EndpointSpec) -> str | None:
 
 
 def _state(name: str, server: ServerFolder) -> EndpointState:
-    kept = server.state()
-    # Checked before `is_alive`, so that a server that ends between the two checks counts as ended.
+    kept, address = server.read("state.json"), server.read(ADDRESS).get("address")
+    # Checked before the process, so that a server that ends between the two checks counts as ended.
     answers = server.answers()
-    is_alive = server.is_alive()
+    is_alive = server.process() is not None
     return EndpointState(
         name=name,
         service=TRAITS.name,
@@ -335,15 +297,8 @@ def _state(name: str, server: ServerFolder) -> EndpointState:
         identity=str(kept.get("identity", "")),
         run_id=kept.get("run_id"),
         model_id=kept.get("model_id"),
-        address=f"{address}/invocations" if (address := server.address()) else "",
+        address=f"{address}/invocations" if address else "",
         machine=TRAITS.name,
         created=datetime.fromtimestamp(kept.get("created", 0.0), UTC),
         reason=None if is_alive else server.failure_reason(),
     )
-
-
-def _message(answer: bytes) -> str:
-    try:
-        return str(json.loads(answer)["message"])
-    except (ValueError, KeyError, TypeError):
-        return answer[:200].decode("utf-8", "replace")

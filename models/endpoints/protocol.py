@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from models.inference.evaluation import UNKNOWN, Evaluation
+from training.contract.errors import EndpointFailed, InputError
 from training.contract.job_spec import NOT_CHOSEN
 from training.contract.price import Price, instance_seconds
-
-Echo = Callable[[str], None]
-"""Prints one line of progress."""
+from training.contract.service import Echo
 
 Action = Literal["create", "replace", "keep"]
 """Effect of a deployment on the endpoint with its name."""
+
+Request = tuple[str, dict[str, Any]]
+"""Operation of a service with its request."""
 
 NAME_PATTERN = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 """SageMaker's rule for endpoint names. A local endpoint also has a folder with this name."""
@@ -101,8 +104,8 @@ class DeploymentPlan:
     """Container image; None on this machine."""
     note: str | None = None
     """Remark about the image."""
-    requests: tuple[tuple[str, dict[str, Any]], ...] = ()
-    """Operations of SageMaker with their requests, in order; empty on this machine."""
+    requests: tuple[Request, ...] = ()
+    """Requests that create the endpoint, in order; empty on this machine."""
     uploads: dict[str, int] = field(default_factory=dict)
     """Size in bytes of the model's files that would be packed and uploaded, by the URI of the archive."""
     missing_bucket: str | None = None
@@ -124,7 +127,10 @@ class Endpoints(Protocol):
         """Return the steps that `deploy` would take, and take none. Raises the errors that `deploy` raises first."""
 
     def price(self, machine: str) -> Price | None:
-        """Return the price of one machine of this type. None if it is unknown, and for local endpoints."""
+        """Return the price of one machine of this type. None if it is unknown, and for local endpoints.
+
+        Raises `InputError` if the user's table of prices cannot be read.
+        """
 
     def predict(self, name: str, body: bytes) -> bytes:
         """Return the answer to one JSON request, as JSON.
@@ -140,3 +146,13 @@ class Endpoints(Protocol):
 
     def endpoints(self) -> list[EndpointState]:
         """Return all endpoints that trainfare created here, newest first, including failed and half-made ones."""
+
+
+def refused(name: str, status: int, answer: str, log: str = "") -> InputError | EndpointFailed:
+    """Return the error for the answer of a server that did not answer with status 200. `log` is the log's address."""
+    with suppress(ValueError, KeyError, TypeError):
+        answer = str(json.loads(answer)["message"])
+    message = " ".join(answer.split())[:500].rstrip(".")
+    if 400 <= status < 500:
+        return InputError(f"Endpoint {name} rejected the request with status {status}: {message}.")
+    return EndpointFailed(f"Endpoint {name} failed with status {status}: {message}{log and f' ({log})'}.")

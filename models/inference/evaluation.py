@@ -1,19 +1,21 @@
-"""Settings with which a job evaluated its model, and the precision in which it runs.
+"""The task of a saved model, the settings of its evaluation, and the precision in which it runs.
 
-Predictions use the evaluation's settings by default, so that they equal those that were scored.
+Predictions use the evaluation's settings by default, so that they equal those that were scored. No library that loads a
+model is imported.
 """
 
 from __future__ import annotations
 
-import json
 import timeit
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from training.contract.errors import InputError
-from training.job.tasks import TASKS
+from training.job.tasks import TASKS, find_task
+from training.staging.models.model_files import read_config
 
 FORMATS = ("fp32", "bf16", "fp16")
 EVALUATED_WITH = {"auto": None, "blockwise": "eager"}
@@ -35,10 +37,6 @@ class Evaluation:
     max_length: int | None = None
     """Tokens to which texts were truncated. None for a language model, whose texts were cut into blocks."""
 
-    def to_json(self) -> str:
-        """Return the settings as one line of JSON."""
-        return json.dumps(asdict(self))
-
 
 UNKNOWN = Evaluation()
 """Settings of a model without a run, or of a script's."""
@@ -57,11 +55,6 @@ def evaluation_of(params: Mapping[str, str], task: str) -> Evaluation:
         pads_to_max_length=params.get("hp.padding") == "max_length",
         max_length=max_length,
     )
-
-
-def evaluation_from_json(text: str | None) -> Evaluation:
-    """Return the settings that `Evaluation.to_json` wrote; unknown ones for None."""
-    return Evaluation(**json.loads(text)) if text else UNKNOWN
 
 
 def _number(text: str | None) -> int | None:
@@ -107,21 +100,6 @@ def choose_precision(requested: str | None, evaluated: str | None, kind: str) ->
     return Precision("fp32" if evaluated is None or (evaluated == "fp16" and kind == "cpu") else evaluated)
 
 
-def precision_message(requested: str | None, evaluated: str | None, kind: str) -> str:
-    """Return one sentence with the precision of `choose_precision` and its reason."""
-    chosen = choose_precision(requested, evaluated, kind)
-    if requested not in (None, "auto") or evaluated is None:
-        reason = "the evaluation's is unknown" if evaluated is None else f"the evaluation was in {evaluated}"
-        return f"Precision: {chosen}; {reason}."
-    if chosen.format != evaluated:
-        return f"Precision: {chosen}, because {evaluated}, the evaluation's, needs a GPU."
-    if chosen.format == "bf16" and native_precision(kind) != "bf16":
-        return (
-            "Precision: bf16, as in the evaluation. This device multiplies fp32 faster; --precision fastest uses that."
-        )
-    return f"Precision: {chosen}, as in the evaluation."
-
-
 @cache
 def native_precision(kind: str) -> str:
     """Return the fastest precision of the device: bf16, fp16 or fp32.
@@ -143,3 +121,14 @@ def _product_seconds(dtype: Any) -> float:
 
     left, right = torch.ones(ROWS, WIDTH, dtype=dtype), torch.ones(WIDTH, WIDTH, dtype=dtype)
     return min(timeit.repeat(lambda: torch.mm(left, right), number=1, repeat=PRODUCTS))
+
+
+def read_task(folder: Path) -> str:
+    """Return the task of the model in a Transformers folder. Raises `InputError`."""
+    config = read_config(folder)
+    names = config.get("architectures")
+    if not isinstance(names, list) or not names or not isinstance(names[0], str):
+        raise InputError(f"{folder / 'config.json'} has no field 'architectures', so the model's task is unknown")
+    if task := find_task(config):
+        return task.name
+    raise InputError(f"the model's class {names[0]!r} fits none of the supported tasks: {', '.join(TASKS)}")

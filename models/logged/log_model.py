@@ -7,10 +7,9 @@ folder `model`. A repeated call continues from what an interrupted one left.
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +23,7 @@ from models.logged.model_folder import new_unfinished
 from models.trained_model import error_code
 from models.winner import best_job, winner
 from state import folders as state_folders
-from state.locks import exclusive_lock
+from state.locks import held_lock
 from tracking.groups.group import Group, child_runs
 from tracking.groups.planned_job import MODEL_ID, ModelPlan, PlannedJob
 from tracking.queries import job_tables
@@ -32,8 +31,8 @@ from tracking.recorded.recorded_job import job_of
 from tracking.recording.recorder import Outcome
 from tracking.server.errors import is_refusal, is_unknown_call
 from tracking.server.store import Store
-from training.contract.errors import InputError, ServiceError, TrackingError, Unreachable
-from training.contract.service import Service
+from training.contract.errors import InputError, ServiceError, TrackingError
+from training.contract.service import Echo, Service
 from training.services.artifact import unpack
 
 MODEL_TAG = "platform.model_uri"
@@ -44,11 +43,7 @@ NAME = "model"
 MODEL_ARTIFACT = "platform.model_artifact"
 """Tag of a run whose model is a run artifact: `runs:/RUN/model`."""
 FAILURE = "platform.model_failure"
-TRIES = 3
-"""Attempts to read an artifact if the connection to the service breaks."""
 Failures = (NotServable, ServiceError, TrackingError, OSError)
-
-Echo = Callable[[str], None]
 
 
 def log_models(
@@ -61,30 +56,30 @@ def log_models(
     remaining models are skipped.
     """
     started, logged_bytes, last = time.monotonic(), list[int](), ""
-    failures: dict[str, list[str]] = {}
     try:
         kept, runs = kept_runs(store, group, outcomes), _runs(store, group)
-        own = [each for each in outcomes if each.run_id in kept and each.planned.model and not each.failure]
-        saved = [each for each in own if each.run_id in runs and MODEL_TAG in runs[each.run_id].data.tags]
-        waiting = [each for each in saved if not is_logged(runs[each.run_id])]
     except TrackingError as error:
-        echo(f"No model was logged to MLflow: {_reason(error)}.")
+        echo(f"No model was logged to MLflow: {str(error).splitlines()[0].rstrip('.')}.")
         return
-    for outcome in waiting:
+    for outcome in outcomes:
+        run = runs.get(outcome.run_id)
+        is_kept = outcome.run_id in kept and outcome.planned.model
+        if not is_kept or run is None or MODEL_TAG not in run.data.tags or is_logged(run):
+            continue
         try:
             size_bytes = log_model(store, service, outcome.planned, outcome.run_id, scratch)
             if size_bytes is not None:
                 logged_bytes.append(size_bytes)
                 last = outcome.run_id
         except Failures as error:
-            failures.setdefault(_reason(error), []).append(outcome.planned.spec.name)
+            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            if isinstance(error, NotServable):
+                reason = f"the job's artifact is not a model that can be served: {reason}"
+            echo(f"The model of job {outcome.planned.spec.name} was not logged to MLflow: {reason}.")
             if isinstance(error, TrackingError) and not is_refusal(error):
                 break
             with suppress(TrackingError):
-                store.tag(outcome.run_id, {FAILURE: _reason(error)})
-    for reason, names in failures.items():
-        more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-        echo(f"The model of job {names[0]}{more} was not logged to MLflow: {reason}.")
+                store.tag(outcome.run_id, {FAILURE: reason})
     if logged_bytes:
         what = "Model" if len(logged_bytes) == 1 else f"{len(logged_bytes)} models"
         size = f"{sum(logged_bytes) / 2**20:.0f} MiB, {time.monotonic() - started:.1f} s"
@@ -93,13 +88,6 @@ def log_models(
 
 def _runs(store: Store, group: Group) -> dict[str, Run]:
     return {str(run.info.run_id): run for run in child_runs(store, group).values()}
-
-
-def _reason(error: Exception) -> str:
-    reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-    return (
-        f"the job's artifact is not a model that can be served: {reason}" if isinstance(error, NotServable) else reason
-    )
 
 
 def kept_runs(store: Store, group: Group, outcomes: Sequence[Outcome]) -> set[str]:
@@ -112,10 +100,8 @@ def kept_runs(store: Store, group: Group, outcomes: Sequence[Outcome]) -> set[st
     if not rules & {"best", "winner"}:
         return {each.run_id for each in completed}
     if "winner" in rules:
-        try:
+        with suppress(InputError):  # for example, no job of the winning arm succeeded
             return {winner(store.client, group.id, is_closing=True).run_id}
-        except InputError:  # for example, no job of the winning arm succeeded
-            pass
     rows = {job.run_id: job for job in map(job_of, job_tables.jobs(store.client, group.id).to_dict("records"))}
     arms: dict[str, list[str]] = {}
     for outcome in completed:
@@ -137,7 +123,7 @@ def delete_artifacts(store: Store, group: Group, outcomes: Sequence[Outcome], ho
     kept = kept_runs(store, group, outcomes) if present else set()
     if not (kept and all(run_id in runs and holds_model(store, runs[run_id]) for run_id in kept)):
         return
-    sizes, error = list[int](), ""
+    sizes = list[int]()
     for run_id, folder in present.items():
         try:
             size, _ = state_folders.measure(folder)
@@ -148,14 +134,12 @@ def delete_artifacts(store: Store, group: Group, outcomes: Sequence[Outcome], ho
         except (FileNotFoundError, KeyError):  # a prune deletes the folder, or the run was deleted
             continue
         except (OSError, ValueError, TrackingError) as problem:
-            error = f"{folder} was not deleted: {problem}".rstrip(".")
+            echo(f"{folder} was not deleted: {problem}".rstrip(".") + ".")
             break
     if sizes:
         what = "1 model artifact" if len(sizes) == 1 else f"{len(sizes)} model artifacts"
         size_mib = f"{sum(sizes) / 2**20:,.0f} MiB"
         echo(f"Deleted {what} ({size_mib}), because MLflow holds the models that the group keeps (log_model).")
-    if error:
-        echo(f"{error}.")
 
 
 def holds_model(store: Store, run: Run) -> bool:
@@ -190,67 +174,48 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
     OSError.
     """
     assert planned.model is not None
-    scratch.mkdir(parents=True, exist_ok=True)
     folder, file = new_unfinished(scratch), scratch / f".logging-{run_id}.lock"
     # Only one command on this machine logs a run's model at a time. `jobs prune` ignores the file.
-    descriptor = exclusive_lock(file, wait=True)
-    try:
-        run = store.call(store.client.get_run, run_id)
-        if is_logged(run):
-            return None
-        size_bytes = _unpack(service, run.data.tags[MODEL_TAG], folder / flavor.WEIGHTS)
-        _log(store, run, planned.spec.name, planned.model, folder)
-        return size_bytes
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        file.unlink(missing_ok=True)
-        os.close(descriptor)
-
-
-def _unpack(service: Service, uri: str, folder: Path) -> int:
-    """Unpack what is needed of a job's artifact, and return the bytes read."""
-    for tries_left in reversed(range(TRIES)):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+    with held_lock(file):
         try:
+            run = store.call(store.client.get_run, run_id)
+            if is_logged(run):
+                return None
+            uri, weights = run.data.tags[MODEL_TAG], folder / flavor.WEIGHTS
+            weights.mkdir(parents=True)
             with service.open_model(uri) as archive:
-                return unpack(archive, folder, archive_name=f"the artifact {uri}", is_selected=is_needed)
-        except Unreachable:
-            if not tries_left:
-                raise
-    raise AssertionError
+                size_bytes = unpack(archive, weights, archive_name=f"the artifact {uri}", is_selected=is_needed)
+            _log(store, run, planned.spec.name, planned.model, folder)
+            return size_bytes
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            file.unlink(missing_ok=True)
 
 
 def _log(store: Store, run: Run, job_name: str, plan: ModelPlan, folder: Path) -> None:
-    """Turn the folder into an MLflow model and upload it."""
+    """Turn the folder into an MLflow model and upload it. The run's tag is written last."""
+    run_id, tags = run.info.run_id, run.data.tags
     checkpoint = read_checkpoint(folder / flavor.WEIGHTS)
     evaluation = evaluation_of(run.data.params, checkpoint.task)
-    tags = run.data.tags
-    metadata = {
-        "job": job_name,
-        "artifact": tags[MODEL_TAG],
-        "trained_with": tags.get("platform.versions", ""),
-    }
-    model, is_new = _open(store, run)
-    try:
-        identity = {"model_id": model.model_id, "model_uuid": model.model_id} if model else {}
-        names = {"run_id": run.info.run_id, "artifact_path": model.artifact_location if model else NAME, **identity}
-        flavor.write(folder, checkpoint, plan, metadata, evaluation, **names)
-        if model is None:
-            store.call(store.client.log_artifacts, run.info.run_id, str(folder), NAME)
-        else:
-            store.call(store.client.log_model_artifacts, model.model_id, str(folder))
-    except Failures as error:
-        # If the server did not answer, keep the entry: the next attempt continues from it.
-        if model and is_new and (not isinstance(error, TrackingError) or is_refusal(error)):
-            with suppress(TrackingError):
-                store.call(store.client.delete_logged_model, model.model_id)
-        raise
-    # The run's tag is written last.
-    run_id = run.info.run_id
+    trained_with = tags.get("platform.versions", "")
+    metadata = {"job": job_name, "artifact": tags[MODEL_TAG], "trained_with": trained_with}
+    model = _logged_model(store, run)
     if model is None:
+        flavor.write(folder, checkpoint, plan, metadata, evaluation, run_id=run_id, artifact_path=NAME)
+        store.call(store.client.log_artifacts, run_id, str(folder), NAME)
         store.tag(run_id, {MODEL_ARTIFACT: f"runs:/{run_id}/{NAME}"})
     else:
+        names = {"artifact_path": model.artifact_location, "model_id": model.model_id, "model_uuid": model.model_id}
+        try:
+            flavor.write(folder, checkpoint, plan, metadata, evaluation, run_id=run_id, **names)
+            store.call(store.client.log_model_artifacts, model.model_id, str(folder))
+        except Failures as error:
+            # Its entry would have no files. If the server did not answer, the next attempt continues from the entry.
+            is_final = not isinstance(error, TrackingError) or is_refusal(error)
+            if is_final and model.status != LoggedModelStatus.READY:
+                with suppress(TrackingError):
+                    store.call(store.client.delete_logged_model, model.model_id)
+            raise
         if model.status != LoggedModelStatus.READY:
             store.call(store.client.finalize_logged_model, model.model_id, LoggedModelStatus.READY)
         outputs = run.outputs.model_outputs if run.outputs else []
@@ -261,33 +226,30 @@ def _log(store: Store, run: Run, job_name: str, plan: ModelPlan, folder: Path) -
         store.call(store.client.delete_tag, run_id, FAILURE)
 
 
-def _open(store: Store, run: Run) -> tuple[LoggedModel | None, bool]:
-    """Return the run's logged model, and whether this call created it. None if the server has no logged models.
+def _logged_model(store: Store, run: Run) -> LoggedModel | None:
+    """Return the run's logged model, which is created if it is missing. None if the server has no logged models.
 
     An existing one comes from an earlier attempt, or is being written on a different machine.
     """
     client, info = store.client, run.info
-    is_new = False
 
     def existing() -> LoggedModel | None:
         matches = client.search_logged_models([info.experiment_id], f"source_run_id = '{info.run_id}'")
         own = [each for each in matches if each.name == NAME]
         return min(own, key=lambda each: (each.creation_timestamp, each.model_id), default=None)
 
-    def create() -> LoggedModel:
-        nonlocal is_new
-        tags = {"platform.job_name": run.data.tags.get("platform.job_name", "")}
-        made = client.create_logged_model(
-            info.experiment_id, name=NAME, source_run_id=info.run_id, params=run.data.params, tags=tags
-        )
-        is_new = True
-        return made
-
     try:
-        model = store.call(existing) or store.create(create, existing=existing)
+        return store.call(existing) or store.create(
+            client.create_logged_model,
+            info.experiment_id,
+            existing=existing,
+            name=NAME,
+            source_run_id=info.run_id,
+            params=run.data.params,
+            tags={"platform.job_name": run.data.tags.get("platform.job_name", "")},
+        )
     except TrackingError as error:
         # SageMaker's tracking server answers 403 to unknown calls.
         if is_unknown_call(error.__cause__) or store.uri.startswith("arn:"):
-            return None, False
+            return None
         raise
-    return model, is_new

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import yaml
@@ -17,29 +16,26 @@ from state import locks
 from state.errors import system_reason
 from tracking.server.store import Store
 from training.contract.errors import InputError
+from training.contract.service import Echo
 from training.job.tasks import OPTIONS_FILE, TASKS
 from training.services.artifact import unpack
 from training.services.local.service import LocalService
 
 MODELS_FOLDER = "models"
-MANIFEST = ".files.json"
-"""File with the name and size of every other file. It is written last."""
-
-Echo = Callable[[str], None]
 
 
 def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = print) -> Path:
     """Return the folder with a model's configuration, weights and tokenizer: `<home>/models/<id>`.
 
     The first call fetches it from the MLflow model, or from the job's artifact if the run has no MLflow model. Later
-    calls reuse it, unless a file is missing or has a different size. As long as this process runs, `jobs prune` does
-    not delete the folder. Files are copied without reading them into memory as a whole.
+    calls reuse it. As long as this process runs, `jobs prune` does not delete the folder. Files are copied without
+    reading them into memory as a whole.
 
     Raises `InputError` for a run without a model or a model that is not a Transformers folder, and `TrackingError`.
     """
     folder = folder_of(trained, home)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    while not (locks.lock_for_use(home.absolute(), [folder]) and is_complete(folder)):
+    while not locks.lock_for_use(home.absolute(), [folder]):
         _fetch(store, trained, folder, echo)
     return folder
 
@@ -47,18 +43,9 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = p
 def folder_of(trained: TrainedModel, home: Path) -> Path:
     """Return the folder of `model_folder`, which may be missing. Raises InputError for a run without a model."""
     folder = home.absolute() / MODELS_FOLDER / (trained.model_id or trained.run_id)
-    if not (is_complete(folder) or trained.model_uri or trained.artifact_uri):
+    if not (folder.is_dir() or trained.model_uri or trained.artifact_uri):
         raise InputError(f"run {trained.run_id} ({trained.job_name}) has no model: {missing_reason(trained)}.")
     return folder
-
-
-def is_complete(folder: Path) -> bool:
-    """Return whether a folder has all files of its manifest, each with its recorded size."""
-    try:
-        sizes: Mapping[str, int] = json.loads((folder / MANIFEST).read_text("utf-8"))
-        return bool(sizes) and all((folder / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError):
-        return False
 
 
 def new_unfinished(location: Path) -> Path:
@@ -75,15 +62,11 @@ def _fetch(store: Store, trained: TrainedModel, folder: Path, echo: Echo) -> Non
         if not (made / "config.json").is_file():
             problem = "has no config.json, so it is not a Transformers folder"
             raise InputError(f"the model of run {trained.run_id} ({trained.job_name}) {problem}.")
-        sizes = {path.relative_to(made).as_posix(): path.stat().st_size for path in made.rglob("*") if path.is_file()}
-        (made / MANIFEST).write_text(json.dumps(sizes), "utf-8")
         try:
             made.rename(folder)
         except OSError:
-            # `folder` exists: either a different process has just fetched it, or it is incomplete and must be replaced.
-            if not is_complete(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-                made.rename(folder)
+            if not folder.is_dir():  # else a different process has just fetched it
+                raise
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {system_reason(error)}") from error
     finally:
@@ -101,8 +84,7 @@ def _fetch_logged(store: Store, trained: TrainedModel, scratch: Path, echo: Echo
     flavors = yaml.safe_load((got / "MLmodel").read_text("utf-8"))["flavors"] if (got / "MLmodel").is_file() else {}
     config = flavors.get("python_function", {}).get("config") or {}
     names = {name for task in TASKS.values() for name in task.answering_options}
-    record = {name: value for name, value in config.items() if name in names}
-    if record:
+    if record := {name: value for name, value in config.items() if name in names}:
         (got / "model" / OPTIONS_FILE).write_text(json.dumps(record), "utf-8")
     return got / "model"
 

@@ -1,4 +1,4 @@
 """Serve one model over HTTP: `python -m models.server`.
 
-Open `app.py` first. `batcher.py` runs concurrent requests together.
+Open `app.py` first; it runs concurrent requests together.
 """

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import uvicorn
 
-from models.server.access import access, in_url, read_token
+from models.server.access import allowed_hosts, in_url, read_token
 from models.server.app import App
 from state.permissions import set_umask
 from training.contract.errors import InputError, TrainfareError
@@ -27,6 +27,8 @@ from training.job.tasks import TASKS
 
 IDLE_SECONDS = 75
 """Longest time that a connection may be idle between two requests."""
+MAX_CONNECTIONS = 512
+"""Most connections at the same time; further requests get the status 503."""
 GRACE_SECONDS = 10
 """Time for running requests to finish when the server must stop."""
 
@@ -37,8 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--model", type=Path, required=True, help="a Transformers folder")
     parser.add_argument("--task", help="task of the model; default: read from config.json")
     parser.add_argument("--precision", help="auto (as evaluated), fastest, fp32, bf16 or fp16")
-    parser.add_argument("--evaluation", help="settings of the evaluation, as JSON")
-    parser.add_argument("--max-length", type=int, help="tokens to which inputs are truncated")
+    parser.add_argument("--evaluation", default="{}", help="settings of the evaluation, as JSON")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--token-file", type=Path, help="file with a token that requests need; see docs/models.md")
     parser.add_argument("--port", type=int, default=0, help="default: chosen by the system")
@@ -46,7 +47,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         set_umask()
-        app = App(access(options.host, read_token(options.token_file) if options.token_file else None))
+        token = read_token(options.token_file) if options.token_file else None
+        app = App(allowed_hosts(options.host, token), token)
         family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
         listener = socket.create_server((options.host, options.port), family=family)
         # Otherwise the body of an answer may wait 40 ms for the acknowledgement of its head.
@@ -70,6 +72,7 @@ def main(arguments: Sequence[str]) -> int:
         log_level="error",
         server_header=False,
         timeout_keep_alive=IDLE_SECONDS,
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     server = uvicorn.Server(config)
@@ -82,16 +85,11 @@ def main(arguments: Sequence[str]) -> int:
 def _load(app: App, server: uvicorn.Server, options: argparse.Namespace, address: str) -> None:
     """Load the model and start serving it; stop the server if loading fails."""
     try:
-        from models.inference.evaluation import evaluation_from_json
+        from models.inference.evaluation import Evaluation
         from models.inference.predictor import load_predictor
 
-        model = load_predictor(
-            options.model,
-            task=options.task,
-            precision=options.precision,
-            evaluation=evaluation_from_json(options.evaluation),
-            max_length=options.max_length,
-        )
+        evaluation = Evaluation(**json.loads(options.evaluation))
+        model = load_predictor(options.model, task=options.task, precision=options.precision, evaluation=evaluation)
         # A model's first run is slow.
         model.answer(TASKS[model.task].example_input())
         # Printed before the first answer, so that a server that is killed right after it has a log.

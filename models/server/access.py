@@ -6,7 +6,6 @@ import ipaddress
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from state.regular_files import open_regular
@@ -17,20 +16,12 @@ LEAST_TOKEN_LENGTH = 16
 """Shortest token, in characters."""
 
 
-@dataclass(frozen=True)
-class Access:
-    """Names by which the server may be called, and the token that a request needs."""
+def allowed_hosts(host: str, token: str | None) -> Sequence[str]:
+    """Return the names by which a server that is bound to `host` may be called; `*` allows all names.
 
-    hosts: Sequence[str] = LOOPBACK_NAMES
-    """Host names and addresses without ports. `*` allows all names, which is safe only with a token: otherwise a web
-    page could reach the server through a name that it lets point to this machine (DNS rebinding)."""
-    token: str | None = None
-
-
-def access(host: str, token: str | None) -> Access:
-    """Return the access rules of a server that is bound to `host`.
-
-    Raises InputError if other machines could use it without a token, or if the token is too short.
+    All names are safe only with a token: otherwise a web page could reach the server through a name that it lets point
+    to this machine (DNS rebinding). Raises InputError if other machines could use the server without a token, or if
+    the token is too short.
     """
     if token is not None and (len(token) < LEAST_TOKEN_LENGTH or not token.isascii() or not token.isprintable()):
         raise InputError(f"the token must have at least {LEAST_TOKEN_LENGTH} characters, all printable ASCII.")
@@ -39,10 +30,10 @@ def access(host: str, token: str | None) -> Access:
     except ValueError:
         is_loopback = host.lower() == "localhost"
     if is_loopback:
-        return Access((*LOOPBACK_NAMES, in_url(host)), token)
+        return (*LOOPBACK_NAMES, in_url(host))
     if token is None:
         raise InputError(f"--host {host} lets other machines use the server, so --token-file is required.")
-    return Access(("*",), token)
+    return ("*",)
 
 
 def in_url(host: str) -> str:
@@ -57,11 +48,9 @@ def read_token(path: Path) -> str:
             status, content = os.fstat(file.fileno()), file.read()
     except OSError as error:
         raise InputError(f"the token file {path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
-    unsafe, mode = "", stat.S_IMODE(status.st_mode)
-    if status.st_uid not in (0, os.getuid()):
-        unsafe = f"it belongs to another user ({status.st_uid})"
-    elif mode & (stat.S_IRWXO | stat.S_IWGRP):  # a group may read it, because it can share an endpoint
-        unsafe = f"its mode is {mode:04o}, so other users can use it: run `chmod 600` on it"
-    if unsafe:
-        raise InputError(f"the token file {path} is not safe: {unsafe}.")
+    mode = stat.S_IMODE(status.st_mode)
+    # A group may read it, because it can share an endpoint.
+    if status.st_uid not in (0, os.getuid()) or mode & (stat.S_IRWXO | stat.S_IWGRP):
+        owner = f"its owner is user {status.st_uid} and its mode {mode:04o}"
+        raise InputError(f"the token file {path} is not safe: {owner}. Own it, and run `chmod 600` on it.")
     return content.decode("utf-8", "replace").strip()

@@ -10,11 +10,12 @@ import asyncio
 import hmac
 import json
 import sys
+import threading
 import traceback
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from starlette.applications import Starlette
@@ -25,7 +26,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from models.server.access import Access
+from models.server.access import LOOPBACK_NAMES
 
 if TYPE_CHECKING:
     from models.inference.predictor import Predictor
@@ -34,13 +35,14 @@ MAX_BODY_BYTES = 6 * 2**20
 """Largest body that SageMaker passes to an endpoint."""
 BODY_SECONDS = 30.0
 """Longest time for a body to arrive."""
-MAX_REQUESTS = 256
-"""Most requests that are received or answered at the same time."""
 MAX_INPUTS = 1024
 """Most inputs of one request. For more, predict a file."""
 FIELDS = ("inputs", "parameters")
 TURN_INPUTS = 128
 """Inputs from which a turn takes no further request."""
+
+Waiting = tuple[Sequence[Any], Future[list[Any]]]
+"""Tokenized inputs of a request, and its answers."""
 
 
 class App(Starlette):
@@ -49,7 +51,7 @@ class App(Starlette):
     Bodies are parsed and answers computed in threads, so that the server answers pings meanwhile.
     """
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, hosts: Sequence[str] = LOOPBACK_NAMES, token: str | None = None) -> None:
         unexpected = HTTPException(500, "an unexpected error occurred: see the server's log.")
         handlers: Any = {
             HTTPException: _error,
@@ -58,17 +60,16 @@ class App(Starlette):
         }
         super().__init__(
             routes=[Route("/ping", self._ping), Route("/invocations", self._invocations, methods=["POST"])],
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=access.hosts, www_redirect=False)],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)],
             exception_handlers=handlers,
         )
-        self._token = access.token
+        self._token = token
         self._served: tuple[Predictor, Batcher] | None = None
-        self._requests = 0
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
 
     def serve(self, model: Predictor) -> None:
         """Set the model that answers requests from now on."""
-        self._served = model, Batcher(model.answer_each)
+        self._served = model, Batcher(model.answer_encoded)
 
     @property
     def is_loaded(self) -> bool:
@@ -76,7 +77,7 @@ class App(Starlette):
 
     def _loaded(self) -> tuple[Predictor, Batcher]:
         if self._served is None:
-            raise _busy("the model is loading: retry in a second.")
+            raise HTTPException(503, "the model is loading: retry in a second.", {"Retry-After": "1"})
         return self._served
 
     async def _ping(self, request: Request) -> Response:
@@ -92,15 +93,9 @@ class App(Starlette):
                 raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HTTPException(415, "Content-Type must be application/json.")
-        if self._requests >= MAX_REQUESTS:
-            raise _busy(f"{MAX_REQUESTS} requests are already waiting: retry in a second.")
-        self._requests += 1
-        try:
-            body = await _body(request)
-            examples = await asyncio.get_running_loop().run_in_executor(self._reader, _read, model, body)
-            answers = await batcher.answers(request, examples)
-        finally:
-            self._requests -= 1
+        body = await _body(request)
+        examples = await asyncio.get_running_loop().run_in_executor(self._reader, _read, model, body)
+        answers = await asyncio.wrap_future(batcher.submit(examples))
         try:
             return JSONResponse(answers)
         except ValueError:
@@ -108,68 +103,42 @@ class App(Starlette):
             raise HTTPException(500, sentence) from None
 
 
-@dataclass(frozen=True)
-class _Waiting:
-    request: Request
-    examples: Sequence[Any]
-    answers: asyncio.Future[list[Any]]
-
-
 class Batcher:
-    """Runs a model in one thread, with a predictor's `answer_each`."""
+    """Runs a model in a thread of its own, with a predictor's `answer_encoded`."""
 
-    def __init__(self, answer_each: Callable[[Sequence[Any]], Iterable[tuple[int, Any]]]) -> None:
-        self._answer_each = answer_each
-        self._waiting: deque[_Waiting] = deque()
-        self._turn = asyncio.Lock()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+    def __init__(self, answer: Callable[[Sequence[Any]], list[Any]]) -> None:
+        self._answer_all = answer
+        self._waiting: SimpleQueue[Waiting] = SimpleQueue()
+        threading.Thread(target=self._run, daemon=True).start()
 
-    async def answers(self, request: Request, examples: Sequence[Any]) -> list[Any]:
-        """Return the answers, in order. Raises HTTPException if the model fails on them."""
-        loop = asyncio.get_running_loop()
-        own = _Waiting(request, examples, loop.create_future())
-        self._waiting.append(own)
-        async with self._turn:
-            # Otherwise, an earlier request's turn has included it, or its client has gone.
-            if not own.answers.done() and (turn := await self._next_turn()):
-                outcomes = await loop.run_in_executor(self._thread, self._outcomes, [each.examples for each in turn])
-                for each, outcome in zip(turn, outcomes, strict=True):
-                    _resolve(each.answers, outcome)
-        return await own.answers
+    def submit(self, examples: Sequence[Any]) -> Future[list[Any]]:
+        """Return the future answers, in order. They raise HTTPException if the model fails on the examples."""
+        answers: Future[list[Any]] = Future()
+        self._waiting.put((examples, answers))
+        return answers
 
-    async def _next_turn(self) -> list[_Waiting]:
-        turn: list[_Waiting] = []
-        while self._waiting and sum(len(each.examples) for each in turn) < TURN_INPUTS:
-            each = self._waiting.popleft()
-            if await each.request.is_disconnected():
-                _resolve(each.answers, ClientDisconnect())
-            else:
-                turn.append(each)
-        return turn
+    def _run(self) -> None:
+        while True:
+            turn = [self._waiting.get()]
+            while not self._waiting.empty() and sum(len(examples) for examples, _ in turn) < TURN_INPUTS:
+                turn.append(self._waiting.get())
+            self._answer([(examples, answers) for examples, answers in turn if answers.set_running_or_notify_cancel()])
 
-    def _outcomes(self, requests: Sequence[Sequence[Any]]) -> list[list[Any] | BaseException]:
-        """Return the answers of each request. If the model fails, each request runs alone, so only the faulty fails."""
-        examples = [example for request in requests for example in request]
-        answers: list[Any] = [None] * len(examples)
+    def _answer(self, turn: Sequence[Waiting]) -> None:
+        """Answer the requests of a turn. If the model fails, each request runs alone, so only the faulty one fails."""
         try:
-            for at, answer in self._answer_each(examples):
-                answers[at] = answer
+            made = iter(self._answer_all([example for examples, _ in turn for example in examples]))
         except BaseException as error:  # a panic in the Rust code of tokenizers is not an `Exception`
-            if len(requests) > 1:
-                return [outcome for request in requests for outcome in self._outcomes([request])]
-            traceback.print_exc(file=sys.stderr)
-            return [HTTPException(500, f"the model failed on this input: {type(error).__name__}: {error}")]
-        rest = iter(answers)
-        return [[next(rest) for _ in request] for request in requests]
-
-
-def _resolve(answers: asyncio.Future[list[Any]], outcome: list[Any] | BaseException) -> None:
-    if answers.done():  # the server is stopping
-        return
-    if isinstance(outcome, BaseException):
-        answers.set_exception(outcome)
-    else:
-        answers.set_result(outcome)
+            if len(turn) > 1:
+                for each in turn:
+                    self._answer([each])
+            else:
+                traceback.print_exc(file=sys.stderr)
+                failure = f"the model failed on this input: {type(error).__name__}: {error}"
+                turn[0][1].set_exception(HTTPException(500, failure))
+            return
+        for examples, answers in turn:
+            answers.set_result(list(islice(made, len(examples))))
 
 
 async def _body(request: Request) -> bytes:
@@ -220,10 +189,6 @@ def parse_body(body: bytes) -> tuple[Any, Any]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
-
-
-def _busy(sentence: str) -> HTTPException:
-    return HTTPException(503, sentence, {"Retry-After": "1"})
 
 
 def _error(request: Request, error: HTTPException) -> Response:

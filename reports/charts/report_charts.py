@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from judging.intervals import Interval
-from judging.summaries import Summary, gain_percent
+from judging.summaries import gain_percent
 from reports.charts.canvas import (
     BACKGROUND,
     INK,
@@ -99,72 +99,83 @@ def probe_charts(probes: Probes, comparison: Comparison, curves: Mapping[str, pd
     return [chart for chart in charts if chart]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Bar:
-    index: int
-    """Position of the arm in the comparison, which sets the colour."""
-    arm: Arm
-    jobs: Summary
-    """The successful jobs."""
+    label: str
+    colour: str
     value: float
-    """Length of the bar: the typical value of the jobs, or the cost of a usable model, which failed jobs raise."""
-    change: str
-    """Change against the baseline's bar; empty if they are not compared."""
+    """Length of the bar."""
+    note: str
+    """Text after the bar."""
+    solid: float | None = None
+    """Length of the bar without what failed jobs add, which is hatched; None for the whole bar."""
+    ends: tuple[float, ...] = ()
+    """Ends of a line on the bar; empty without one."""
+    ticks: Sequence[float] = ()
+    """Marks on that line."""
 
 
 def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) -> Chart | None:
-    """Return a bar per arm with its typical value, its jobs and its change against the baseline; None without numbers.
-
-    The change compares the bars. A note below the axis states a verdict's estimate that differs visibly.
-    """
-    rows: list[Bar] = []
+    """Return a bar per arm with its typical value, jobs and change against the baseline; None without numbers."""
+    rows, texts, names = list[Bar](), list[str](), short_labels(arm.label for arm in comparison.arms)
     compared = [c.arm.label for c in comparison.contrasts if c.verdict.outcome != "not comparable"]
+    base = comparison.typical(comparison.arms[0], column) if comparison.arms else None
     for index, arm in enumerate(comparison.arms):
-        if jobs := arm.summary(column):
-            value = comparison.typical(arm, column) or 0.0
-            has_baseline = bool(rows) and rows[0].index == 0 and rows[0].value > 0
-            change = signed_percent(value / rows[0].value) if has_baseline and arm.label in compared else ""
-            rows.append(Bar(index, arm, jobs, value, change))
-    if not rows:
-        return None
-    ends = [(max(bar.jobs.high, bar.value), f"{figure(bar.value)}  {bar.change}".rstrip()) for bar in rows]
-    names = short_labels(arm.label for arm in comparison.arms)
+        jobs, value = arm.summary(column), comparison.typical(arm, column) or 0.0
+        if jobs is None:
+            continue
+        change = signed_percent(value / base) if base and arm.label in compared else ""
+        bar = Bar(
+            label=f"{names[arm.label]}  (n = {jobs.n})",
+            colour=arm_colour(index),
+            value=value,
+            note=f"{figure(value)}  {change}".rstrip(),
+            solid=jobs.typical,
+            ends=(jobs.low, jobs.high) if jobs.n > 1 else (),
+            ticks=arm.values(column) if jobs.n > 1 else (),
+        )
+        rows.append(bar)
+        typical = f"{arm.label}: typically {figure(value)}{f', {change}' if change else ''}"
+        texts.append(f"{typical}, {figure(jobs.low)} to {figure(jobs.high)}, n = {jobs.n}")
+    notes = ["bar: typical job; ticks: jobs"] if any(bar.ends for bar in rows) else []
+    notes += ["hatched: what failed jobs add"] if any(bar.value > (bar.solid or 0.0) for bar in rows) else []
+    return bar_chart(rows, name, f"{title}: {unit}", "\n".join([unit, *notes]), texts)
+
+
+def projections(probes: Probes, comparison: Comparison) -> Chart | None:
+    """Return a bar per arm, in its usual colour, with the projected cost and interval; None without projections."""
+    labels = [arm.label for arm in comparison.arms]
+    rows, texts, names = list[Bar](), list[str](), short_labels(labels)
+    for each in probes.projected:
+        label, cost = each.arm.label, each.cost
+        colour, ends = arm_colour(labels.index(label)), (cost.low, cost.high) if cost.has_interval else ()
+        bar = Bar(
+            label=names[label], colour=colour, value=cost.estimate, note=figure(cost.estimate), ends=ends, ticks=ends
+        )
+        rows.append(bar)
+        texts.append(f"{label}: {bar.note}{f', {figure(cost.low)} to {figure(cost.high)}' if ends else ''}")
+    axis = f"{probes.unit}; line: 95 % interval" if any(bar.ends for bar in rows) else probes.unit
+    return bar_chart(rows, "projection", f"Projected for the whole training: {probes.unit}", axis, texts)
+
+
+def bar_chart(rows: Sequence[Bar], name: str, title: str, axis: str, texts: Sequence[str]) -> Chart | None:
+    """Return the chart, with these descriptions of its rows; None without rows."""
 
     def draw(axes: Axes) -> None:
         for y, bar in enumerate(rows):
-            _draw(axes, y, bar, bar.arm.values(column))
-            _label(axes, y, f"{names[bar.arm.label]}  (n = {bar.jobs.n})", ends[y])
-        _finish(axes, ends, "\n".join([unit, *_notes(comparison, column, rows)]))
+            solid = min(bar.value, bar.value if bar.solid is None else bar.solid)
+            axes.barh(y, solid, height=_BAR_HEIGHT, color=bar.colour)
+            if lost := bar.value - solid:
+                outline, hatch = bar.colour, "////"
+                axes.barh(y, lost, left=solid, height=_BAR_HEIGHT, color=BACKGROUND, edgecolor=outline, hatch=hatch)
+            axes.plot(bar.ends, [y] * len(bar.ends), color=INK, linewidth=1)
+            axes.plot(bar.ticks, [y] * len(bar.ticks), color=INK, linestyle="none", marker="|", markersize=7)
+            axes.text(0, y - 0.30, bar.label, va="bottom", ha="left", fontsize=10)
+            end = max(bar.value, *bar.ends, 0.0)
+            axes.annotate(bar.note, (end, y), xytext=(6, 0), textcoords="offset points", va="center", fontsize=10)
+        _finish(axes, [(max((bar.value, *bar.ends)), bar.note) for bar in rows], axis)
 
-    description = [
-        f"{bar.arm.label}: typically {figure(bar.value)}{f', {bar.change}' if bar.change else ''}, "
-        f"{figure(bar.jobs.low)} to {figure(bar.jobs.high)}, n = {bar.jobs.n}"
-        for bar in rows
-    ]
-    return _plot(name, f"{title}: {unit}", draw, description)
-
-
-def _draw(axes: Axes, y: int, bar: Bar, values: Sequence[float]) -> None:
-    """Draw the bar, what failed jobs add to it, and a tick for each successful job."""
-    colour = arm_colour(bar.index)
-    axes.barh(y, bar.jobs.typical, height=_BAR_HEIGHT, color=colour)
-    if bar.value > bar.jobs.typical:
-        lost = bar.value - bar.jobs.typical
-        axes.barh(y, lost, left=bar.jobs.typical, height=_BAR_HEIGHT, color=BACKGROUND, edgecolor=colour, hatch="////")
-    if bar.jobs.n > 1:
-        axes.plot([bar.jobs.low, bar.jobs.high], [y, y], color=INK, linewidth=1)
-        axes.plot(values, [y] * len(values), color=INK, linestyle="none", marker="|", markersize=7, markeredgewidth=1.2)
-
-
-def _notes(comparison: Comparison, column: str, rows: Sequence[Bar]) -> list[str]:
-    notes = ["bar: typical job; ticks: jobs"] if any(bar.jobs.n > 1 for bar in rows) else []
-    if any(bar.value > bar.jobs.typical for bar in rows):
-        notes.append("hatched: what failed jobs add")
-    names = short_labels((arm.label for arm in comparison.arms), 20)
-    return notes + [
-        f"“{names[label]}”: {signed_percent(estimate)} in the verdict, from other jobs"
-        for label, estimate in comparison.unlike_shown(column)
-    ]
+    return _plot(name, title, draw, texts) if rows else None
 
 
 def intervals(comparison: Comparison) -> Chart | None:
@@ -202,50 +213,6 @@ def _ends(ratio: Interval) -> list[float]:
     """Return the ends of an interval in percent, or twice its estimate if the interval says nothing."""
     ends = (ratio.low, ratio.high) if ratio.is_informative else (ratio.estimate, ratio.estimate)
     return [gain_percent(end) for end in ends]
-
-
-def projections(probes: Probes, comparison: Comparison) -> Chart | None:
-    """Return a bar per arm, in its usual colour, with the projected cost and interval; None without projections."""
-    rows, labels = probes.projected, [arm.label for arm in comparison.arms]
-    if not rows:
-        return None
-    names, has_intervals = short_labels(labels), any(each.cost.has_interval for each in rows)
-    highs = [each.cost.high if each.cost.has_interval else each.cost.estimate for each in rows]
-    ends = [(high, figure(each.cost.estimate)) for high, each in zip(highs, rows, strict=True)]
-
-    def draw(axes: Axes) -> None:
-        for y, each in enumerate(rows):
-            cost = each.cost
-            colour = arm_colour(labels.index(each.arm.label))
-            axes.barh(y, cost.estimate, height=_BAR_HEIGHT, color=colour)
-            axes.plot([cost.low, cost.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
-            _label(axes, y, names[each.arm.label], ends[y])
-        _finish(axes, ends, f"{probes.unit}; line: 95 % interval" if has_intervals else probes.unit)
-
-    texts = [
-        f"{each.arm.label}: {figure(each.cost.estimate)}"
-        + (f", {figure(each.cost.low)} to {figure(each.cost.high)}" if each.cost.has_interval else "")
-        for each in rows
-    ]
-    return _plot("projection", f"Projected for the whole training: {probes.unit}", draw, texts)
-
-
-def labelled_bars(rows: Sequence[tuple[str, float, str]], name: str, title: str, label: str) -> Chart:
-    """Return a bar per row, given as (label, value, colour)."""
-
-    def draw(axes: Axes) -> None:
-        for y, (text, value, colour) in enumerate(rows):
-            axes.barh(y, value, height=_BAR_HEIGHT, color=colour)
-            _label(axes, y, text, (value, figure(value)))
-        _finish(axes, [(value, figure(value)) for _, value, _ in rows], label)
-
-    return _plot(name, title, draw, [f"{text}, {figure(value)}" for text, value, _ in rows])
-
-
-def _label(axes: Axes, y: float, text: str, end: tuple[float, str]) -> None:
-    """Put `text` above the row's bar, where long names fit, and a note after its end; `end` is (value, note)."""
-    axes.text(0, y - 0.30, text, va="bottom", ha="left", fontsize=10)
-    axes.annotate(end[1], (end[0], y), xytext=(6, 0), textcoords="offset points", va="center", fontsize=10)
 
 
 def _finish(axes: Axes, ends: Sequence[tuple[float, str]], label: str) -> None:

@@ -19,14 +19,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from reports.charts.canvas import BACKGROUND, GRID, INK, MUTED, arm_colour, legend_outside, plain_numbers, plot
-from reports.charts.report_charts import labelled_bars, phases
+from reports.charts.report_charts import Bar, bar_chart, phases
 from reports.model.numbers import capitalized, figure, score, short_labels
 from reports.model.report import Chart
 from reports.sweep.report import peak_memory_gib
-from reports.sweep.sweep import Sweep, seconds_per_sample
-from reports.sweep.trials import Setting, Trial
-from sweeps.costs import Measurement
-from sweeps.trials import MIN_TRIALS
+from reports.sweep.sweep import Sweep
+from reports.sweep.trials import Trial
 from tracking.recorded.arms import BILLABLE
 
 _HEIGHT_INCHES = 3.5
@@ -80,7 +78,7 @@ def cost_by_batch(sweep: Sweep) -> Chart | None:
 
 
 def throughput_by_batch(sweep: Sweep) -> Chart | None:
-    """Return the calibrated samples per second over the batch size, with the fitted model's line."""
+    """Return the calibrated samples per second over the batch size."""
     shown = [(c.compiler, s) for c in sweep.calibrations for s in c.sizes if s.fits and s.samples_per_second > 0]
     if not shown:
         return None
@@ -90,7 +88,8 @@ def throughput_by_batch(sweep: Sweep) -> Chart | None:
         value_axis(axes, [size.samples_per_second for _, size in shown], [], "samples/s")
         for compiler in dict.fromkeys(name for name, _ in shown):
             sizes, colour = [size for name, size in shown if name == compiler], marks.colour(compiler)
-            _model_line(axes, marks, compiler, sizes)
+            points = sorted((math.log2(size.batch_size), size.samples_per_second) for size in sizes)
+            axes.plot(*zip(*points, strict=True), color=colour, linestyle=marks.dashes(compiler), linewidth=1.2)
             for size in sizes:
                 x, rate = math.log2(size.batch_size), size.samples_per_second
                 if size.low > 0 and size.high > 0:
@@ -98,9 +97,7 @@ def throughput_by_batch(sweep: Sweep) -> Chart | None:
                     axes.plot([x, x], ends, color=colour, linewidth=1.4)
                 marks.put(axes, marks.mark(compiler), x, rate)
         batch_axis(axes, (size.batch_size for _, size in shown))
-        line = Line2D([], [], color=MUTED, linewidth=1.2, label="line: fitted step time")
-        has_model = any(name in sweep.spec.models for name, _ in shown)
-        legend(axes, [*marks.named(name for name, _ in shown), *([line] if has_model else [])])
+        legend(axes, marks.named(name for name, _ in shown))
 
     points = [(name, size.batch_size, size.samples_per_second) for name, size in shown]
     title = "Samples per second by batch size, as calibrated"
@@ -141,33 +138,26 @@ def memory_by_batch(sweep: Sweep) -> Chart | None:
 
 
 def quality_by_batch(sweep: Sweep) -> Chart | None:
-    """Return the quality over the batch size: after equal samples if a target ends the jobs, else at the end."""
-    name, is_equal = sweep.spec.quality_name, sweep.spec.target is not None
-    values = dict(sweep.at_common_samples)
-    if not is_equal:
-        values = {t.job.run_id: t.quality for t in sweep.trials if t.kind in ("completed", "worse")}
-    trials = [t for t in sweep.trials if t.setting.batch_size > 0 and math.isfinite(values.get(t.job.run_id, math.nan))]
+    """Return the quality over the batch size; None if a target makes the quality equal."""
+    name, bounds = sweep.spec.quality_name, [] if sweep.spec.bound is None else [sweep.spec.bound]
+    ended = [t for t in sweep.trials if t.kind in ("completed", "worse") and sweep.spec.target is None]
+    trials = [t for t in ended if t.setting.batch_size > 0 and math.isfinite(t.quality)]
     if not trials:
         return None
     marks = Marks(sweep)
 
     def draw(axes: Axes) -> None:
-        bound = sweep.spec.bound
-        qualities = [values[trial.job.run_id] for trial in trials]
-        value_axis(axes, [*qualities, *([bound] if bound is not None else [])], [], name, from_zero=False)
-        _lines_of_the_best(axes, marks, trials, lambda t: values[t.job.run_id], sweep.spec.higher_is_better)
-        for trial, quality in zip(trials, qualities, strict=True):
-            marks.draw(axes, trial, marks.x(trial), quality, hollow=not trial.has_value)
+        value_axis(axes, [*(t.quality for t in trials), *bounds], [], name, from_zero=False)
+        _lines_of_the_best(axes, marks, trials, lambda t: t.quality, sweep.spec.higher_is_better)
+        for trial in trials:
+            marks.draw(axes, trial, marks.x(trial), trial.quality, hollow=not trial.has_value)
         batch_axis(axes, (t.setting.batch_size for t in trials))
-        dashes = Line2D([], [], color=MUTED, linestyle="--", label="bound")
-        if bound is not None:
+        for bound in bounds:
             axes.axhline(bound, color=MUTED, linewidth=1.2, linestyle="--")
-        marks.legend(axes, trials, *([dashes] if bound is not None else []))
+        marks.legend(axes, trials, *(Line2D([], [], color=MUTED, linestyle="--", label="bound") for _ in bounds))
 
-    after = f", after {figure(sweep.common_samples)} samples" if is_equal else ""
-    points = [(t.setting.compiler, t.setting.batch_size, values[t.job.run_id]) for t in trials]
-    description = describe_points(points, name)
-    return plot("quality_by_batch", f"{name} by batch size{after}", _HEIGHT_INCHES, draw, description)
+    points = describe_points(((t.setting.compiler, t.setting.batch_size, t.quality) for t in trials), name)
+    return plot("quality_by_batch", f"{name} by batch size", _HEIGHT_INCHES, draw, points)
 
 
 def pareto(sweep: Sweep) -> Chart | None:
@@ -233,26 +223,19 @@ def history(sweep: Sweep) -> Chart | None:
 def importance(sweep: Sweep) -> Chart | None:
     """Return the chart of each parameter's share in the differences in cost, by compiler."""
     rows = [
-        (f"{compiler}: {name.replace('_', ' ')}", 100 * share, Marks(sweep).colour(compiler))
+        Bar(
+            label=f"{compiler}: {name.replace('_', ' ')}",
+            colour=Marks(sweep).colour(compiler),
+            value=100 * share,
+            note=figure(100 * share),
+        )
         for compiler, shares in sweep.spec.importances.items()
         if compiler in sweep.compilers
         for name, share in shares.items()
     ]
     label = "share of the differences in cost among the trials, %"
-    return labelled_bars(rows, "importance", "Importance of the parameters", label) if rows else None
-
-
-def importance_note(sweep: Sweep) -> str:
-    """Reason why compilers are missing from the chart; empty if it has all of them."""
-    missing = [name for name in sweep.compilers if name not in sweep.spec.importances]
-    if not missing or not sweep.trials:
-        return ""
-    ended = [trial.setting.compiler for trial in sweep.trials if trial.kind in ("completed", "worse")]
-    counts = ", ".join(f"{ended.count(name)} under {name}" for name in missing)
-    return (
-        "The importance of batch size and learning rate is known once "
-        f"{MIN_TRIALS} trials of a compiler have completed at different costs. So far: {counts}."
-    )
+    texts = [f"{bar.label}, {bar.note}" for bar in rows]
+    return bar_chart(rows, "importance", "Importance of the parameters", label, texts)
 
 
 def _rows_of(trials: Iterable[Trial]) -> list[str]:
@@ -287,14 +270,6 @@ def _lines_of_the_best(
         points = [marks.x(trial) for trial in best], [value(trial) for trial in best]
         style = marks.dashes(compiler)
         axes.plot(*points, color=marks.colour(compiler), linewidth=1.2, linestyle=style, alpha=0.7)
-
-
-def _model_line(axes: Axes, marks: Marks, compiler: str, sizes: Sequence[Measurement]) -> None:
-    low, high = min(s.batch_size for s in sizes), max(s.batch_size for s in sizes)
-    xs = [math.log2(low) + at / 40 * math.log2(high / low) for at in range(41)]
-    rates = [1 / seconds_per_sample(marks.sweep, Setting(compiler, 2**x)) for x in xs]
-    if all(map(math.isfinite, rates)):
-        axes.plot(xs, rates, color=marks.colour(compiler), linestyle=marks.dashes(compiler), linewidth=1.2)
 
 
 @dataclass(frozen=True)

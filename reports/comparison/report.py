@@ -212,9 +212,8 @@ def _settings(comparison: Comparison) -> Iterator[Block]:
         yield from unlike_notes(comparison)
 
 
-def chart_sections(charts: Sequence[Chart], note: str = "") -> tuple[Section, ...]:
-    notes = (Text(note, "small"),) if note else ()
-    return (Section("Charts", (Charts(tuple(charts)), *notes)),) if charts else ()
+def chart_sections(charts: Sequence[Chart]) -> tuple[Section, ...]:
+    return (Section("Charts", (Charts(tuple(charts)),)),) if charts else ()
 
 
 def _answer(comparison: Comparison) -> Iterator[Block]:

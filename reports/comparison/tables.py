@@ -135,8 +135,6 @@ def settings_table(comparison: Comparison, *, with_verdicts: bool = False) -> Ta
         return None
     judged = comparison.baseline if comparison.contrasts else None
     verdicts: dict[str, str] = {contrast.arm.label: contrast.verdict.outcome for contrast in comparison.contrasts}
-    for label, estimate in comparison.unlike_shown(BILLABLE, DOLLARS.column):
-        verdicts[label] += f" ({change(estimate)}, from other jobs)"
     verdict: Column[Arm] = Column("verdict", lambda arm: verdicts.get(arm.label, "baseline"), kind="text")
     stopped: Column[Arm] = Column("stopped", lambda arm: len(arm.stopped), head="stop")
     columns = [
@@ -238,16 +236,13 @@ _ENDINGS: dict[Reason | None, str] = {
 
 
 def look_sentence(look: Look) -> str:
-    """Return the result of a look, and whether the arm continues."""
-    cell = _look_cell(look)
-    return f"{cell.text}; {cell.detail}"
+    """Return the cost ratio with its interval at a look, and whether the arm continues.
 
-
-def _look_cell(look: Look) -> Cell:
-    """Return the cost ratio with its interval, and the one with a warm cache if some jobs started with a cold one."""
+    If some jobs started with a cold cache, the ratio with a warm one follows.
+    """
     text = f"{change(look.ratio.estimate)} ({change_interval(look.ratio)})"
     text += f", with a warm cache {change(look.warm.estimate)}" if look.warm else ""
-    return Cell(text=text, detail=_ENDINGS[look.stops])
+    return f"{text}; {_ENDINGS[look.stops]}"
 
 
 def spent_sentence(comparison: Comparison) -> str:
@@ -265,20 +260,17 @@ def spent_sentence(comparison: Comparison) -> str:
     return f"The comparison stopped by itself after {len(progress.begun)} of at most {most} jobs."
 
 
-def looks_table(comparison: Comparison, *, is_short: bool = False) -> Table | None:
-    """Return the table with a row per look and a column per arm; None unless the comparison ran in waves.
-
-    With `is_short`, the cells have no details: their text includes whether the arm continues.
-    """
+def looks_table(comparison: Comparison) -> Table | None:
+    """Return the table with a row per look and a column per arm; None unless the comparison ran in waves."""
     design, progress = comparison.design, comparison.progress
     if design is None or progress is None or not progress.looks:
         return None
     all_looks = progress.looks
 
-    def cell(label: str, row: tuple[int, Mapping[str, Look]]) -> Cell:
+    def cell(label: str, row: tuple[int, Mapping[str, Look]]) -> str:
         if look := row[1].get(label):
-            return Cell(text=look_sentence(look)) if is_short else _look_cell(look)
-        return Cell(text="stopped" if any(label in looks for looks in all_looks) else "too few jobs")
+            return look_sentence(look)
+        return "stopped" if any(label in looks for looks in all_looks) else "too few jobs"
 
     columns = [
         Column[tuple[int, Mapping[str, Look]]]("repeats", lambda row: f"after {row[0]}"),
@@ -288,8 +280,8 @@ def looks_table(comparison: Comparison, *, is_short: bool = False) -> Table | No
 
 
 def short_looks(comparison: Comparison) -> tuple[Block, ...]:
-    """Return the looks for a run's description, which shows no details of cells; empty unless it ran in waves."""
-    table = looks_table(comparison, is_short=True)
+    """Return the looks for a run's description; empty unless it ran in waves."""
+    table = looks_table(comparison)
     return (Text("The looks:"), table) if table else ()
 
 

@@ -6,9 +6,11 @@ import math
 
 from judging.intervals import Interval
 from judging.summaries import gain_percent
-from reports.comparison.messages import unlike_sentences, warning_sentences
+from reports.comparison.comparison import Verdict
+from reports.comparison.messages import cheaper, unlike_sentences, warning_sentences
 from reports.model.numbers import TOO_FEW, change, change_interval, counted, figure, joined, money, percent, score
-from reports.sweep.sweep import Sweep, factorial_cells, grid_of
+from reports.model.report import ShortAnswer
+from reports.sweep.sweep import Sweep, factorial_arms
 from reports.sweep.trials import Setting, Trial, setting_of
 
 OUTCOMES = {
@@ -21,28 +23,37 @@ OUTCOMES = {
 
 
 def headline(sweep: Sweep) -> str:
-    best, trials = sweep.best, counted(len(sweep.trials), "trial")
+    return answer_of(sweep)[0]
+
+
+def answer_of(sweep: Sweep) -> tuple[str, ShortAnswer]:
+    """Return the answer in one sentence, and in a few words, such as `inductor at batch 64, 31 % cheaper`."""
+    spec, best, trials = sweep.spec, sweep.best, counted(len(sweep.trials), "trial")
     if best is None:
-        return _no_answer(sweep, trials)
-    if sweep.spec.is_front and len(sweep.front) > 1:
-        return _front(sweep)
-    contrast = sweep.contrast_of(best.setting)
+        return _no_answer(sweep, trials), ShortAnswer("", "no answer")
+    if spec.is_front and len(sweep.front) > 1:
+        return _front(sweep), ShortAnswer("", f"{len(sweep.front)} Pareto-optimal settings")
     if best.setting == sweep.base:
-        return f"The starting setting, {sweep.base}, remains the best: {_cost_of(sweep, best)}."
-    if contrast and contrast.verdict.outcome == "not comparable":
-        return f"No verdict on {best.setting}, the best of {trials}: {contrast.verdict.reason}."
+        sentence = f"The starting setting, {sweep.base}, remains the best: {_cost_of(sweep, best)}."
+        return sentence, ShortAnswer("", "nothing better")
+    contrast, interval = sweep.contrast_of(best.setting), sweep.interval_of(best.setting)
+    verdict = contrast.verdict if contrast else Verdict("inconclusive", "")
+    if verdict.outcome == "not comparable":
+        sentence = f"No verdict on {best.setting}, the best of {trials}: {verdict.reason}."
+        return sentence, ShortAnswer("", "not comparable")
     is_best = f"{_named(best.setting)} is the best of {trials}"
-    if interval := sweep.interval_of(best):
-        return _confirmed(sweep, best, interval, is_best)
-    if contrast and contrast.verdict.outcome == "not cheaper":
-        return f"{best.setting} is the best of {trials}, but not reliably: {contrast.verdict.reason}."
-    spec, goal = sweep.spec, ""
+    if interval:
+        return _confirmed(sweep, best.setting, interval, verdict, is_best)
+    if verdict.outcome == "not cheaper":
+        sentence = f"{best.setting} is the best of {trials}, but not reliably: {verdict.reason}."
+        return sentence, ShortAnswer(str(best.setting), ", not reliably")
+    goal = ""
     if spec.target is not None:
         goal = f" to {spec.metric} {spec.target:g}"
     elif spec.bound is not None:
         goal = f" with {_within(sweep)}"
     compared = "" if spec.is_front else f". Without repeats of both, it is not compared with {sweep.base}"
-    return f"{is_best}: {_cost_of(sweep, best)}{goal}{compared}."
+    return f"{is_best}: {_cost_of(sweep, best)}{goal}{compared}.", ShortAnswer(str(best.setting), ", the best trial")
 
 
 def _no_answer(sweep: Sweep, trials: str) -> str:
@@ -72,25 +83,32 @@ def _front(sweep: Sweep) -> str:
     return f"{settings} are Pareto-optimal in cost and {name}: from {first} to {last}."
 
 
-def _confirmed(sweep: Sweep, best: Trial, ratio: Interval, is_best: str) -> str:
+def _confirmed(
+    sweep: Sweep, setting: Setting, ratio: Interval, verdict: Verdict, is_best: str
+) -> tuple[str, ShortAnswer]:
     """Return the answer with the interval of the repeats, or that they do not confirm the best trial."""
-    spec, contrast = sweep.spec, sweep.contrast_of(best.setting)
-    outcome, reason = (contrast.verdict.outcome, contrast.verdict.reason) if contrast else ("inconclusive", "")
+    spec, outcome, reason = sweep.spec, verdict.outcome, verdict.reason
     is_better = ratio.low > 1 if spec.is_rate else outcome in ("cheaper", "cheaper, quality not shown")
     n = f"{ratio.n_arm}" if ratio.n_arm == ratio.n_baseline else f"{ratio.n_arm} and {ratio.n_baseline}"
     interval = f"(95 % interval {_interval(ratio)}, n = {n})" if ratio.is_informative else f"({TOO_FEW}, n = {n})"
-    if is_better:
-        doubt = f", {reason}" if outcome == "cheaper, quality not shown" else ""
-        than = f"{change(ratio.estimate)} {spec.noun} than {sweep.base}"
-        if spec.target is not None:
-            return f"{_named(best.setting)} reaches {spec.metric} {spec.target:g} for {than} {interval}{doubt}."
-        kept = f", with {_within(sweep)}" if spec.bound is not None else ""
-        return f"{_named(best.setting)} {'trains' if spec.is_rate else 'takes'} {than}{kept} {interval}{doubt}."
-    is_known = ratio.low < 1 <= ratio.high and outcome == "inconclusive"
-    why = f", {reason}" if reason and not spec.is_rate and not is_known else ""
-    shown = "is shown not to be" if ratio.low >= 1 and not spec.is_rate else "is not shown to be"
-    better = "faster" if spec.is_rate else "cheaper"
-    return f"{is_best} but {shown} {better} than {sweep.base}: {change(ratio.estimate)} {interval}{why}."
+    if not is_better:
+        is_known = ratio.low < 1 <= ratio.high and outcome == "inconclusive"
+        why = f", {reason}" if reason and not spec.is_rate and not is_known else ""
+        shown = "is shown not to be" if ratio.low >= 1 and not spec.is_rate else "is not shown to be"
+        better = "faster" if spec.is_rate else "cheaper"
+        sentence = f"{is_best} but {shown} {better} than {sweep.base}: {change(ratio.estimate)} {interval}{why}."
+        is_refuted = outcome == "not cheaper" and not spec.is_rate
+        return sentence, ShortAnswer("", "nothing cheaper" if is_refuted else "inconclusive")
+    doubt = f", {reason}" if outcome == "cheaper, quality not shown" else ""
+    short_answer = ShortAnswer("", "inconclusive") if doubt else cheaper(str(setting), ratio)
+    verb = "takes"
+    if spec.is_rate:
+        verb, short_answer = "trains", ShortAnswer(str(setting), f", {percent(ratio.estimate)} % faster")
+    elif spec.target is not None:
+        verb = f"reaches {spec.metric} {spec.target:g} for"
+    kept = f", with {_within(sweep)}" if spec.bound is not None else ""
+    than = f"{change(ratio.estimate)} {spec.noun} than {sweep.base}"
+    return f"{_named(setting)} {verb} {than}{kept} {interval}{doubt}.", short_answer
 
 
 def _interval(ratio: Interval) -> str:
@@ -131,9 +149,9 @@ def sentences(sweep: Sweep) -> list[str]:
 def _effects(sweep: Sweep) -> list[str]:
     """Return the effects on the cost: of the compiler alone, of the batch alone, and of both."""
     base, parts = sweep.base, []
-    for cell in factorial_cells(sweep):
-        setting = cell.setting
-        if cell.ratio is None:
+    for setting in factorial_arms(sweep):
+        ratio = sweep.interval_of(setting)
+        if ratio is None:
             continue
         if setting.point == base.point:
             factors = "the compiler alone"
@@ -142,7 +160,7 @@ def _effects(sweep: Sweep) -> list[str]:
         else:
             changed = {"batch": setting.batch_size != base.batch_size, "rate": setting.multiplier != base.multiplier}
             factors = f"the {' and the '.join(name for name, differs in changed.items() if differs)} alone"
-        parts.append(f"{factors} {change(cell.ratio.estimate)}")
+        parts.append(f"{factors} {change(ratio.estimate)}")
     return [f"Against {base}: {'; '.join(parts)} {sweep.spec.noun}."] if parts else []
 
 
@@ -155,7 +173,7 @@ def _certainty(sweep: Sweep, best: Trial) -> list[str]:
     if sweep.arm_of(best.setting) is None:
         caveat = " The best of many trials is partly the luckiest one: only repeats show its cost." if n > 1 else ""
         return [*remarks, f"The best setting was not repeated.{caveat}"]
-    if n > 1 and sweep.interval_of(best) is not None:
+    if n > 1 and sweep.interval_of(best.setting) is not None:
         trials = f"the {n} trials from which this setting was chosen"
         remarks.append(f"The interval comes from separate repeats, not from {trials}.")
     if sweep.confirmation and not sweep.spec.is_rate:
@@ -204,20 +222,14 @@ def _failures(sweep: Sweep) -> list[str]:
 
 
 def _savings(sweep: Sweep) -> list[str]:
-    best, grid, savings = sweep.best, grid_of(sweep), []
-    if best and grid and grid.seconds > 0 and sweep.search_seconds > 0:
-        share, were = sweep.search_seconds / grid.seconds, "was" if grid.trained == 1 else "were"
-        savings.append(
-            f"The search took {figure(100 * share)} % of the {figure(grid.seconds)} s that all {grid.settings} "
-            f"settings are predicted to take ({grid.trained} of them {were} trained to the end)."
-        )
+    best = sweep.best
     is_in_seconds = sweep.spec.cost == "billable_seconds" and not sweep.spec.is_front
     contrast = sweep.contrast_of(best.setting) if best else None
     is_refuted = contrast is not None and contrast.verdict.outcome != "cheaper"
     if is_in_seconds and sweep.saving > 0 and not is_refuted:
         trainings = math.ceil(sweep.cost_by_role()[-1].seconds / sweep.saving)
-        savings.append(f"The sweep pays off after {counted(trainings, 'training')} with its best setting.")
-    return savings
+        return [f"The sweep pays off after {counted(trainings, 'training')} with its best setting."]
+    return []
 
 
 def _end(sweep: Sweep) -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from judging.intervals import Interval
 from judging.summaries import gain_percent
-from reports.comparison.messages import cheaper
 from reports.comparison.report import (
     TYPICAL,
     Source,
@@ -23,7 +22,7 @@ from reports.comparison.report import (
 )
 from reports.comparison.tables import factorial_table as comparison_factorial
 from reports.comparison.tables import job_sections, job_url, looks_sections, looks_summary, settings_table, short_looks
-from reports.model.numbers import NONE, TOO_FEW, money, percent, rate, score, signed_percent
+from reports.model.numbers import NONE, TOO_FEW, money, rate, score, signed_percent
 from reports.model.report import (
     Block,
     Cell,
@@ -35,7 +34,6 @@ from reports.model.report import (
     Report,
     Section,
     Sentences,
-    ShortAnswer,
     Table,
     Text,
     build_table,
@@ -44,7 +42,7 @@ from reports.model.report import (
 )
 from reports.sweep import messages
 from reports.sweep.messages import OUTCOMES, headline
-from reports.sweep.sweep import CostShare, Sweep, factorial_cells, grid_of
+from reports.sweep.sweep import CostShare, Sweep, factorial_arms
 from reports.sweep.trials import Trial
 from tracking.recorded.arms import Arm
 from tracking.recorded.recorded_job import STEADY
@@ -59,27 +57,18 @@ _INTERVAL = Definition(
     "because the best of many is partly the luckiest one. Each repeat has another seed, so with a target the interval "
     "includes the spread of the samples that seeds need.",
 )
-_DEFINITIONS = (
-    Definition(
-        "Calibration",
-        "One job per compiler trains a few steps at every batch size. It measures the seconds per step with the 95 % "
-        "interval of their mean, the memory of the largest batch, and which sizes do not fit. The fitted line is a "
-        "fixed time per step plus a time per sample.",
-    ),
-    Definition(
-        "Whole grid",
-        "The cost of the settings that were trained to the end. For the others: the fitted time per sample, times the "
-        "samples that trials with the same batch size needed, plus a job's time outside its steps.",
-    ),
+_CALIBRATION = Definition(
+    "Calibration",
+    "One job per compiler trains a few steps at every batch size. It measures the seconds per step with the 95 % "
+    "interval of their mean, the memory of the largest batch, and which sizes do not fit.",
 )
 
 
-def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note: str = "") -> Report:
-    """Return the report of a sweep; `chart_note` is shown below the charts."""
-    answer, remarks = headline(sweep), Sentences(tuple(messages.sentences(sweep)))
+def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Report:
+    (answer, short_answer), remarks = messages.answer_of(sweep), Sentences(tuple(messages.sentences(sweep)))
     lead: tuple[Block, ...] = (*_command(sweep), *([best_table(sweep)] if sweep.best_trials else []), remarks)
     short_trials = (trial_table(sweep, MAX_LISTED, with_reasons=False),) if sweep.trials else ()
-    sections = tuple(_sections(sweep, charts, source, chart_note))
+    sections = tuple(_sections(sweep, charts, source))
     tables = (*((trial_table(sweep, MAX_LISTED),) if sweep.trials else ()), cost_table(sweep))
     return Report(
         group=sweep.group,
@@ -88,7 +77,7 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_no
         answer=(*_command(sweep), remarks),
         sections=(
             *sections,
-            measured_section(sections, (*_goal(sweep), *_DEFINITIONS)),
+            measured_section(sections, (*_goal(sweep), _CALIBRATION)),
             *ran_on_sections(sweep.jobs, source.environment, sweep.group),
         ),
         terminal=(Text(answer, "strong"), *lead, *short_trials),
@@ -98,7 +87,7 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_no
         metrics=tuple(metrics_of(sweep)),
         results=results_of_winner(sweep),
         rules=sweep.rules,
-        short_answer=short_answer_of(sweep),
+        short_answer=short_answer,
         rows_csv=source.table.to_csv(index=False),
     )
 
@@ -107,14 +96,14 @@ def _command(sweep: Sweep) -> tuple[Block, ...]:
     return (Command("Train the best trial's setting:", sweep.train_command),) if sweep.train_command else ()
 
 
-def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note: str) -> Iterator[Section]:
+def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
     if sweep.best_trials:
         title = "Pareto-optimal settings" if sweep.spec.is_front else "The best of each compiler setting"
         yield Section(title, (best_table(sweep),))
     if factorial := factorial_table(sweep):
         change = f"Change in {sweep.spec.cost_name} against {sweep.base} with its 95 % interval"
         yield Section(factorial.name, (factorial, Text(f"{change}, and the typical value of the repeats.", "small")))
-    yield from chart_sections(charts, chart_note)
+    yield from chart_sections(charts)
     if sweep.jobs:
         yield Section("Cost of the sweep", (cost_table(sweep),))
     if n := len(sweep.trials):
@@ -147,7 +136,7 @@ def _goal(sweep: Sweep) -> Iterator[Definition]:
 
 def summary_of(sweep: Sweep) -> dict[str, Any]:
     """Return numbers and verdicts; non-finite numbers are kept, although strict JSON forbids them."""
-    grid, best = grid_of(sweep), {name: sweep.best_of(name) for name in sweep.compilers}
+    best = {name: sweep.best_of(name) for name in sweep.compilers}
     contrasts = sweep.confirmation.contrasts if sweep.confirmation else None
     return {
         "group": sweep.group,
@@ -162,12 +151,11 @@ def summary_of(sweep: Sweep) -> dict[str, Any]:
         **looks_summary(sweep.confirmation),
         "confirmation": [contrast_summary(each) for each in contrasts] if contrasts is not None else None,
         "two_by_two": [
-            {**asdict(cell.setting), "ratio": asdict(cell.ratio) if cell.ratio else None}
-            for cell in factorial_cells(sweep)
+            {**asdict(setting), "ratio": asdict(ratio) if (ratio := sweep.interval_of(setting)) else None}
+            for setting in factorial_arms(sweep)
         ],
         "spent": [asdict(each) for each in sweep.cost_by_role()],
         "spent_on_trials": [asdict(each) for each in sweep.cost_by_outcome()],
-        "grid": asdict(grid) if grid else None,
         "stopped_because": dict(sweep.spec.stopped_because),
     }
 
@@ -181,7 +169,7 @@ def metrics_of(sweep: Sweep) -> Iterator[Metric]:
         return
     yield Metric(name=f"sweep/best_{cost}", value=sweep.cost_of(best))
     yield Metric(name=f"sweep/base_{cost}", value=sweep.base_cost)
-    if ratio := sweep.interval_of(best):
+    if ratio := sweep.interval_of(best.setting):
         if sweep.spec.is_rate:
             yield percent_metric("sweep/gain_percent", ratio, sign=1)
         else:
@@ -189,29 +177,6 @@ def metrics_of(sweep: Sweep) -> Iterator[Metric]:
     for compiler in sweep.compilers:
         if trial := sweep.best_of(compiler):
             yield Metric(name=f"best_{cost}", label=compiler, value=sweep.cost_of(trial))
-
-
-def short_answer_of(sweep: Sweep) -> ShortAnswer:
-    """Return the answer in a few words, such as `inductor at batch 64, 31 % cheaper`."""
-    best = sweep.best
-    if best is None:
-        return ShortAnswer("", "no answer")
-    if sweep.spec.is_front and len(sweep.front) > 1:
-        return ShortAnswer("", f"{len(sweep.front)} Pareto-optimal settings")
-    if best.setting == sweep.base:
-        return ShortAnswer("", "nothing better")
-    setting, contrast, ratio = str(best.setting), sweep.contrast_of(best.setting), sweep.interval_of(best)
-    outcome = contrast.verdict.outcome if contrast else None
-    if outcome == "not comparable":
-        return ShortAnswer("", "not comparable")
-    if ratio is None:
-        return ShortAnswer(setting, ", not reliably" if outcome == "not cheaper" else ", the best trial")
-    if sweep.spec.is_rate:
-        faster = ShortAnswer(setting, f", {percent(ratio.estimate)} % faster")
-        return faster if ratio.low > 1 else ShortAnswer("", "inconclusive")
-    if outcome == "cheaper":
-        return cheaper(setting, ratio)
-    return ShortAnswer("", "nothing cheaper" if outcome == "not cheaper" else "inconclusive")
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
@@ -247,7 +212,7 @@ def results_of_winner(sweep: Sweep) -> Mapping[str, tuple[str, ...]]:
     label = contrast.arm.label
     own = {result for result, labels in results_by_arm(comparison).items() if label in labels} - {"failed"}
     if sweep.spec.is_rate and contrast.verdict.outcome != "not comparable":
-        ratio = sweep.interval_of(best)
+        ratio = sweep.interval_of(best.setting)
         if ratio is None or ratio.low <= 1 <= ratio.high:
             own = (own & {"worse"}) | {"inconclusive"}
         else:
@@ -332,24 +297,22 @@ def cost_table(sweep: Sweep) -> Table:
 
 def factorial_table(sweep: Sweep) -> Table | None:
     """Return the table of the effects of compiler and batch; None without enough repeats."""
-    cells = {(cell.setting.point, cell.setting.compiler): cell for cell in factorial_cells(sweep)}
+    cells = {(setting.point, setting.compiler): setting for setting in factorial_arms(sweep)}
     if not cells:
         return None
 
     def cell(point: str, compiler: str) -> Cell:
         """Return the change against the base setting, and the cost with the interval."""
-        each = cells.get((point, compiler))
-        if each is None:
+        setting = cells.get((point, compiler))
+        arm = sweep.arm_of(setting) if setting else None
+        if setting is None or arm is None:
             return Cell(text=NONE)
-        repeats = each.arm.summary(sweep.column)
-        shown = sweep.spec.cost_text(sweep.shown_cost(each.arm))
+        repeats, shown = arm.summary(sweep.column), sweep.spec.cost_text(sweep.shown_cost(arm))
         cost = f"{shown} {sweep.spec.unit}, n = {repeats.n}" if repeats else "no repeat"
-        if each.setting == sweep.base:
+        if setting == sweep.base:
             return Cell(text="base", detail=cost)
-        if each.ratio is None:
-            return Cell(text=_missed(sweep, each.arm) or NONE, detail=cost)
-        gain = gain_percent(each.ratio.estimate)
-        return Cell(text=signed_percent(each.ratio.estimate), number=gain, detail=f"{_ends(each.ratio)}; {cost}")
+        ratio = sweep.interval_of(setting)
+        return _change(ratio, f"; {cost}") if ratio else Cell(text=_missed(sweep, arm) or NONE, detail=cost)
 
     points, compilers = (list(dict.fromkeys(factor)) for factor in zip(*cells, strict=True))
     return comparison_factorial(compilers, {point: partial(cell, point) for point in points})
@@ -362,8 +325,8 @@ def best_columns(sweep: Sweep) -> list[Column[Trial]]:
         arm = sweep.arm_of(trial.setting)
         if trial.setting == sweep.base:
             return Cell(text="base")
-        if ratio := sweep.ratio(arm, sweep.arm_of(sweep.base)) if arm else None:
-            return Cell(text=signed_percent(ratio.estimate), number=gain_percent(ratio.estimate), detail=_ends(ratio))
+        if ratio := sweep.interval_of(trial.setting):
+            return _change(ratio)
         return Cell(text=NONE, detail=(_missed(sweep, arm) or "no interval") if arm else "not repeated")
 
     def repeats(trial: Trial) -> Cell:
@@ -419,7 +382,8 @@ def _missed(sweep: Sweep, arm: Arm) -> str:
     return f"{n} of {len(arm.succeeded)} missed the target" if n else ""
 
 
-def _ends(ratio: Interval) -> str:
-    if not ratio.is_informative:
-        return TOO_FEW
-    return f"{gain_percent(ratio.low):+,.0f} to {gain_percent(ratio.high):+,.0f} %".replace("-", "−")
+def _change(ratio: Interval, more: str = "") -> Cell:
+    """Return the change with its interval, and `more` after it, below."""
+    low, high = gain_percent(ratio.low), gain_percent(ratio.high)
+    ends = f"{low:+,.0f} to {high:+,.0f} %".replace("-", "−") if ratio.is_informative else TOO_FEW
+    return Cell(text=signed_percent(ratio.estimate), number=gain_percent(ratio.estimate), detail=ends + more)

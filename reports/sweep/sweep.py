@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import median
 from typing import Any
 
 import pandas as pd
 
 from judging.design import Design
-from judging.intervals import LEAST_SPREAD, Interval, ratio_interval
+from judging.intervals import Interval
 from judging.summaries import geometric_mean, typical
 from reports.comparison.comparison import Comparison, Contrast, compare
 from reports.sweep.trials import (
@@ -29,10 +28,8 @@ from reports.sweep.trials import (
     rounded,
     setting_of,
     trial_of,
-    value_at,
     with_second_costs,
 )
-from sweeps.costs import device_count
 from sweeps.early_stopping import choose
 from tracking.groups.planned_job import FINALIST
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
@@ -40,7 +37,6 @@ from tracking.recorded.recorded_job import Job, job_of
 from tracking.recorded.waves import repeat_rows
 
 ROLES = ("calibration", "baseline", "trial", FINALIST, "confirmation")
-_ENDED = ("completed", "worse", "not reached")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +63,6 @@ class Sweep:
     """Ranked: trials with a comparable cost first, the best at the top."""
     confirmation: Comparison | None
     """Comparison of the repeated settings; None if no setting was repeated."""
-    common_samples: float
-    """Number of samples that every trial which trained to the end has seen."""
-    at_common_samples: Mapping[str, float] = field(default_factory=dict)
-    """Quality after `common_samples`, by run id."""
 
     @cached_property
     def compilers(self) -> tuple[str, ...]:
@@ -177,16 +169,6 @@ class Sweep:
         """Return the comparison of a setting's repeats with the baseline's repeats."""
         return next((each for each in self._contrasts if setting_of(each.arm.jobs[0]) == setting), None)
 
-    def ratio(self, arm: Arm, base: Arm | None) -> Interval | None:
-        """Return the cost of an arm's repeats divided by the cost of `base`; None if any repeat missed the target."""
-        if base is None or arm is base or self.missed(arm) or self.missed(base):
-            return None
-        contrast = next((each for each in self._contrasts if each.arm is arm), None)
-        has_looks = self.confirmation is not None and self.confirmation.progress is not None
-        if contrast and (self.spec.is_rate or has_looks):
-            return contrast.speed_up if self.spec.is_rate else contrast.verdict.ratio
-        return ratio_interval(arm.positive(self.column), base.positive(self.column), least_spread=LEAST_SPREAD)
-
     @property
     def rules(self) -> int | None:
         """Version of the rules that judge the repeats; None if nothing was compared."""
@@ -196,9 +178,9 @@ class Sweep:
     def _contrasts(self) -> tuple[Contrast, ...]:
         return self.confirmation.contrasts if self.confirmation else ()
 
-    def interval_of(self, trial: Trial) -> Interval | None:
-        """Return the ratio of the trial's repeats to the base setting's repeats, in cost or in samples per second."""
-        contrast = self.contrast_of(trial.setting)
+    def interval_of(self, setting: Setting) -> Interval | None:
+        """Return the ratio of a setting's repeats to the base setting's, in cost or in samples per second."""
+        contrast = self.contrast_of(setting)
         if contrast is None:
             return None
         return contrast.speed_up if self.spec.is_rate else contrast.verdict.ratio
@@ -213,11 +195,6 @@ class Sweep:
         kinds = {kind: [trial.job for trial in self.trials if trial.kind == kind] for kind in KINDS}
         return [cost_share(kind, own) for kind, own in kinds.items() if own]
 
-    @property
-    def search_seconds(self) -> float:
-        """Billable instance seconds of all jobs except the repeats, which any search method needs."""
-        return cost_share("", [job for job in self.jobs if job.text.get("role") != "confirmation"]).seconds
-
     def _is_reached(self, job: Job) -> bool:
         return self.spec.target is None or job.number("target_reached") > 0
 
@@ -231,12 +208,11 @@ def sweep_of(
     group: str,
     document: Mapping[str, Any],
     calibrations: Mapping[str, pd.DataFrame],
-    curves: Mapping[str, pd.DataFrame],
     design: Design | None = None,
 ) -> Sweep:
     """Return the sweep with these jobs (`job_tables.jobs`) and this `sweep.json`.
 
-    `calibrations` and `curves` are `histories` tables by run id: the points of calibrations, and the quality of trials.
+    `calibrations` are `histories` tables with the points of calibrations, by run id.
     With a `design`, the repeats are judged by its looks.
     """
     jobs = tuple(job_of(row) for row in table.to_dict("records"))
@@ -245,9 +221,6 @@ def sweep_of(
         [trial_of(job, spec) for job in jobs if job.text.get("role") == role] for role in ("trial", FINALIST)
     )
     trials = ranked(with_second_costs(tried, second), spec)
-    counts = [trial.job.number("samples") for trial in trials if trial.kind in _ENDED]
-    common = min((samples for samples in counts if samples > 0), default=math.nan)
-    qualities = {t.job.run_id: value_at(curves.get(t.job.run_id), spec.metric, common) for t in trials}
     repeats = repeat_rows(table)
     return Sweep(
         group=group,
@@ -258,8 +231,6 @@ def sweep_of(
         ),
         trials=trials,
         confirmation=compare(repeats, group, design=design) if len(repeats) else None,
-        common_samples=common,
-        at_common_samples={run: value for run, value in qualities.items() if math.isfinite(value)},
     )
 
 
@@ -280,97 +251,18 @@ def cost_share(what: str, jobs: Sequence[Job]) -> CostShare:
     return CostShare(what=what, jobs=len(jobs), seconds=seconds, usd=math.fsum(usd) if usd else math.nan)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FactorialCell:
-    arm: Arm
-    setting: Setting
-    ratio: Interval | None
-    """Cost divided by the base setting's cost; None for the base setting and with fewer than two repeats."""
-
-
-def factorial_cells(sweep: Sweep) -> tuple[FactorialCell, ...]:
-    """Return the cells, starting with the base compiler and base batch; empty if fewer than three were repeated.
+def factorial_arms(sweep: Sweep) -> dict[Setting, Arm]:
+    """Return the repeats of two compilers at the base point and the best point; empty if fewer than three exist.
 
     The two compilers are the base compiler and the best setting's. If these are the same, the second one is the next
     compiler that was repeated.
     """
     best, base = sweep.best, sweep.base
     if best is None or sweep.confirmation is None or best.setting.point == base.point:
-        return ()
+        return {}
     arms = {setting_of(arm.jobs[0]): arm for arm in sweep.confirmation.arms}
+    by_cell = {(setting.compiler, setting.point): setting for setting in arms}
     compilers = list(dict.fromkeys([base.compiler, best.setting.compiler, *(setting.compiler for setting in arms)]))[:2]
-    points = (base.point, best.setting.point)
-    repeated = {s: arm for s, arm in arms.items() if s.compiler in compilers and s.point in points}
-    if len(repeated) < 3:
-        return ()
-    cells = [FactorialCell(arm=arm, setting=s, ratio=sweep.ratio(arm, arms.get(base))) for s, arm in repeated.items()]
-    return tuple(
-        sorted(cells, key=lambda cell: (cell.setting.compiler != base.compiler, cell.setting.point != base.point))
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Grid:
-    settings: int
-    """Settings that fit in memory."""
-    trained: int
-    """Settings that were trained to the end, whose cost is known."""
-    seconds: float
-    """Billable instance seconds."""
-
-
-def grid_of(sweep: Sweep) -> Grid | None:
-    """Return the cost of the grid: known costs, and predictions for settings that were not trained to the end.
-
-    A prediction is the fitted time per sample times the number of samples, plus the trials' median overhead. With a
-    target that ends the training, the number of samples is the median over the trials with the same compiler and batch
-    size, or else over all trials. Without a target, it is the number of samples in the whole training. Returns None if
-    a compiler's step times are unknown.
-    """
-    spec = sweep.spec
-    factors = [rounded(multiplier) for multiplier in spec.multipliers]
-    settings = [Setting(c, size, m) for c in spec.compilers for size in spec.batch_sizes for m in factors]
-    settings = [setting for setting in settings if _fits(sweep, setting)]
-    known = {trial.setting: trial.job.number(BILLABLE) for trial in sweep.trials if trial.kind in _ENDED}
-    costs = {setting: known.get(setting, math.nan) for setting in settings}
-    seconds = [cost if cost > 0 else _predicted(sweep, setting) for setting, cost in costs.items()]
-    if not seconds or not all(map(math.isfinite, seconds)):
-        return None
-    return Grid(settings=len(settings), trained=sum(cost > 0 for cost in costs.values()), seconds=math.fsum(seconds))
-
-
-def seconds_per_sample(sweep: Sweep, setting: Setting) -> float:
-    """Return the steady seconds per sample that the compiler's cost model predicts; NaN without a model."""
-    model = sweep.spec.models.get(setting.compiler)
-    if model is None or not setting.batch_size > 0:
-        return math.nan
-    sizes = [size for each in sweep.calibrations if each.compiler == setting.compiler for size in each.sizes]
-    return model.step_seconds(setting.batch_size) / (setting.batch_size * device_count(sizes))
-
-
-def _fits(sweep: Sweep, setting: Setting) -> bool:
-    too_large = [size for c in sweep.calibrations if c.compiler == setting.compiler for size in c.too_large]
-    too_large += [
-        t.setting.batch_size
-        for t in sweep.trials
-        if t.setting.compiler == setting.compiler and t.job.text.get("failure_class") == "OutOfMemory"
-    ]
-    return not any(setting.batch_size >= size for size in too_large)
-
-
-def _predicted(sweep: Sweep, setting: Setting) -> float:
-    ended = [trial for trial in sweep.trials if trial.kind in _ENDED]
-    similar = [t for t in ended if (t.setting.compiler, t.setting.batch_size) == (setting.compiler, setting.batch_size)]
-    samples = [t.job.number("samples") for t in similar or ended if t.job.number("samples") > 0]
-    if sweep.spec.target is None or not samples:
-        samples = [sweep.spec.samples]
-    instances, overheads = [1.0], list[float]()
-    for trial in ended:
-        total, seconds = (trial.job.number(column) for column in (BILLABLE, "cost_billable_seconds"))
-        if total > 0 and seconds > 0:
-            instances.append(total / seconds)
-            steps = trial.job.number("samples") * seconds_per_sample(sweep, trial.setting)
-            overheads.append(total - total / seconds * steps)
-    known = [value for value in overheads if math.isfinite(value)]
-    steps = median(samples) * seconds_per_sample(sweep, setting) * max(instances)
-    return steps + (max(0.0, median(known)) if known else 0.0)
+    cells = [(compiler, point) for compiler in compilers for point in (base.point, best.setting.point)]
+    repeated = [by_cell[cell] for cell in cells if cell in by_cell]
+    return {setting: arms[setting] for setting in repeated} if len(repeated) >= 3 else {}

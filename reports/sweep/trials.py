@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import ItemsView, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from judging.step_time import StepTime
 from reports.model.numbers import figure, money, short
 from sweeps.costs import Measurement, measurements
 from tracking.recorded.arms import BILLABLE, DOLLARS, NOT_OF_THE_SETTING
@@ -18,19 +17,15 @@ from training.contract.failures import recorded_failure
 
 Kind = Literal["completed", "worse", "not reached", "pruned", "failed", "stopped", "running"]
 """Outcome of a trial. A trial that is `worse` completed, but its quality is beyond the bound."""
-KINDS: tuple[Kind, ...] = ("completed", "worse", "not reached", "pruned", "failed", "stopped", "running")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 COST_COLUMNS = {"billable_seconds": BILLABLE, "usd": DOLLARS.column, "steady_samples_per_second": STEADY}
-_UNITS = {
-    "billable_seconds": ("billable seconds", "s"),
-    "usd": ("dollars", "USD"),
-    "steady_samples_per_second": ("samples/s", "samples/s"),
-}
-"""Noun and unit of each objective's cost."""
+_NOUNS = {"billable_seconds": "billable seconds", "usd": "dollars", "steady_samples_per_second": "samples/s"}
+_UNITS = {"billable_seconds": "s", "usd": "USD", "steady_samples_per_second": "samples/s"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepSpec:
-    """Objective, search space and fitted models of a sweep; unknown values are NaN, None or empty."""
+    """Objective and search space of a sweep; unknown values are NaN, None or empty."""
 
     cost: str = "billable_seconds"
     """`billable_seconds` or `usd`, which are minimized, or `steady_samples_per_second`, which is maximized."""
@@ -43,18 +38,10 @@ class SweepSpec:
     """Worst acceptable quality."""
     is_front: bool = False
     """True if the quality is a second objective."""
-    batch_sizes: tuple[float, ...] = ()
-    """Samples per device."""
-    multipliers: tuple[float, ...] = (1.0,)
-    """Factors applied to the learning rate from the scaling rule."""
     compilers: tuple[str, ...] = ()
     base_compiler: str | None = None
     base_batch_size: float = math.nan
     base_multiplier: float = 1.0
-    samples: float = math.nan
-    """Samples of the whole training."""
-    models: Mapping[str, StepTime] = field(default_factory=dict)
-    """Fitted step times by compiler."""
     importances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Shares of batch size and learning rate in the differences in cost, by compiler."""
     stopped_because: Mapping[str, str] = field(default_factory=dict)
@@ -64,11 +51,11 @@ class SweepSpec:
 
     @property
     def noun(self) -> str:
-        return _UNITS[self.cost][0]
+        return _NOUNS[self.cost]
 
     @property
     def unit(self) -> str:
-        return _UNITS[self.cost][1]
+        return _UNITS[self.cost]
 
     @property
     def cost_name(self) -> str:
@@ -91,7 +78,9 @@ class SweepSpec:
 
 def read_spec(document: Mapping[str, Any]) -> SweepSpec:
     """Return the specification in a `sweep.json`, of which any part may be missing, and any number null."""
-    objective, base = document.get("objective") or {}, document.get("base") or {}
+    objective, base, importances, stopped_because = (
+        document.get(name) or {} for name in ("objective", "base", "importances", "stopped_because")
+    )
     return SweepSpec(
         cost=objective.get("cost") or "billable_seconds",
         metric=objective.get("metric"),
@@ -99,33 +88,18 @@ def read_spec(document: Mapping[str, Any]) -> SweepSpec:
         target=objective.get("target"),
         bound=objective.get("bound"),
         is_front=bool(objective.get("is_front")),
-        batch_sizes=tuple(sorted(map(float, document.get("batch_sizes") or ()))),
-        multipliers=tuple(sorted(map(float, document.get("multipliers") or (1.0,)))),
         compilers=tuple(document.get("compilers") or ()),
         base_compiler=base.get("compiler"),
         base_batch_size=_or_nan(base.get("batch_size")),
         base_multiplier=base.get("multiplier") or 1.0,
-        samples=_or_nan(document.get("samples")),
-        models={
-            name: model for name, each in _items(document, "models") if (model := _model(each)).step_seconds(1) > 0
-        },
         importances={
             name: {parameter: share for parameter, share in shares.items() if share is not None}
-            for name, shares in _items(document, "importances")
+            for name, shares in importances.items()
             if shares
         },
-        stopped_because={name: reason for name, reason in _items(document, "stopped_because") if reason},
+        stopped_because={name: reason for name, reason in stopped_because.items() if reason},
         train_command=document.get("train_command"),
     )
-
-
-def _items(document: Mapping[str, Any], name: str) -> ItemsView[str, Any]:
-    return (document.get(name) or {}).items()
-
-
-def _model(document: Mapping[str, Any] | None) -> StepTime:
-    names = ("step_seconds_fixed", "step_seconds_per_sample", "relative_error")
-    return StepTime(**{name: _or_nan((document or {}).get(name)) for name in names})
 
 
 def _or_nan(number: float | None) -> float:
@@ -274,26 +248,6 @@ def calibration_of(job: Job, points: pd.DataFrame | None) -> Calibration:
     """Return a job's calibration; `points` is its `histories` table of `sweeps.costs.FIGURES`."""
     rows = () if points is None else zip(points["step"], points["key"], points["value"], strict=True)
     return Calibration(compiler=setting_of(job).compiler, job=job, sizes=measurements(rows))
-
-
-def value_at(curve: pd.DataFrame | None, metric: str | None, samples: float) -> float:
-    """Return a curve's value after `samples` samples, interpolated linearly; NaN outside its points.
-
-    Evaluations take place after whole steps, so their sample counts differ slightly: up to 5 % counts as equal.
-    """
-    if curve is None or metric is None:
-        return math.nan
-    points: list[tuple[float, float]] = sorted(
-        (float(p), float(v)) for p, v in zip(curve["samples"], curve["value"], strict=True) if math.isfinite(p + v)
-    )
-    before = [point for point in points if point[0] <= samples]
-    after = [point for point in points if samples <= point[0]]
-    if not before:
-        return after[0][1] if after and after[0][0] <= 1.05 * samples else math.nan
-    (x, y), (right, up) = before[-1], (after or before[-1:])[0]
-    if right == x:
-        return y if x >= samples / 1.05 else math.nan
-    return y + (up - y) * (samples - x) / (right - x)
 
 
 def _end(job: Job, spec: SweepSpec, quality: float) -> tuple[Kind, str]:

@@ -107,9 +107,3 @@ def test_labels_are_those_that_were_evaluated(precision: str, command_line: Comm
 
     fast = predicted(command_line, run, file, precision="fastest")
     assert len(fast) == ROWS
-    (described,) = (each.data.params for each in command_line.runs("prediction") if is_fastest(each))
-    assert described["prediction.batch_size"] == "any"
-
-
-def is_fastest(run: Run) -> bool:
-    return str(run.data.params["prediction.precision"]).startswith("fastest (")

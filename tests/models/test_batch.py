@@ -1,4 +1,4 @@
-"""`predict` with a file: formats, columns, errors before any prediction, and its run in MLflow."""
+"""`predict` with a file: formats, columns, and errors before any prediction."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 import torch
-from mlflow import MlflowClient
 
 from experiments.deployments.predict import predict_file
-from models.batch import WINDOW_ROWS, private_output
+from models.batch import WINDOW_ROWS, new_file
 from models.inference.predictor import Predictor, load_predictor
+from tests.support.models.made_models import modelled
 from tests.support.models.task_models import TEXTS
 from tests.support.staging.fast_tokenizers import CORPUS
+from tests.support.tracking.tracked import Tracked
 from training.contract.errors import InputError
 
 
@@ -33,7 +34,7 @@ def answers(path: Path) -> list[dict[str, Any]]:
 def predicted(tmp_path: Path, model: Path, file: Path, **more: str) -> list[dict[str, Any]]:
     """Run the verb and return the lines of its output. Check that it leaves no other file."""
     output = tmp_path / "answers.jsonl"
-    fields = {"model": str(model), "file": str(file), "output": str(output), "precision": "fp32", "track": "false"}
+    fields = {"model": str(model), "file": str(file), "output": str(output), "precision": "fp32"}
     assert predict_file({**fields, **more}) == 0
     assert not list(tmp_path.glob(".*.unfinished"))
     predictions = answers(output)
@@ -100,7 +101,7 @@ def test_questions_are_read_from_rows_and_from_squad_json(
     # A later question that leaves no room for its context is refused before the first is answered.
     (tmp_path / "b.jsonl").write_text("".join(json.dumps(each) + "\n" for each in (questions[0], too_long)))
     with pytest.raises(InputError, match=r"b.jsonl line 2: inputs: the question takes"):
-        predict_file({"model": str(reader_folder), "file": str(tmp_path / "b.jsonl"), "track": "false"})
+        predict_file({"model": str(reader_folder), "file": str(tmp_path / "b.jsonl")})
     assert not (tmp_path / "b.answers.jsonl").exists()
 
 
@@ -114,7 +115,7 @@ def test_texts_are_continued(tmp_path: Path, writer_folder: Path, writer: Predic
 def test_what_the_file_does_not_show_is_refused_with_the_option(tmp_path: Path, classifier_folder: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("text\nGröße\n".encode("latin-1"))
-    fields = {"model": str(classifier_folder), "file": str(path), "track": "false"}
+    fields = {"model": str(classifier_folder), "file": str(path)}
     with pytest.raises(InputError, match=r"a.csv line 2 is not UTF-8: .*; set --encoding to the file's encoding"):
         predict_file(fields)
     with pytest.raises(InputError, match=r"predict --file: 'latin-11' is not an encoding of text.*mean 'latin-1'"):
@@ -143,7 +144,7 @@ def test_an_invalid_file_or_field_is_refused_before_prediction(
 ) -> None:
     content, more, message = REFUSED[case]
     (tmp_path / "a.jsonl").write_text(content)
-    fields = {"model": str(classifier_folder), "file": str(tmp_path / "a.jsonl"), "track": "false", **more}
+    fields = {"model": str(classifier_folder), "file": str(tmp_path / "a.jsonl"), **more}
     with pytest.raises(InputError, match=message):
         predict_file(fields)
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
@@ -169,7 +170,7 @@ def test_an_answer_that_is_not_a_number_names_its_row(
         r"a.jsonl line 2: the model's answer is not a finite number: check the model's weights, or use precision fp32$"
     )
     with pytest.raises(InputError, match=message):
-        predict_file({"model": str(broken), "file": str(tmp_path / "a.jsonl"), "track": "false", "precision": "fp32"})
+        predict_file({"model": str(broken), "file": str(tmp_path / "a.jsonl"), "precision": "fp32"})
     assert not (tmp_path / "a.answers.jsonl").exists()
 
 
@@ -185,21 +186,18 @@ def without_a_number(source: Path, folder: Path, word: str) -> Path:
     return folder
 
 
-def test_the_prediction_is_recorded_as_a_run(
-    tmp_path: Path, classifier_folder: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
+def test_a_runs_model_predicts_with_its_evaluation_settings(
+    tmp_path: Path, tracked: Tracked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
-    (tmp_path / "a.txt").write_text("Super\nDenver\n")
-    assert predict_file({"model": str(classifier_folder), "file": str(tmp_path / "a.txt")}) == 0
-    client = MlflowClient(tracking_uri)
-    experiment = client.get_experiment_by_name("predictions")
-    (run,) = client.search_runs([experiment.experiment_id])
-    assert run.info.status == "FINISHED"
-    assert run.data.tags["platform.kind"] == "prediction"
-    assert run.data.params["prediction.file"] == str(tmp_path / "a.txt")
-    assert run.data.metrics["prediction/rows"] == 2.0
-    seconds, rate = (run.data.metrics[f"prediction/{name}"] for name in ("seconds", "rows_per_second"))
-    assert rate == pytest.approx(2 / seconds)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tracked.client.tracking_uri))
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+    params = {"hp.task": "classification", "hp.precision": "fp32", "hp.max_length": 8}
+    modelled(tracked, tmp_path, "weather-1", params=params)
+    (tmp_path / "a.jsonl").write_text('{"text": "winter is coming"}\n{"text": "it will be dark"}\n')
+    assert predict_file({"run": "weather-1", "file": str(tmp_path / "a.jsonl")}) == 0
+    lines = (tmp_path / "a.answers.jsonl").read_text().splitlines()
+    assert [json.loads(line)["row"] for line in lines] == [1, 2]
+    assert "Precision: fp32, as in the evaluation." in capsys.readouterr().err
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,7 +207,7 @@ ROWS = WINDOW_ROWS + 20_000
 
 def started(folder: Path, model: Path) -> subprocess.Popen[str]:
     """Start the verb on `texts.jsonl` of a folder."""
-    fields = {"model": str(model), "file": "texts.jsonl", "output": "out.jsonl", "precision": "fp32", "track": "false"}
+    fields = {"model": str(model), "file": "texts.jsonl", "output": "out.jsonl", "precision": "fp32"}
     return subprocess.Popen(
         [sys.executable, "-m", "experiments", "predict", *(f"--{name}={value}" for name, value in fields.items())],
         cwd=folder,
@@ -240,7 +238,7 @@ def test_a_killed_prediction_starts_again(tmp_path: Path, classifier_folder: Pat
     left = unfinished(tmp_path, process)
     assert stat.S_IMODE(left.stat().st_mode) == 0o600
     process.send_signal(signal.SIGINT)
-    assert "interrupted. No output was written." in process.communicate(timeout=480)[1]
+    assert "interrupted." in process.communicate(timeout=480)[1]
     assert process.returncode == 130
     assert [path.name for path in tmp_path.iterdir()] == ["texts.jsonl"]
     process = started(tmp_path, classifier_folder)
@@ -272,6 +270,6 @@ def test_a_file_that_changes_is_refused(tmp_path: Path, classifier_folder: Path)
 
 def test_an_output_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
-    with pytest.raises(InputError, match=r"out\.jsonl was created meanwhile"), private_output(output):
+    with pytest.raises(InputError, match=r"out\.jsonl was created meanwhile"), new_file(output):
         output.write_text("theirs")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["theirs"]

@@ -42,8 +42,8 @@ def test_a_model_is_registered_once_if_repeated(tracked: Tracked) -> None:
     store, first = store_of(tracked.client), logged(tracked, "job-1")
     made = Registry(store).register(first, "emotion", allowed=ALL)
     again = Registry(store).register(first, "emotion", allowed=ALL)
-    assert (made.is_new, made.had_alias, made.replaced) == (True, False, None)
-    assert (again.is_new, again.had_alias, again.replaced) == (False, True, None)
+    assert (made.is_new, made.replaced) == (True, None)
+    assert (again.is_new, again.replaced) == (False, None)
     assert versions(tracked) == [(1, first.run_id)]
     second = logged(tracked, "job-2")
     made = Registry(store).register(second, "emotion", allowed=ALL)

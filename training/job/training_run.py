@@ -14,9 +14,8 @@
 """
 
 import platform
-import shutil
 from dataclasses import asdict, replace
-from typing import Dict, Mapping, Sequence, Tuple
+from typing import Dict, Mapping, Sequence
 
 import numpy
 import pyarrow
@@ -24,11 +23,11 @@ import torch
 import transformers
 
 from training.job.data.channels import check_tokens
-from training.job.data.padding import NO_WORK, Collator, TrainSampler, Work, planned_shapes
+from training.job.data.padding import NO_WORK, Work, planned_shapes
 from training.job.estimating.calibration import CalibrationFinished, calibrate
 from training.job.estimating.probe import Probe
 from training.job.loop.compile_phase import compile_shapes, is_dynamic, open_stored_programs, setting_of
-from training.job.loop.job_trainer import JobTrainer, Reporter, eval_sampler, train_sampler
+from training.job.loop.job_trainer import JobTrainer, Reporter
 from training.job.loop.prepared_model import prepare
 from training.job.measuring import hardware
 from training.job.measuring.machine_load import MachineLoad
@@ -46,8 +45,6 @@ from training.job.processes.protocols import Model
 from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import Events
 from training.job.settings.job_settings import Settings, resolve_settings
-from training.job.settings.threads import set_threads
-from training.job.settings.trainer_arguments import trainer_arguments
 from training.job.settings.training_identity import check_same, identity
 from training.job.weights.checkpoints import CheckpointKeeper
 from training.job.weights.pretrained import save_tokenizer, supports_token_types
@@ -55,7 +52,7 @@ from training.job.weights.pretrained import save_tokenizer, supports_token_types
 
 def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, stop: StopRequest) -> None:
     """Train with these arguments. The last event is the result."""
-    set_threads(environment)
+    hardware.set_threads(environment)
     ranks.configure_host()
     settings = resolve_settings(argv, environment, events)
     model = _load_model(settings)
@@ -68,9 +65,9 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         lambda name, seconds: events.emit("phase", phase=name, seconds=seconds),
     )
     settings = prepare(model, settings)
-    trainer, sampler = _trainer(settings, model, meter)
-    reporter = _reporter(settings, trainer, sampler, events, stop)
-    probe = Probe(settings, sampler, trainer, events) if settings.is_probe else None
+    trainer = JobTrainer(settings, model, meter, _checkpoint_keeper(settings, model))
+    reporter = _reporter(trainer, events, stop)
+    probe = Probe(trainer, events) if settings.is_probe else None
     if probe:
         trainer.add_callback(probe)
     events.emit("start", **_start_fields(settings, model, parameters))
@@ -116,38 +113,6 @@ def _drop_unsupported_token_types(settings: Settings, model: Model) -> Settings:
     return replace(settings, train=train, validation=validation)
 
 
-def _trainer(settings: Settings, model: Model, meter: Meter) -> Tuple[JobTrainer, TrainSampler]:
-    arguments, task = settings.arguments, settings.task
-    sampler = train_sampler(settings)
-    validation = settings.evaluated
-    # Trainer writes only checkpoints to this folder.
-    folder = settings.unfinished_checkpoints or settings.folders.output_data
-    trainer = JobTrainer(
-        meter=meter,
-        compiler=settings.compiler,
-        sampler=sampler,
-        eval_sampler=eval_sampler(settings),
-        eval_collator=Collator(settings.eval_padding, settings.validation.metadata, task.targets),
-        scorer=None if settings.evaluates_sample else task.scorer(validation),
-        keeper=_checkpoint_keeper(settings, model),
-        sharding_kind=arguments.sharding,
-        preprocess_logits_for_metrics=task.reduce_predictions,
-        model=model,
-        args=trainer_arguments(
-            arguments, folder, settings.precision, settings.device_kind, settings.processes, list(task.label_inputs)
-        ),
-        data_collator=Collator(settings.padding, settings.train.metadata, task.targets, arguments.batch_size),
-        train_dataset=settings.train.rows,
-        eval_dataset=validation.rows,
-    )
-    # One process drives one device. Without this, Trainer would use all visible GPUs in a single process.
-    trainer.args._n_gpu = min(trainer.args.n_gpu, 1)
-    if settings.unfinished_checkpoints and trainer.is_world_process_zero():
-        # Remove an unfinished checkpoint of an earlier start, and the empty folder that Trainer creates.
-        shutil.rmtree(settings.unfinished_checkpoints, ignore_errors=True)
-    return trainer, sampler
-
-
 def _checkpoint_keeper(settings: Settings, model: Model) -> CheckpointKeeper:
     """Return the object that records and removes checkpoints.
 
@@ -166,25 +131,23 @@ def _checkpoint_keeper(settings: Settings, model: Model) -> CheckpointKeeper:
     )
 
 
-def _reporter(
-    settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events, stop: StopRequest
-) -> Reporter:
+def _reporter(trainer: JobTrainer, events: Events, stop: StopRequest) -> Reporter:
     def before_first_step() -> None:
         trainer.meter.add_phase("load", hardware.process_age_seconds())
-        if settings.is_calibration:
+        if trainer.settings.is_calibration:
             reporter.is_quiet = True
-            raise CalibrationFinished(calibrate(settings, trainer, events))
-        if settings.compiler.compiles_here:
-            _compile(settings, trainer, sampler, events)
+            raise CalibrationFinished(calibrate(trainer, events))
+        if trainer.compiler.compiles_here:
+            _compile(trainer, events)
 
-    reporter = Reporter(trainer, sampler, events, stop, before_first_step, settings.saves)
+    reporter = Reporter(trainer, events, stop, before_first_step)
     trainer.add_callback(reporter)
     return reporter
 
 
-def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events) -> None:
-    batch_size = settings.arguments.batch_size
-    orders = (sampler.order(epoch) for epoch in range(int(trainer.state.num_train_epochs)))
+def _compile(trainer: JobTrainer, events: Events) -> None:
+    settings, batch_size = trainer.settings, trainer.settings.arguments.batch_size
+    orders = (trainer.sampler.order(epoch) for epoch in range(int(trainer.state.num_train_epochs)))
     max_batches = trainer.state.max_steps * settings.arguments.gradient_accumulation_steps * settings.processes
     shapes = planned_shapes(orders, settings.train.rows.lengths, batch_size, max_batches, settings.padding)
     dynamic = is_dynamic(settings, shapes)
@@ -195,7 +158,7 @@ def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, eve
     with trainer.meter.phase("compile"):
         if stored:
             stored.load()
-        compile_shapes(trainer, trainer.model_wrapped, shapes, settings, dynamic)
+        compile_shapes(trainer, trainer.model_wrapped, shapes, dynamic)
         if stored:
             stored.save(settings.compiler.cache_state())
     settings.compiler.mark_warm()
@@ -224,8 +187,12 @@ def _start_fields(settings: Settings, model: Model, parameters: int) -> Dict[str
 def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dict[str, object]:
     """Return the metrics of the `result` event. All processes must call this, because it sums their work."""
     meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
+
+    def sum_of(work: Work) -> Work:
+        return Work(*map(int, ranks.sum_over_processes(work, device)))
+
     steady = meter.steady()
-    steady_work = _sum_over_processes(steady.work if steady else NO_WORK, device)
+    steady_work = sum_of(steady.work if steady else NO_WORK)
     name = str(hardware.describe(settings.device_kind, settings.processes)["name"])
     peak = hardware.peak_flops_per_second(name) if settings.device_kind == "cuda" else None
     # Under Trainer's names.
@@ -239,7 +206,7 @@ def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter)
             peak and peak * settings.processes,
             attention_flops_per_pair(trainer.model),
         ),
-        **padding_metrics(_sum_over_processes(meter.work, device)),
+        **padding_metrics(sum_of(meter.work)),
         **hardware.memory_metrics(settings.device_kind),
         **settings.compiler.metrics(),
         **(keeper.target.metrics() if keeper.target else {}),
@@ -257,7 +224,3 @@ def _emit_result(settings: Settings, trainer: JobTrainer, metrics: Dict[str, obj
         global_batch_size=settings.global_batch_size,
         steps=trainer.state.global_step,
     )
-
-
-def _sum_over_processes(work: Work, device: torch.device) -> Work:
-    return Work(*(int(total) for total in ranks.sum_over_processes(work, device)))

@@ -1,4 +1,4 @@
 """Endpoints on SageMaker, by boto3.
 
-Open `endpoints.py` first; `requests.py` builds the three API requests, and `container` answers questions.
+Open `endpoints.py` first: the calls, then the requests that they send. `container` answers questions.
 """

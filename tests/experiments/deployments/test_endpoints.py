@@ -40,11 +40,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("deploy", "--model", "/nowhere"), "model is '/nowhere': it must be a Transformers folder"),
         (("deploy", "--model", "M", "--wit", "2h"), "unknown field 'wit' of deploy: it must be one of run, model,"),
         (("deploy", "--model", "M", "--wait", "long"), "wait is 'long': it must be a time such as 90s"),
-        (("deploy", "--model", "M", "--lifetime", "2h"), "--lifetime is no longer an option of deploy"),
         (("deploy", "--model", "M", "--service", "sagemaker"), "--service sagemaker needs --machine"),
         (("deploy", "--model", "M", "--machine", "ml.g4dn.xlarge"), "--service local runs only on this machine"),
         (("deploy", "--model", "M", "--machines", "2"), "machines is '2': it must be a whole number from 1 to 1."),
-        (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "--aws.*, --image and --ami need --service"),
+        (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "--aws.region needs --service sagemaker"),
         (
             ("deploy", "--model", "M", "--service", "sagemaker", "--machine", "ml.m5.xlarge", "--host", "0.0.0.0"),
             "--host needs --service local",
@@ -85,7 +84,7 @@ def test_an_endpoint_answers_until_it_is_undeployed(run: Run, model: Path, tmp_p
     assert [len(each) for each in json.loads(out)] == [2, 2]
     code, out, err = run("predict", "--endpoint", "winter", "--inputs", "3")
     assert (code, out) == (2, "")
-    assert "endpoint winter rejected the request with status 400: inputs must be" in err
+    assert "Endpoint winter rejected the request with status 400: inputs must be" in err
     code, out, err = run("predict", "--endpoint", "wintr", "--text", "a")
     assert (code, "Did you mean 'winter'?" in err) == (1, True)
     code, out, _ = run("endpoints")

@@ -82,7 +82,7 @@ def test_an_endpoint_is_deployed_replaced_and_deleted(
     assert replaced.address != state.address
     assert score(endpoints, "winter") != first
     assert len(servers(tmp_path)) == 1
-    with pytest.raises(InputError, match=r"endpoint winter rejected the request with status 400: "):
+    with pytest.raises(InputError, match=r"Endpoint winter rejected the request with status 400: "):
         endpoints.predict("winter", b"{")
 
     endpoints.undeploy("winter", messages.append)
@@ -120,12 +120,10 @@ def test_a_killed_server_is_failed_and_can_be_deployed_again(
 
 @pytest.mark.slow
 def test_concurrent_deploys_make_one_endpoint(endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path) -> None:
-    messages: list[str] = []
     spec = EndpointSpec(name="a", model=tiny_model)
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(lambda _: endpoints.deploy(spec, messages.append), range(2))
+        first, second = pool.map(lambda _: endpoints.deploy(spec, print), range(2))
     assert first == second
-    assert "Waiting for a different command that is changing endpoint a." in messages
     assert len(servers(tmp_path)) == 1
 
 

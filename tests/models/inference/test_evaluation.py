@@ -13,10 +13,8 @@ from models.inference.evaluation import (
     Evaluation,
     Precision,
     choose_precision,
-    evaluation_from_json,
     evaluation_of,
     native_precision,
-    precision_message,
 )
 from tests.conftest import ROOT
 from training.contract.errors import InputError
@@ -33,7 +31,6 @@ PARAMS = {
 def test_a_run_records_the_settings_of_its_evaluation() -> None:
     expected = Evaluation(precision="bf16", attention="eager", batch_size=16, max_length=64)
     assert evaluation_of(PARAMS, "classification") == expected
-    assert evaluation_from_json(expected.to_json()) == expected
     assert evaluation_of({**PARAMS, "hp.padding": "max_length"}, "question-answering").pads_to_max_length
     # A training in 8 bits is evaluated in 16, and one with blockwise attention in Transformers' own.
     eight_bits = evaluation_of({**PARAMS, "hp.precision": "fp8", "hp.attention": "blockwise"}, "classification")
@@ -41,7 +38,7 @@ def test_a_run_records_the_settings_of_its_evaluation() -> None:
 
 
 def test_unknown_settings_keep_their_defaults() -> None:
-    assert evaluation_of({}, "") == evaluation_from_json(None) == UNKNOWN
+    assert evaluation_of({}, "") == UNKNOWN
     script = {"hp.precision": "mixed", "hp.attention": "auto", "hp.eval_batch_size": "auto", "hp.max_length": "9"}
     assert evaluation_of(script, "causal-lm") == UNKNOWN
 
@@ -82,22 +79,3 @@ def test_an_unknown_or_impossible_precision_is_refused() -> None:
         choose_precision("fp8", None, "cpu")
     with pytest.raises(InputError, match="precision is 'fp16', which needs a GPU"):
         choose_precision("fp16", "fp16", "cpu")
-
-
-@pytest.mark.parametrize(
-    ("requested", "evaluated", "message"),
-    [
-        (None, "fp32", "Precision: fp32, as in the evaluation."),
-        ("auto", "fp16", "Precision: fp32, because fp16, the evaluation's, needs a GPU."),
-        (None, None, "Precision: fp32; the evaluation's is unknown."),
-        ("bf16", "fp32", "Precision: bf16; the evaluation was in fp32."),
-    ],
-)
-def test_the_precision_is_reported_with_its_reason(requested: str | None, evaluated: str | None, message: str) -> None:
-    assert precision_message(requested, evaluated, "cpu") == message
-
-
-def test_a_slow_precision_is_reported_as_slow() -> None:
-    message = precision_message(None, "bf16", "cpu")
-    assert message.startswith("Precision: bf16, as in the evaluation.")
-    assert ("--precision fastest" in message) == (native_precision("cpu") == "fp32")

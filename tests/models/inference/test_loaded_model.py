@@ -10,8 +10,7 @@ import torch
 import transformers
 
 from models.inference.evaluation import Evaluation
-from models.inference.loaded_model import Loaded
-from models.inference.predictor import load_predictor
+from models.inference.predictor import Loaded, load_predictor
 from training.job.tasks.inputs import TokenRow as Row
 
 EVALUATION = Evaluation(precision="bf16", attention="eager", batch_size=4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def test_the_score_is_the_product_of_both_probabilities(reader: Predictor) -> No
     assert (mine["start"], mine["end"]) == (spans[best[1]][0], spans[best[2]][1])
 
 
-def test_a_long_context_is_cut_into_windows_that_cover_it(reader: Predictor) -> None:
+def test_a_long_context_is_cut_into_windows_that_cover_it(reader: Predictor, reader_folder: Path) -> None:
     (encoded,) = reader.encode(reader.read(EXAMPLES[3], {"max_seq_len": 40, "doc_stride": 8}))
     assert len(encoded.rows) > 10
     assert encoded.length == 40
@@ -57,7 +58,7 @@ def test_a_long_context_is_cut_into_windows_that_cover_it(reader: Predictor) -> 
         for at in range(first, first + tokens)
     }
     assert covered == set(range(len(offsets)))
-    trained = load_predictor(reader.loaded.folder, max_length=48)
+    trained = load_predictor(reader_folder, max_length=48)
     (encoded,) = trained.encode(trained.read(EXAMPLES[3]))
     assert encoded.length == 48
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from models.server.access import access, in_url, read_token
+from models.server.access import allowed_hosts, in_url, read_token
 from training.contract.errors import InputError
 
 TOKEN = "0123456789abcdef"
@@ -15,16 +15,16 @@ TOKEN = "0123456789abcdef"
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.2", "::1"])
 def test_this_machine_needs_no_token(host: str) -> None:
-    assert set(access(host, None).hosts) == {"localhost", "127.0.0.1", "[::1]", in_url(host)}
+    assert set(allowed_hosts(host, None)) == {"localhost", "127.0.0.1", "[::1]", in_url(host)}
     with pytest.raises(InputError, match="the token must have at least 16 characters, all printable ASCII"):
-        access(host, "short")
+        allowed_hosts(host, "short")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "models.example.org"])
 def test_other_machines_need_a_token(host: str) -> None:
     with pytest.raises(InputError, match=rf"^--host {host} lets other machines use the server, so --token-file is"):
-        access(host, None)
-    assert access(host, TOKEN).hosts == ("*",)
+        allowed_hosts(host, None)
+    assert allowed_hosts(host, TOKEN) == ("*",)
 
 
 def test_only_a_private_token_file_is_read(tmp_path: Path) -> None:
@@ -36,11 +36,13 @@ def test_only_a_private_token_file_is_read(tmp_path: Path) -> None:
         assert read_token(path) == TOKEN
     for mode in (0o644, 0o602, 0o620, 0o601):
         path.chmod(mode)
-        with pytest.raises(InputError, match=rf"token is not safe: its mode is {mode:04o}, .*: run `chmod 600` on it"):
+        with pytest.raises(
+            InputError, match=rf"token is not safe: .* its mode {mode:04o}\. Own it, and run `chmod 600` on it"
+        ):
             read_token(path)
     if os.getuid() == 0:  # only root can act as two users
         os.chown(path, 65534, 65534)
-        with pytest.raises(InputError, match=r"it belongs to another user \(65534\)"):
+        with pytest.raises(InputError, match="its owner is user 65534"):
             read_token(path)
     with pytest.raises(InputError, match=r"^the token file .*/missing cannot be read: no such file or directory\.$"):
         read_token(tmp_path / "missing")

@@ -17,7 +17,6 @@ import pytest
 import uvicorn
 
 from models.server import app as app_module
-from models.server.access import Access
 from models.server.app import MAX_BODY_BYTES, MAX_INPUTS, App
 
 JSON = {"Content-Type": "application/json"}
@@ -43,14 +42,14 @@ class Doubling:
         self.encoded += 1
         return examples
 
-    def answer_each(self, words: list[str]) -> Iterator[tuple[int, Any]]:
+    def answer_encoded(self, words: list[str]) -> list[Any]:
         self.turns.append(words)
         if "slow" in words:
             self.has_begun.set()
             assert self.may_go_on.wait(30)
         if "bad" in words:
             raise ArithmeticError("cannot double bad")
-        yield from enumerate(float("nan") if word == "nan" else 2 * word for word in words)
+        return [float("nan") if word == "nan" else 2 * word for word in words]
 
 
 @contextmanager
@@ -78,7 +77,7 @@ def model() -> Iterator[Doubling]:
 @pytest.fixture
 def port(model: Doubling) -> Iterator[int]:
     """Port of a server of `model`."""
-    app = App(Access())
+    app = App()
     app.serve(model)
     with serving(app) as port:
         yield port
@@ -197,7 +196,7 @@ def test_only_the_names_of_this_machine_are_served(port: int) -> None:
 
 
 def test_a_request_needs_the_token(model: Doubling) -> None:
-    app = App(Access(("*",), "0123456789abcdef"))
+    app = App(("*",), "0123456789abcdef")
     app.serve(model)
     with serving(app) as port:
         for given in (None, "Bearer 0123456789abcdeX", "Bearer ", "0123456789abcdef", "Bearer \xff"):
@@ -210,7 +209,7 @@ def test_a_request_needs_the_token(model: Doubling) -> None:
 
 
 def test_until_the_model_is_loaded_clients_shall_retry() -> None:
-    with serving(App(Access())) as port:
+    with serving(App()) as port:
         for answer in (ask(port), ask(port, path="/ping", method="GET")):
             assert (answer.status, answer.headers["retry-after"]) == (503, "1")
             assert answer.message == "the model is loading: retry in a second."
@@ -245,19 +244,6 @@ def test_a_failure_of_the_model_affects_only_its_request(port: int, model: Doubl
     assert ask(port).body == ["aa"]
 
 
-def test_too_many_requests_are_refused(port: int, model: Doubling, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_module, "MAX_REQUESTS", 1)
-    with ThreadPoolExecutor(1) as clients:
-        first = clients.submit(ask, port, inputs("slow"))
-        assert model.has_begun.wait(30)
-        answer = ask(port)
-        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-        assert answer.message == "1 requests are already waiting: retry in a second."
-        model.may_go_on.set()
-        assert first.result().status == 200
-    assert ask(port).body == ["aa"]
-
-
 def test_a_slow_client_is_refused(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app_module, "BODY_SECONDS", 0.2)
     with begun(port) as connection:
@@ -274,19 +260,3 @@ def begun(port: int) -> Iterator[socket.socket]:
         head = "POST /invocations HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         connection.sendall(f"{head}Content-Length: {len(GOOD)}\r\n\r\n".encode() + GOOD[:-1])
         yield connection
-
-
-def test_what_a_client_that_has_gone_asked_is_not_computed(port: int, model: Doubling) -> None:
-    with begun(port):
-        pass  # gone before the end of its body
-    with ThreadPoolExecutor(1) as clients:
-        first = clients.submit(ask, port, inputs("slow"))
-        assert model.has_begun.wait(30)
-        with begun(port) as connection:
-            connection.sendall(GOOD[-1:])
-            until_waiting(port, model, 2)
-        ping(port)
-        model.may_go_on.set()
-        assert first.result().status == 200
-    assert ask(port, inputs("last")).body == ["lastlast"]
-    assert model.turns == [["slow"], ["last"]]

@@ -37,7 +37,7 @@ def test_answers_of_requests_that_run_together_are_those_of_each_alone(server: S
     predictor = load_predictor(tiny_model)
     bodies = [json.dumps({"inputs": text}).encode() for text in TEXTS] * 4
     with ThreadPoolExecutor(16) as clients:
-        answers = list(clients.map(lambda body: post(str(server.address()), body), bodies))
+        answers = list(clients.map(lambda body: post(server.read("address.json")["address"], body), bodies))
     for text, (status, answer) in zip(TEXTS * 4, answers, strict=True):
         alone = predictor.answer(text)[0]
         assert (status, answer[0]["label"]) == (200, alone["label"])
@@ -88,4 +88,4 @@ def test_a_stopped_server_finishes_what_it_has_begun(tiny_model: Path, tmp_path:
         assert server.failure_reason().endswith(f": Serving {tiny_model} in fp32 at {written['address']}")
     finally:
         server.delete()
-    assert not server.is_alive()
+    assert not server.process()

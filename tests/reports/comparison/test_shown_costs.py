@@ -13,7 +13,6 @@ from reports.comparison.comparison import Comparison, compare
 from reports.comparison.messages import unlike_sentences
 from reports.comparison.report import Source, comparison_report, metrics_of
 from reports.comparison.tables import factorial_of, figures
-from reports.model.report import values_by_title
 from tests.support.reports.reading import markdown_text, page_text, terminal_text
 from tests.support.reports.verdicts import job_row
 from tracking.recorded.arms import BILLABLE
@@ -77,13 +76,11 @@ def test_a_failed_job_raises_the_shown_cost_by_hand() -> None:
     assert cost.cell(comparison.arms[1]).text == "100"
 
 
-def test_every_table_and_chart_explains_a_ratio_from_other_jobs() -> None:
+def test_every_form_explains_a_ratio_from_other_jobs() -> None:
     """The baseline's median of pairs is 117.7 s, of 99 and 140 s. 60 s is 49 % fewer; the verdict is of three jobs."""
     baseline, late = (100.0, 101.0, 99.0, 140.0, 141.0), (98.0, 95.0, 92.0, 96.0, 94.0)
     comparison = compared(Design(looks=(3, 5)), ("none", baseline), ("early", (60.0, 61.0, 59.0)), ("late", late))
-    [chart] = [chart for chart in comparison_charts(comparison, {}) if chart.name == "billable"]
     assert shown(comparison)["early"].startswith("typically 60.0, −49 %")
-    assert "“early”: −40 % in the verdict, from other jobs" in re.sub("<[^>]+>", "", chart.svg)
     table = pd.DataFrame({"run_id": [job.run_id for job in comparison.jobs]})
     source = Source(title="t", tracking_uri="sqlite:///mlflow.db", environment={}, table=table)
     report = comparison_report(comparison, [], source)
@@ -91,9 +88,6 @@ def test_every_table_and_chart_explains_a_ratio_from_other_jobs() -> None:
     assert note in terminal_text(report)
     assert note in page_text(report)
     assert note in markdown_text(report)
-    assert report.comparison_table is not None
-    verdicts = [row["verdict"] for row in values_by_title(report.comparison_table)]
-    assert [str(text).partition(" (")[2] for text in verdicts] == ["", "40 % fewer, from other jobs)", ""]
 
 
 def test_the_factorial_shows_the_cost_that_its_percentages_compare() -> None:

@@ -40,7 +40,7 @@ ROWS = (
 def reported(*rows: dict[str, Any], **read: Any) -> Report:
     """Return the report of these jobs, whose runs are r0, r1 ..."""
     table = pd.DataFrame([{**row, "run_id": f"r{at}"} for at, row in enumerate(rows)])
-    sweep = sweep_of(table, "g", DOCUMENT, read.get("calibrations", {}), read.get("curves", {}))
+    sweep = sweep_of(table, "g", DOCUMENT, read.get("calibrations", {}))
     source = Source(title="t", tracking_uri="sqlite:///mlflow.db", environment={}, table=table)
     return sweep_report(sweep, sweep_charts(sweep), source)
 
@@ -121,8 +121,7 @@ def test_chart_descriptions(report: Report) -> None:
     assert (descriptions["cost_by_batch"], descriptions["history"]) == (trials, trials)
 
 
-def test_descriptions_of_calibration_and_quality_charts() -> None:
-    """Both trials have seen 1,000 samples: the first curve is half way between 0.6 and 0.5 there."""
+def test_descriptions_of_calibration_charts() -> None:
     values_by_size = {8: (1.0, 100.0, 1.5), 16: (1.0, 160.0, 2.25), 32: (0.0, math.nan, math.nan)}
     names = ("fits", "samples_per_second", "peak_memory_gib")
     points = [
@@ -131,21 +130,15 @@ def test_descriptions_of_calibration_and_quality_charts() -> None:
         for name, value in zip(names, values, strict=True)
         if math.isfinite(value)
     ]
-    curves = {
-        "r1": pd.DataFrame({"samples": [500.0, 1500.0], "value": [0.6, 0.5]}),
-        "r2": pd.DataFrame({"samples": [500.0, 1000.0], "value": [0.7, 0.45]}),
-    }
     descriptions = described(
         reported(
             row("calibration", "none", math.nan, 40.0),
             trial("none", 8, 100.0, samples=1500.0),
             trial("none", 16, 80.0),
             calibrations={"r0": pd.DataFrame(points, columns=["step", "key", "value"])},
-            curves=curves,
         )
     )
     assert descriptions["throughput_by_batch"] == "none, samples/s: 100 at batch 8, 160 at batch 16."
     assert descriptions["memory_by_batch"] == (
         "none, GiB: 1.50 at batch 8, 2.25 at batch 16. Batch 32 does not fit under none."
     )
-    assert descriptions["quality_by_batch"] == "none, eval_loss: 0.45 at batch 16, 0.55 at batch 8."

@@ -34,7 +34,7 @@ def test_the_saving_includes_failed_repeats() -> None:
     failing[3] |= {"status": "FAILED", "failure_class": "OutOfMemory"}
     rows = [*TRIALS, *waves("none", 8, 100, 100, 100, 100), *failing]
     sweep = make_sweep(*rows, design=Design(looks=(4,)))
-    ratio = sweep.interval_of(sweep.best_trials[-1])
+    ratio = sweep.interval_of(sweep.best_trials[-1].setting)
     assert ratio is not None
     assert ratio.estimate == pytest.approx(0.8)
     assert (sweep.base_cost, sweep.saving) == (pytest.approx(100.0), pytest.approx(20.0))
@@ -49,7 +49,7 @@ def test_from_five_repeats_on_the_cost_is_that_of_the_verdict() -> None:
     """One slow repeat hardly moves the median of the pairs' means: of 100 (four times) and 200 it is 100."""
     rows = [*TRIALS, *waves("none", 8, 100, 100, 100, 100, 200), *waves("inductor", 64, *[70] * 5, multiplier=2.0)]
     sweep = make_sweep(*rows, design=Design(looks=(5,)))
-    ratio = sweep.interval_of(sweep.best_trials[-1])
+    ratio = sweep.interval_of(sweep.best_trials[-1].setting)
     assert ratio is not None
     assert (sweep.base_cost, ratio.estimate) == (pytest.approx(100.0), pytest.approx(0.7))
 
@@ -87,16 +87,16 @@ def test_equal_rates_have_an_interval_and_several_share_the_error() -> None:
         *(*rate_repeats("none", 8, 100.0, 100.0), *rate_repeats("inductor", 64, 200.0, 200.0)),
     ]
     sweep = make_sweep(*rows, document=RATE)
-    ratio = sweep.interval_of(sweep.best_trials[-1])
+    ratio = sweep.interval_of(sweep.best_trials[-1].setting)
     assert ratio is not None
     assert math.log(ratio.high / ratio.estimate) == pytest.approx(0.004302653, rel=1e-5)
     control = rate_repeats("inductor", 8, 100.1, 100.1)
     wider = make_sweep(*rows, *control, document=RATE)
     arm = wider.arm_of(Setting("inductor", 8.0))
     assert arm is not None
-    shared = wider.ratio(arm, wider.arm_of(wider.base))
+    shared = wider.interval_of(Setting("inductor", 8.0))
     # 0.1 % more is within the least spread; 2.5 % of the error has t = 6.205347.
-    both = wider.interval_of(wider.best_trials[-1])
+    both = wider.interval_of(wider.best_trials[-1].setting)
     assert shared is not None
     assert both is not None
     assert shared.low < 1 < shared.high

@@ -17,8 +17,7 @@ from tests.support.reports.page import HOSTILE, sound_page
 from tests.support.reports.reading import chart_names, terminal_text
 
 CHARTS = {
-    *("cost_by_batch", "throughput_by_batch", "memory_by_batch", "quality_by_batch"),
-    *("history", "importance", "phases"),
+    *("cost_by_batch", "throughput_by_batch", "memory_by_batch", "history", "importance", "phases"),
 }
 
 
@@ -62,7 +61,6 @@ def test_every_form_has_the_whole_answer(report: Report) -> None:
         assert title in page.text
     assert "pruned: its bill would be above the cheapest" in page.text
     assert "OutOfMemory" in page.text
-    assert "The importance of batch size" not in page.text
 
     numbers = summary(report)
     assert (numbers["best"]["compiler"], numbers["best"]["batch_size"], numbers["best"]["multiplier"]) == (
@@ -79,7 +77,6 @@ def test_every_form_has_the_whole_answer(report: Report) -> None:
         "all": 30 + 2,
     }
     assert len(numbers["trials"]) == 18
-    assert numbers["grid"]["settings"] == 55  # 256 does not fit without a compiler
     assert [each["outcome"] for each in numbers["confirmation"]].count("cheaper") == 3
     assert len(report.rows_csv.splitlines()) == 33
 
@@ -117,22 +114,6 @@ def test_missing_data_is_not_an_error(new: Callable[[], MadeSweep], build: Calla
     assert summary(report)["headline"].startswith(expected)
 
 
-def test_the_page_explains_a_missing_importance(new: Callable[[], MadeSweep]) -> None:
-    sweep = new()
-    sweep.write_spec(sweep_json(importances={"none": {}, "inductor": {"batch_size": 0.6, "learning_rate": 0.4}}))
-    for size in (16, 32):
-        sweep.training("trial", "none", size)
-        sweep.training("trial", "inductor", size)
-    stopped = {"platform.end": "pruned: behind the best"}
-    sweep.training("trial", "none", 64, until=0.1, status="KILLED", tags=stopped)
-    report = rendered(sweep)
-    assert (
-        "The importance of batch size and learning rate is known once 4 trials of a compiler have completed at "
-        "different costs. So far: 2 under none."
-    ) in sound_page(report, sweep_json()["train_command"]).text
-    assert "importance" in chart_names(report)
-
-
 def test_one_compiler_in_dollars_at_a_bound(new: Callable[[], MadeSweep]) -> None:
     sweep = new()
     objective = {"cost": "usd", "metric": "eval_loss", "target": None, "bound": 0.42}
@@ -143,4 +124,4 @@ def test_one_compiler_in_dollars_at_a_bound(new: Callable[[], MadeSweep]) -> Non
     report = rendered(sweep)
     page = sound_page(report, sweep_json()["train_command"])
     assert "none at batch 128 is the best of 3 trials" in page.text
-    assert "pareto" in chart_names(report)
+    assert {"pareto", "quality_by_batch"} <= set(chart_names(report))

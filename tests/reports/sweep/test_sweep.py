@@ -10,7 +10,7 @@ import pytest
 from judging.design import Design
 from reports.sweep.messages import headline, sentences
 from reports.sweep.report import best_columns
-from reports.sweep.sweep import factorial_cells
+from reports.sweep.sweep import factorial_arms
 from reports.sweep.trials import Setting
 from tests.support.reports.sweep_tables import (
     FRONT,
@@ -165,10 +165,10 @@ def test_the_factorial_of_a_base_compiler_winner_uses_the_next_compiler() -> Non
         *(*repeats("none", 8, 100, 101), *repeats("none", 32, 50, 51), *repeats("inductor", 8, 90, 91)),
         *(*repeats("inductor", 32, 55, 56), *repeats("inductor", 16, 60, 61)),
     )
-    assert [str(cell.setting) for cell in factorial_cells(sweep)] == [
+    assert [str(setting) for setting in factorial_arms(sweep)] == [
         *("none at batch 8", "none at batch 32", "inductor at batch 8", "inductor at batch 32")
     ]
-    assert factorial_cells(make_sweep(trial("none", 8, 1.0), *repeats("none", 8, 1.0, 2.0))) == ()
+    assert factorial_arms(make_sweep(trial("none", 8, 1.0), *repeats("none", 8, 1.0, 2.0))) == {}
 
 
 def test_a_rate_is_confirmed_by_the_rates_of_the_repeats() -> None:
@@ -188,11 +188,11 @@ def test_repeats_in_waves_are_judged_by_their_looks() -> None:
     assert sweep.confirmation.progress is not None
     assert dict(sweep.confirmation.progress.stopped) == {"inductor 64 2.0": "cheaper"}
     assert "reaches eval_loss 0.45 for 30 % fewer billable seconds than none at batch 8 (95 %" in headline(sweep)
-    ratio = sweep.interval_of(sweep.best_trials[-1])
+    ratio = sweep.interval_of(sweep.best_trials[-1].setting)
     assert ratio is not None
     assert ratio.estimate == pytest.approx(0.7, rel=1e-3)
     # Two looks share the error, so the interval is wider than that of the three repeats alone.
-    alone = make_sweep(*rows).interval_of(sweep.best_trials[-1])
+    alone = make_sweep(*rows).interval_of(sweep.best_trials[-1].setting)
     assert alone is not None
     assert ratio.low < alone.low < alone.high < ratio.high
     # 12 s of the best trial do not decide: all jobs took 822 s, and the repeats save 30 s.

@@ -1,4 +1,4 @@
-"""Test a sweep's trials on hand-made tables: their outcomes and costs, and the predicted cost of the grid."""
+"""Test a sweep's trials on hand-made tables with their outcomes and costs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import pandas as pd
 import pytest
 
 from reports.sweep.messages import headline, sentences
-from reports.sweep.sweep import grid_of
-from reports.sweep.trials import value_at
-from tests.support.reports.sweep_tables import DOCUMENT, make_sweep, row, trial
+from tests.support.reports.sweep_tables import make_sweep, row, trial
 
 
 def test_ranks_and_outcomes() -> None:
@@ -55,35 +53,6 @@ def test_a_trial_without_an_end_tag_has_its_runs_outcome(columns: dict[str, Any]
     assert (first_trial.kind, first_trial.end) == expected
 
 
-def test_the_predicted_cost_of_the_grid() -> None:
-    """Batches 8 and 16 at rates 1 and 2. A step takes 0.1 s plus 0.01 s per sample: 0.0225 s per sample at batch 8, and
-    0.01625 s at 16. (8, 1) was billed 32.5 s for 1,000 samples, 10 s of it outside the steps; (16, 1) was billed
-    26.25 s. (8, 2) was stopped and is predicted to need 1,000 samples like (8, 1): 32.5 s. (16, 2) is predicted to take
-    26.25 s. In all, 117.5 s."""
-    model = {"step_seconds_fixed": 0.1, "step_seconds_per_sample": 0.01, "relative_error": 0.1}
-    sweep = make_sweep(
-        row("calibration", "none", 8, 5.0),
-        trial("none", 8, 32.5),
-        trial("none", 16, 26.25),
-        trial("none", 8, 4.0, 2.0, end="pruned: behind", samples=100.0),
-        document={
-            **DOCUMENT,
-            "compilers": ["none"],
-            "batch_sizes": [8, 16],
-            "multipliers": [1, 2],
-            "models": {"none": model},
-        },
-    )
-    grid = grid_of(sweep)
-    assert grid is not None
-    assert (grid.settings, grid.trained, grid.seconds) == (4, 2, pytest.approx(117.5))
-    # 5 + 32.5 + 26.25 + 4 = 67.75 s, which is 57.7 % of the grid's cost.
-    assert (
-        "The search took 57.7 % of the 118 s that all 4 settings are predicted to take (2 of them were "
-        "trained to the end)." in sentences(sweep)
-    )
-
-
 def test_a_calibration_is_read_by_its_batch_sizes() -> None:
     points = pd.DataFrame(
         [(8, "calibration/fits", 1.0), (8, "calibration/step_seconds", 0.1), (16, "calibration/fits", 0.0)],
@@ -92,21 +61,6 @@ def test_a_calibration_is_read_by_its_batch_sizes() -> None:
     sweep = make_sweep(row("calibration", "none", math.nan, 40.0), calibrations={"r0": points})
     assert (sweep.calibrations[0].largest, sweep.calibrations[0].too_large) == (8.0, (16.0,))
     assert headline(sweep) == "No trial yet: none fits batches up to 8."
-
-
-@pytest.mark.parametrize(
-    ("samples", "value"), [(100, 2.0), (150, 1.5), (96, 2.0), (80, math.nan), (208, 1.0), (300, math.nan)]
-)
-def test_a_curve_is_interpolated_between_its_points(samples: float, value: float) -> None:
-    curve = pd.DataFrame({"samples": [100.0, 200.0, math.nan], "value": [2.0, 1.0, 0.0]})
-    assert value_at(curve, "eval_loss", samples) == pytest.approx(value, nan_ok=True)
-
-
-def test_qualities_are_compared_after_the_samples_that_all_have_seen() -> None:
-    curve = pd.DataFrame({"samples": [500.0, 1000.0, 2000.0], "value": [0.6, 0.5, 0.4]})
-    rows = trial("none", 8, 1.0, samples=2000.0), trial("none", 16, 1.0, samples=1500.0)
-    sweep = make_sweep(*rows, curves={"r0": curve, "r1": curve})
-    assert sweep.at_common_samples == {"r0": pytest.approx(0.45), "r1": pytest.approx(0.45)}
 
 
 def test_each_failure_class_is_reported_once() -> None:

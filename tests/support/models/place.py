@@ -105,6 +105,5 @@ def trained(run_id: str = "a" * 32, **changes: Any) -> TrainedModel:
         "artifact_uri": None,
         "artifact_deleted": "",
         "versions": "torch 2.13.0, transformers 5.23.0",
-        "instance_type": "local",
     }
     return TrainedModel(**{**fields, **changes})

@@ -155,6 +155,6 @@ def started(server: ServerFolder) -> None:
 
     deadline = time.monotonic() + 240
     while not server.answers():
-        assert server.is_alive(), server.failure_reason()
+        assert server.process(), server.failure_reason()
         assert time.monotonic() < deadline, server.failure_reason()
         time.sleep(0.1)

@@ -69,4 +69,4 @@ def waves(compiler: str, size: float, *billed: float, **more: Any) -> list[dict[
 
 def make_sweep(*rows: dict[str, Any], document: dict[str, Any] = DOCUMENT, **read: Any) -> Sweep:
     table = pd.DataFrame([{**each, "run_id": f"r{i}"} for i, each in enumerate(rows)])
-    return sweep_of(table, "g", document, read.get("calibrations", {}), read.get("curves", {}), read.get("design"))
+    return sweep_of(table, "g", document, read.get("calibrations", {}), read.get("design"))

@@ -106,18 +106,15 @@ def test_accumulated_batches_give_the_same_step(new_job: NewJob) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "arguments", "failure_class", "message"),
+    ("damage", "failure_class", "message"),
     [
-        (lambda job: (job.folder / "train/data.parquet").unlink(), {}, "BadData", "data.parquet is missing"),
-        (lambda job: job.environment.update(SM_CHANNEL_MODEL="/none"), {}, "Error", "model '/none' cannot be loaded"),
-        (lambda job: None, {"save_strategy": "epoch"}, "Error", "the job has no folder for checkpoints"),
+        (lambda job: (job.folder / "train/data.parquet").unlink(), "BadData", "data.parquet is missing"),
+        (lambda job: job.environment.update(SM_CHANNEL_MODEL="/none"), "Error", "model '/none' cannot be loaded"),
     ],
 )
-def test_a_failed_job_reports_the_reason(
-    job: Any, damage: Any, arguments: Any, failure_class: str, message: str
-) -> None:
+def test_a_failed_job_reports_the_reason(job: Any, damage: Any, failure_class: str, message: str) -> None:
     damage(job)
-    ended = job.run(**arguments)
+    ended = job.run()
     assert ended.code == 1
     (event,) = ended.events("failure")
     assert event["failure_class"] == failure_class

@@ -1,4 +1,4 @@
-"""Compilers, faster kernels and attention, 8-bit products, fewer imports: all that speeds up the same training.
+"""Compilers, attention for CPUs, and fewer imports: all that makes the same training faster.
 
 Open `compilers.py` first.
 """

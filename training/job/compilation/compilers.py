@@ -1,10 +1,7 @@
 """Compilers for a training run, behind one interface."""
 
-import importlib.util
-import os
-import shutil
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List
 
 import torch
 from torch import nn
@@ -58,13 +55,6 @@ class TrainingCompiler(NoCompiler):
 
     device_kind = "xla"
 
-    def check(self) -> None:
-        if importlib.util.find_spec("torch_xla") is None:
-            raise Unsupported(
-                "compiler trcomp needs the package torch_xla, which is not installed: "
-                "use an image of SageMaker Training Compiler"
-            )
-
 
 class Inductor(NoCompiler):
     """torch.compile. With the scope `layers`, repeated layers share one compiled program, and the rest of the model
@@ -75,24 +65,22 @@ class Inductor(NoCompiler):
 
     compiles_here = True
 
-    def __init__(self) -> None:
-        self.scope, self.mode, self.records_cuda_graphs = "layers", "default", False
+    def __init__(self, scope: str, mode: str, records_cuda_graphs: bool) -> None:
+        self.scope, self.mode, self.records_cuda_graphs = scope, mode, records_cuda_graphs
         self._modules: List[nn.Module] = []
         self._graphs_when_warm = 0
 
     def check(self) -> None:
         if not hasattr(nn.Module, "compile"):
             raise Unsupported(f"compiler inductor needs torch 2.2 or later, but torch {torch.__version__} is installed")
-        candidates = [os.environ.get("CXX", ""), "g++", "clang++", "c++"]
-        if not any(shutil.which(candidate) for candidate in candidates if candidate):
-            raise Unsupported(
-                "compiler inductor needs a C++ compiler, but $CXX, g++, clang++ and c++ were not found: "
-                "install g++, or use compiler none"
-            )
 
     def prepare(self, model: nn.Module, dynamic_lengths: bool) -> str:
         self._modules = (repeated_layers(model) if self.scope == "layers" else []) or [model]
-        _allow_recompiles()
+        import torch._dynamo as dynamo
+
+        # Above this limit, dynamo stops compiling and runs eagerly: each planned shape is a recompilation.
+        name = "recompile_limit" if hasattr(dynamo.config, "recompile_limit") else "cache_size_limit"
+        setattr(dynamo.config, name, 256)
         for module in self._modules:
             module.compile(dynamic=dynamic_lengths, mode=None if self.mode == "default" else self.mode)
         modules = f"{len(self._modules)} x {type(self._modules[0]).__name__}"
@@ -106,8 +94,7 @@ class Inductor(NoCompiler):
 
     def begin_step(self) -> None:
         # CUDA graphs reuse the memory of the last step's outputs (torch.compiler.cudagraph_mark_step_begin).
-        if self.marks_steps:
-            torch.compiler.cudagraph_mark_step_begin()
+        torch.compiler.cudagraph_mark_step_begin()
 
     def mark_warm(self) -> None:
         self._graphs_when_warm = _graphs()
@@ -137,23 +124,6 @@ class Inductor(NoCompiler):
         return "partial" if misses else "warm"
 
 
-COMPILERS: Dict[str, Callable[[], NoCompiler]] = {
-    "none": NoCompiler,
-    "inductor": Inductor,
-    "trcomp": TrainingCompiler,
-    "trcomp-off": NoCompiler,
-}
-
-
-def compiler_of(arguments: Any) -> NoCompiler:
-    """Return the compiler that the job's arguments name, with its options."""
-    compiler = COMPILERS[arguments.compiler]()
-    if isinstance(compiler, Inductor):
-        compiler.scope, compiler.mode = arguments.compile_scope, arguments.compile_mode
-        compiler.records_cuda_graphs = arguments.records_cuda_graphs
-    return compiler
-
-
 def repeated_layers(model: nn.Module) -> List[nn.Module]:
     """Return the layers of the model's outermost stacks of identical layers; empty if the model has no such stack.
 
@@ -171,14 +141,6 @@ def repeated_layers(model: nn.Module) -> List[nn.Module]:
         else:
             layers += repeated_layers(child)
     return layers
-
-
-def _allow_recompiles() -> None:
-    """Raise the limit above which dynamo stops compiling and runs eagerly: each planned shape is a recompilation."""
-    import torch._dynamo as dynamo
-
-    name = "recompile_limit" if hasattr(dynamo.config, "recompile_limit") else "cache_size_limit"
-    setattr(dynamo.config, name, 256)
 
 
 def _counters() -> Any:

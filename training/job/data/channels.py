@@ -123,11 +123,6 @@ class Channel:
     metadata: ChannelMetadata
     rows: Rows
 
-    @property
-    def data_file(self) -> Path:
-        """File of the rows, for messages."""
-        return self.folder / DATA
-
 
 def read_channel(folder: Path, task: str, columns: Sequence[str], list_columns: Sequence[str] = ()) -> Channel:
     """Return the channel in a folder, with the columns of integers and of lists of integers that the task needs.
@@ -143,7 +138,8 @@ def read_channel(folder: Path, task: str, columns: Sequence[str], list_columns: 
     types = lists["token_type_ids"][0] if "token_type_ids" in lists else None
     own = {name: Lists(values, _starts(ends), ends) for name, (values, ends) in lists.items() if name in list_columns}
     rows = Rows(tokens, ends, types, {**integers, **own})
-    _check(rows, metadata, folder / DATA)
+    if len(rows) != metadata.rows:
+        raise BadData(f"{folder / DATA} has {len(rows)} rows, but rows in {METADATA} is {metadata.rows}")
     return Channel(folder, metadata, rows)
 
 
@@ -170,24 +166,8 @@ def _read_metadata(file: Path) -> ChannelMetadata:
         fields = json.loads(file.read_text("utf-8"))
         fields["label_names"] = tuple(fields["label_names"])
         return ChannelMetadata(**{name: fields[name] for name in ChannelMetadata.__dataclass_fields__})
-    except OSError as error:
-        raise BadData(f"{file} cannot be read: {error.strerror}") from error
-    except KeyError as error:
-        raise BadData(f"{file} has no field {error}") from error
-    except (ValueError, TypeError) as error:
-        raise BadData(f"{file} is damaged: {error}") from error
-
-
-def _check(rows: Rows, metadata: ChannelMetadata, file: Path) -> None:
-    if len(rows) != metadata.rows:
-        raise BadData(f"{file} has {len(rows)} rows, but rows in {METADATA} is {metadata.rows}")
-    if rows.types is not None and len(rows.types) != len(rows.tokens):
-        raise BadData(f"{file}: input_ids and token_type_ids differ in length")
-    if rows.lengths.min() < 1 or rows.lengths.max() > metadata.max_length:
-        at = int(np.flatnonzero((rows.lengths < 1) | (rows.lengths > metadata.max_length))[0])
-        raise BadData(f"{file}: row {at} has {rows.lengths[at]} tokens; 1 to {metadata.max_length} are allowed")
-    if rows.tokens.min() < 0:
-        raise BadData(f"{file}: input_ids contains {rows.tokens.min()}; token ids start at 0")
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise BadData(f"{file} cannot be read: {type(error).__name__}: {error}") from error
 
 
 IntegerLists = Tuple[np.ndarray, np.ndarray]
@@ -204,31 +184,19 @@ def read_columns(
     opened = [(file, _open(file)) for file in files]
     names = opened[0][1].schema_arrow.names
     lists = [name for name in lists if name != optional or name in names]
-    if sum(parquet.metadata.num_row_groups for _, parquet in opened) <= 1:
-        [(file, parquet)] = opened[:1]
-        with _errors_of(file):
-            # pyarrow's own read_table also imports its data set module, and pandas if it is installed.
-            table = parquet.read().combine_chunks()
-        return _columns_of(table, lists, integers, file)
-    return _joined(opened, lists, integers)
-
-
-def _joined(
-    opened: Sequence[Tuple[Path, pq.ParquetFile]], lists: Sequence[str], integers: Sequence[str]
-) -> Tuple[Dict[str, IntegerLists], Dict[str, np.ndarray]]:
-    """Copy each row group to its place in arrays that are as large as all of them."""
+    # Each row group is copied to its place in arrays that are as large as all of them.
     rows = sum(parquet.metadata.num_rows for _, parquet in opened)
     values = {name: _Growing(sum(_values(parquet, name) for _, parquet in opened)) for name in lists}
     ends = {name: _Growing(rows) for name in lists}
     columns = {name: _Growing(rows) for name in integers}
     for file, parquet in opened:
         for table in _row_groups(file, parquet):
-            parts, numbers = _columns_of(table, lists, integers, file)
-            for name, (part, part_ends) in parts.items():
+            for name in lists:
+                part, part_ends = _integer_lists(table, name, file)
                 ends[name].append(part_ends + values[name].size)
                 values[name].append(part)
-            for name, part in numbers.items():
-                columns[name].append(part)
+            for name, column in columns.items():
+                column.append(_as_numpy(_column(table, name, file), name, file))
     joined = {name: (values[name].array, ends[name].array) for name in lists}
     return joined, {name: column.array for name, column in columns.items()}
 
@@ -271,6 +239,7 @@ def read_texts(file: Path, names: Sequence[str]) -> List[List[Any]]:
 def _row_groups(file: Path, parquet: pq.ParquetFile) -> Iterator[pa.Table]:
     for at in range(parquet.metadata.num_row_groups):
         with _errors_of(file):
+            # pyarrow's own read_table also imports its data set module, and pandas if it is installed.
             table = parquet.read_row_group(at).combine_chunks()
         yield table
 
@@ -291,47 +260,25 @@ def _errors_of(file: Path) -> Iterator[None]:
         raise BadData(f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
 
 
-def _columns_of(
-    table: pa.Table, lists: Sequence[str], integers: Sequence[str], file: Path
-) -> Tuple[Dict[str, IntegerLists], Dict[str, np.ndarray]]:
-    values = {name: _integer_lists(table, name, file) for name in lists}
-    return values, {name: _integer_column(table, name, file) for name in integers}
-
-
 def _column(table: pa.Table, name: str, file: Path) -> pa.Array:
     if name not in table.column_names:
         raise BadData(f"{file} has no column {name!r}; it has {', '.join(map(repr, table.column_names)) or 'none'}")
-    if table.num_rows == 0:
-        raise BadData(f"{file} has no rows")
-    column = table.column(name).chunk(0)
-    if column.null_count:
-        raise BadData(f"{file}: column {name!r} has {column.null_count} empty values")
-    return column
+    return table.column(name).chunk(0)
 
 
-def _integer_lists(table: pa.Table, name: str, file: Path) -> Tuple[np.ndarray, np.ndarray]:
+def _integer_lists(table: pa.Table, name: str, file: Path) -> IntegerLists:
     """Return the values of a column of integer lists, concatenated, and the end of each list."""
     column = _column(table, name, file)
-    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-        raise BadData(f"{file}: column {name!r} has type {column.type}; it must contain lists of whole numbers")
-    offsets = _as_numpy(column.offsets)
+    offsets = _as_numpy(column.offsets, name, file)
     # `flatten` would return the same values, but imports pyarrow's compute functions.
     values = column.values.slice(offsets[0], offsets[-1] - offsets[0])
-    if not pa.types.is_integer(values.type) or values.null_count:
-        raise BadData(f"{file}: column {name!r} has type {column.type}; it must contain lists of whole numbers")
-    return _as_numpy(values), (offsets[1:] - offsets[0]).astype(np.int64)
+    return _as_numpy(values, name, file), (offsets[1:] - offsets[0]).astype(np.int64)
 
 
-def _integer_column(table: pa.Table, name: str, file: Path) -> np.ndarray:
-    """Return a column of integers. Raises `BadData` with the name of `file` if it has any other type."""
-    column = _column(table, name, file)
-    if not pa.types.is_integer(column.type):
-        raise BadData(f"{file}: column {name!r} has type {column.type}; it must contain whole numbers")
-    return _as_numpy(column)
-
-
-def _as_numpy(integers: pa.Array) -> np.ndarray:
-    """Return a view of an Arrow array of integers without nulls. Arrow's own `to_numpy` would import pandas."""
+def _as_numpy(integers: pa.Array, name: str, file: Path) -> np.ndarray:
+    """Return a view of an Arrow array of integers. Arrow's own `to_numpy` would import pandas."""
+    if not pa.types.is_integer(integers.type) or integers.null_count:
+        raise BadData(f"{file}: column {name!r} has type {integers.type}; it must contain whole numbers")
     kind = np.dtype(str(integers.type))
     if len(integers) == 0:
         return np.zeros(0, kind)

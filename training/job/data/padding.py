@@ -13,8 +13,6 @@ from torch.utils.data import Sampler
 
 from training.job.data.channels import DUPLICATE, ChannelMetadata, Row
 
-PADDING_KINDS = ("longest", "buckets", "max_length", "none")
-
 WORK = "work"
 """Key under which a training batch carries its `Work`."""
 PACKED_TOKENS = "packed_tokens"
@@ -34,9 +32,6 @@ class Work(NamedTuple):
     pairs: int = 0
     """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row."""
 
-    def plus(self, other: "Work") -> "Work":
-        return Work(*(mine + others for mine, others in zip(self, other)))
-
 
 NO_WORK = Work(0, 0, 0, 0)
 
@@ -46,6 +41,7 @@ class Padding:
     """Rule for the number of tokens to which the rows of a batch are padded."""
 
     kind: str
+    """longest | buckets | max_length | none."""
     max_length: int
     """Tokens of the longest permitted row."""
     bucket_lengths: Tuple[int, ...] = ()
@@ -55,10 +51,6 @@ class Padding:
     without padding, which a compiler treats as a different program."""
     multiple: int = 1
     """With `longest` and `none`, round the length of each batch up to a multiple of this number of tokens."""
-
-    def __post_init__(self) -> None:
-        if self.kind not in PADDING_KINDS:
-            raise ValueError(f"padding is {self.kind!r}; it must be one of {', '.join(PADDING_KINDS)}")
 
     @property
     def is_static(self) -> bool:
@@ -143,12 +135,10 @@ class Collator:
     def __call__(self, batch: Sequence[Row]) -> Dict[str, Any]:
         unique = [row for row in batch if DUPLICATE not in row]
         rows = unique or batch[:1]
-        tensors = self._tensors(rows, self._filler_rows(len(batch), len(rows)))
-        if not unique and self._batch_size:
-            tensors[WORK] = tensors[WORK]._replace(samples=0, tokens=0, pairs=0)
-        return tensors
-
-    def _tensors(self, rows: Sequence[Row], filler_rows: int) -> Dict[str, Any]:
+        if self._batch_size is None:
+            filler_rows = len(batch) - len(rows)
+        else:
+            filler_rows = self._batch_size - len(rows) if self._padding.fills_up else 0
         lengths = np.array([len(row["input_ids"]) for row in rows])
         length = int(self._padding.lengths(lengths.max(keepdims=True), lengths.min(keepdims=True))[0])
         filled = [*rows, *[rows[0]] * filler_rows]
@@ -162,22 +152,18 @@ class Collator:
         if "token_type_ids" in rows[0]:
             filler = self._metadata.pad_token_type_id
             arrays["token_type_ids"] = self._pad_column(filled, "token_type_ids", length, filler)
-        batch: Dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        tensors: Dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
         if self._padding.is_packed:
-            batch[PACKED_TOKENS] = int(mask.sum())
+            tensors[PACKED_TOKENS] = int(mask.sum())
         if self._batch_size:
-            batch[WORK] = Work(
+            work = Work(
                 samples=len(rows),
                 tokens=int(lengths.sum()),
                 positions=int(mask.sum()) if self._padding.is_packed else len(filled) * length,
                 pairs=int((lengths.astype(np.int64) ** 2).sum()),
             )
-        return batch
-
-    def _filler_rows(self, rows: int, kept_rows: int) -> int:
-        if self._batch_size is None:
-            return rows - kept_rows
-        return self._batch_size - kept_rows if self._padding.fills_up else 0
+            tensors[WORK] = work if unique else work._replace(samples=0, tokens=0, pairs=0)
+        return tensors
 
     def _pad_column(self, rows: Sequence[Row], name: str, length: int, filler: int) -> np.ndarray:
         padded = np.full((len(rows), length), filler, dtype=np.int64)
@@ -365,17 +351,14 @@ class TrainSampler(Sampler):  # type: ignore[misc]
         yield from self._sharding.shard(self.order(self._epoch)).tolist()
 
 
-class EvalSampler(Sampler):  # type: ignore[misc]
+class EvalSampler(TrainSampler):
     """Yields row numbers in order."""
 
     def __init__(self, rows: int, sharding: BatchSharding) -> None:
-        self._rows, self._sharding = rows, sharding
+        super().__init__(np.zeros(rows), sharding, 0, grouped=False)
 
-    def __len__(self) -> int:
-        return self._sharding.length(self._rows)
-
-    def __iter__(self) -> Iterator[int]:
+    def order(self, epoch: int) -> np.ndarray:
+        """Return the row numbers. Duplicates of the first row complete the last group."""
         sharding, rows = self._sharding, self._rows
-        # Duplicates of the first row complete the last group.
         missing = -rows % (sharding.batch_size * sharding.processes) if sharding.processes > 1 else 0
-        yield from sharding.shard(np.concatenate([np.arange(rows), np.full(missing, rows)])).tolist()
+        return np.concatenate([np.arange(rows), np.full(missing, rows)])

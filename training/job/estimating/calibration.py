@@ -24,7 +24,6 @@ from training.job.measuring.meter import Meter, clock_for, time_metrics
 from training.job.processes import ranks
 from training.job.processes.protocols import Model
 from training.job.processes.reporting import Events, failure_class
-from training.job.settings.job_settings import Settings
 
 Batch = Dict[str, object]
 
@@ -37,11 +36,12 @@ class CalibrationFinished(Exception):
         self.metrics = metrics
 
 
-def calibrate(settings: Settings, trainer: JobTrainer, events: Events) -> Dict[str, object]:
+def calibrate(trainer: JobTrainer, events: Events) -> Dict[str, object]:
     """Emit a `metric` event for each batch size, with the size as its step, and return the metrics of the result."""
+    settings = trainer.settings
     if settings.device_kind == "cpu":
         limit_to_free_memory(ranks.local_count())
-    calibration, clock = Calibration(settings, trainer), clock_for(settings.device_kind)
+    calibration, clock = Calibration(trainer), clock_for(settings.device_kind)
     start, largest, fits = clock.now(), 0, True
     for size in settings.arguments.calibration_batch_sizes:
         values = calibration.measure(size) if fits else None
@@ -57,7 +57,8 @@ def calibrate(settings: Settings, trainer: JobTrainer, events: Events) -> Dict[s
 class Calibration:
     """Measures batch sizes one after the other."""
 
-    def __init__(self, settings: Settings, trainer: JobTrainer) -> None:
+    def __init__(self, trainer: JobTrainer) -> None:
+        settings = trainer.settings
         self._settings, self._trainer = settings, trainer
         # The first step of a shape takes longer: a GPU chooses kernels, processes connect, XLA compiles.
         self._warms_up = settings.device_kind != "cpu" or settings.processes > 1
@@ -80,8 +81,15 @@ class Calibration:
         batches_per_step = settings.arguments.gradient_accumulation_steps * settings.processes
         planned = plan(order, lengths, size, batches_per_step, settings.processes, settings.padding)
         is_single, compiled_before = settings.processes == 1, self._compile_seconds()
-        values = self._try_largest(planned, measures=is_single)
-        fits = values is not None
+        fits, values = True, None
+        try:
+            self._compile(size)
+            self._take_with_largest_batch(planned)
+            values = self._measure_steps(planned) if is_single else None
+        except Exception as error:
+            if failure_class(error) != "OutOfMemory":
+                raise
+            fits = False
         # Under XLA all processes use the same memory, so the result of this one holds for all.
         if ranks.can_exchange_flags():
             fits = ranks.sum_over_processes([float(fits)], self._trainer.args.device)[0] == ranks.count()
@@ -90,7 +98,7 @@ class Calibration:
             self._trainer.model_wrapped.zero_grad(set_to_none=True)
             reset_peak(device_kind)
             return None
-        if values is None or not is_single:
+        if values is None:
             values = self._measure_steps(planned)
         peak = peak_gib(device_kind)
         values["peak_memory_gib"] = max(ranks.gather(peak)) if ranks.can_exchange_flags() else peak
@@ -106,20 +114,6 @@ class Calibration:
             self._trainer.evaluate()
         return (self._trainer.meter.phase_seconds["eval"] - before) * evaluation_share(self._settings)
 
-    def _try_largest(self, planned: Plan, measures: bool) -> Optional[Dict[str, float]]:
-        """Take a step with the largest batch, then measure the sampled steps. Return None when out of memory.
-
-        Without `measures`, nothing is measured and the result is empty.
-        """
-        try:
-            self._compile(planned.batch_size)
-            self._take_with_largest_batch(planned)
-            return self._measure_steps(planned) if measures else {}
-        except Exception as error:
-            if failure_class(error) != "OutOfMemory":
-                raise
-        return None
-
     def _compile_seconds(self) -> float:
         return self._trainer.meter.phase_seconds.get("compile", 0.0)
 
@@ -132,7 +126,7 @@ class Calibration:
             self._dynamic = is_dynamic(settings, [shape for each in sizes for shape in self._shapes(each)])
             settings.compiler.prepare(trainer.model, self._dynamic)
         with trainer.meter.phase("compile"):
-            compile_shapes(trainer, trainer.model, self._shapes(size), settings, self._dynamic)
+            compile_shapes(trainer, trainer.model, self._shapes(size), self._dynamic)
         settings.compiler.mark_warm()
 
     def _shapes(self, size: int) -> List[Shape]:

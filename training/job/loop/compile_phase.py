@@ -48,15 +48,13 @@ def is_dynamic(settings: Settings, shapes: Sequence[Shape]) -> bool:
     return not settings.padding.is_static or (settings.device_kind == "cpu" and len(lengths) > 1)
 
 
-def compile_shapes(
-    trainer: JobTrainer, model: Model, shapes: Sequence[Shape], settings: Settings, dynamic: bool
-) -> None:
+def compile_shapes(trainer: JobTrainer, model: Model, shapes: Sequence[Shape], dynamic: bool) -> None:
     """Run one or more steps, through the trainer, for each shape that needs a separate program.
 
     `model` is the trainer's model, with or without the wrapper for several processes. Gradients are cleared and random
     states restored, so the training itself does not change.
     """
-    task = settings.task
+    settings, task = trainer.settings, trainer.settings.task
     # Largest first: if the memory is too small, this fails immediately.
     chosen = representatives(shapes) if dynamic else shapes[::-1]
     # Trainer's loop sets this before every step, but the first step has not begun.
@@ -209,15 +207,11 @@ def _runtime() -> Dict[str, object]:
 
 def _read(uri: str) -> Optional[bytes]:
     """Return the content of an object, or None if it does not exist."""
-    from botocore.exceptions import ClientError
-
-    place = urlparse(uri)
+    place, client = urlparse(uri), s3_client()
     try:
-        body = s3_client().get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))["Body"]
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") in ("NoSuchKey", "404"):
-            return None
-        raise
+        body = client.get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))["Body"]
+    except client.exceptions.NoSuchKey:
+        return None
     return bytes(body.read())
 
 

@@ -1,6 +1,9 @@
 """Hugging Face's Trainer, extended to measure and report the training, and to write complete checkpoints."""
 
+import inspect
+import math
 import random
+import shutil
 import sys
 from contextlib import contextmanager
 from functools import partial
@@ -11,12 +14,11 @@ import numpy as np
 import torch
 import transformers
 from torch.utils.data import DataLoader
-from transformers import EvalPrediction, Trainer, TrainerCallback
+from transformers import EvalPrediction, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_callback import PrinterCallback, TrainerControl, TrainerState
-from transformers.trainer_utils import EvalLoopOutput
+from transformers.training_args import OptimizerNames
 
-from training.job.compilation.compilers import NoCompiler
 from training.job.data.padding import NO_WORK, WORK, BatchSharding, Collator, EvalSampler, TrainSampler
 from training.job.loop import sharding
 from training.job.loop.prepared_model import in_16_bits, whole_vocabulary
@@ -30,6 +32,9 @@ from training.job.settings.job_settings import Settings
 from training.job.tasks.task import Scorer
 from training.job.weights.checkpoints import CheckpointKeeper, checkpoint_path
 
+NOT_REPORTED = ("epoch", "total_flos", "eval_model_preparation_time")
+"""Values in Trainer's log that are no metrics. It adds the last one only if a training resumes after its last step."""
+
 
 class EvaluationAborted(Exception):
     """An evaluation was aborted because the job has to stop."""
@@ -40,33 +45,36 @@ class JobTrainer(Trainer):  # type: ignore[misc]
 
     data_collator: Collator
 
-    def __init__(
-        self,
-        *,
-        meter: Meter,
-        compiler: NoCompiler,
-        sampler: TrainSampler,
-        eval_sampler: EvalSampler,
-        eval_collator: Collator,
-        scorer: Optional[Scorer],
-        keeper: CheckpointKeeper,
-        sharding_kind: str = sharding.NO_SHARDING,
-        **options: Any,
-    ) -> None:
+    def __init__(self, settings: Settings, model: Model, meter: Meter, keeper: CheckpointKeeper) -> None:
         allow_numpy_states()
-        self._shards, self._is_sharded = sharding_kind != sharding.NO_SHARDING, False
+        arguments, task, evaluated = settings.arguments, settings.task, settings.evaluated
+        self.settings, self.meter, self.keeper, self.compiler = settings, meter, keeper, settings.compiler
+        self._shards, self._is_sharded = arguments.sharding != "none", False
         # Only text generation needs the cache of keys and values. Newer versions of Trainer disable it themselves, but
         # then save a model that generates slowly.
-        self._use_cache = getattr(options["model"].config, "use_cache", None)
-        super().__init__(compute_metrics=scorer and _without_filler(scorer, len(options["eval_dataset"])), **options)
+        self._use_cache = getattr(model.config, "use_cache", None)
+        self.sampler = train_sampler(settings)
+        self.scorer = None if settings.evaluates_sample else task.scorer(evaluated)
+        self._eval_collator = Collator(settings.eval_padding, settings.validation.metadata, task.targets)
+        super().__init__(
+            model=model,
+            args=trainer_arguments(settings),
+            data_collator=Collator(settings.padding, settings.train.metadata, task.targets, arguments.batch_size),
+            train_dataset=settings.train.rows,
+            eval_dataset=evaluated.rows,
+            compute_metrics=self.scorer and _without_filler(self.scorer, len(evaluated.rows)),
+            preprocess_logits_for_metrics=task.reduce_predictions,
+        )
+        # One process drives one device. Without this, Trainer would use all visible GPUs in a single process.
+        self.args._n_gpu = min(self.args.n_gpu, 1)
+        if settings.unfinished_checkpoints and self.is_world_process_zero():
+            # Remove an unfinished checkpoint of an earlier start, and the empty folder that Trainer creates.
+            shutil.rmtree(settings.unfinished_checkpoints, ignore_errors=True)
         self._set_use_cache(False)
-        self.meter, self.compiler, self.scorer = meter, compiler, scorer
-        self.keeper = keeper
         self.samples_seen = keeper.earlier_progress.samples
         self.owes_evaluation = keeper.earlier_progress.owes_evaluation
         """True if the current step still has to be evaluated."""
         self._saved_step = keeper.earlier_progress.step
-        self._sampler, self._eval_sampler, self._eval_collator = sampler, eval_sampler, eval_collator
         # If this were True, newer versions of Trainer would let the model divide its loss by the number of labels.
         # Classifiers do not divide, so gradients would be too large with gradient accumulation.
         self.model_accepts_loss_kwargs = False
@@ -149,12 +157,6 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             self.control.should_save = self.control.should_training_stop = True
         return metrics
 
-    def evaluation_loop(self, *args: object, **kwargs: object) -> EvalLoopOutput:
-        """Evaluate, and drop a metric that Trainer adds only when a training resumes after its last step."""
-        output = super().evaluation_loop(*args, **kwargs)
-        output.metrics.pop("eval_model_preparation_time", None)
-        return output
-
     def save_model(self, *args: object, **kwargs: object) -> None:
         """Save the model with `use_cache` as it was before training."""
         self._set_use_cache(self._use_cache)
@@ -184,10 +186,11 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             super()._load_from_checkpoint(*args, **kwargs)
 
     def _get_train_sampler(self, *_: object) -> TrainSampler:
-        return self._sampler
+        return self.sampler
 
     def _get_eval_sampler(self, *_: object) -> EvalSampler:
-        return self._eval_sampler
+        settings = self.settings
+        return EvalSampler(len(settings.evaluated.rows), _sharding(settings, settings.arguments.eval_batch_size))
 
     def _save_checkpoint(self, *args: object, **kwargs: object) -> None:
         """Save a checkpoint, at most once a step, and let `keeper` move it into the checkpoint folder."""
@@ -249,16 +252,10 @@ def _without_filler(scorer: Scorer, rows: int) -> Callable[[EvalPrediction], Dic
     It drops them where the loader has ended, which it notes for each thread. PyTorch/XLA's loader runs in its own.
     """
 
-    def score(prediction: EvalPrediction) -> Dict[str, float]:
-        return dict(scorer(type(prediction)(_first(prediction.predictions, rows), _first(prediction.label_ids, rows))))
+    def first(values: Any) -> Any:
+        return tuple(map(first, values)) if isinstance(values, tuple) else None if values is None else values[:rows]
 
-    return score
-
-
-def _first(values: Any, rows: int) -> Any:
-    if values is None:
-        return None
-    return tuple(each[:rows] for each in values) if isinstance(values, tuple) else values[:rows]
+    return lambda prediction: dict(scorer(EvalPrediction(first(prediction.predictions), first(prediction.label_ids))))
 
 
 def train_sampler(settings: Settings, batch_size: Optional[int] = None) -> TrainSampler:
@@ -273,11 +270,6 @@ def train_sampler(settings: Settings, batch_size: Optional[int] = None) -> Train
     )
 
 
-def eval_sampler(settings: Settings) -> EvalSampler:
-    """Return the sampler of the rows to evaluate."""
-    return EvalSampler(len(settings.evaluated.rows), _sharding(settings, settings.arguments.eval_batch_size))
-
-
 def _sharding(settings: Settings, batch_size: int) -> BatchSharding:
     # Versions of Trainer without accelerate rely on the sampler to give each process its share.
     trainer_shards = hasattr(transformers.Trainer, "create_accelerator_and_postprocess")
@@ -288,13 +280,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
     """Callback that reports the training, updates the meter and stops the training on request."""
 
     def __init__(
-        self,
-        trainer: JobTrainer,
-        sampler: TrainSampler,
-        events: Events,
-        stop: StopRequest,
-        before_first_step: Callable[[], None],
-        saves: bool,
+        self, trainer: JobTrainer, events: Events, stop: StopRequest, before_first_step: Callable[[], None]
     ) -> None:
         self.summary: Dict[str, float] = {}
         """Metrics that Trainer logs for the whole training, such as `train_runtime`."""
@@ -304,8 +290,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         """Step of the last evaluation."""
         self.is_quiet = False
         """True during an evaluation or calibration whose metrics must not be reported."""
-        self._trainer, self._sampler, self._events, self._stop = trainer, sampler, events, stop
-        self._before_first_step, self._saves = before_first_step, saves
+        self._trainer, self._events, self._stop, self._before_first_step = trainer, events, stop, before_first_step
         self._epoch: Optional[int] = None
         self._steps_logged = 0
         self._is_leaving = False
@@ -314,14 +299,14 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self._before_first_step()
         if self._trainer.owes_evaluation:
             self._trainer.evaluate()
-        if self._saves and ranks.can_exchange_flags():
+        if self._trainer.settings.saves and ranks.can_exchange_flags():
             self._stop.allow_finishing_step()
         self._trainer.meter.begin_steps()
 
     def on_epoch_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Select the epoch's row order. Not all versions of Trainer do this."""
         self._epoch = int(state.epoch or 0) if self._epoch is None else self._epoch + 1
-        self._sampler.set_epoch(self._epoch)
+        self._trainer.sampler.set_epoch(self._epoch)
 
     def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Time the step, and make Trainer log the last loss.
@@ -350,31 +335,21 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             raise EvaluationAborted
 
     def on_evaluate(
-        self,
-        args: object,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: Optional[Dict[str, float]] = None,
-        **_: object,
+        self, args: object, state: TrainerState, control: TrainerControl, metrics: Dict[str, float], **_: object
     ) -> None:
         self.evaluated_at_step = state.global_step
-        self.last_evaluation = {name: value for name, value in (metrics or {}).items() if name != "epoch"}
+        self.last_evaluation = {name: value for name, value in metrics.items() if name not in NOT_REPORTED}
         best = self._trainer.keeper.best
         if best is not None and not self.is_quiet:
             best.observe(self.last_evaluation, state.global_step)
 
     def on_log(
-        self,
-        args: object,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: Optional[Dict[str, float]] = None,
-        **_: object,
+        self, args: object, state: TrainerState, control: TrainerControl, logs: Dict[str, float], **_: object
     ) -> None:
         """Print Trainer's log line and emit the event."""
         if self.is_quiet:
             return
-        values = {name: value for name, value in (logs or {}).items() if name not in ("epoch", "total_flos")}
+        values = {name: value for name, value in logs.items() if name not in NOT_REPORTED}
         if state.is_world_process_zero:
             # Four decimals, which existing metric expressions expect.
             loss = {"loss": round(values["loss"], 4)} if "loss" in values else {}
@@ -382,7 +357,13 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         if "train_runtime" in values:
             self.summary = values
             return
-        self._check_target(values, control)
+        if target := self._trainer.keeper.target:
+            # All processes have the same values, because losses and predictions are gathered from all of them.
+            target.observe(values, self._trainer.elapsed_seconds(), self._trainer.samples_seen)
+            if target.ends_training:
+                control.should_training_stop = True
+                if "loss" in values:
+                    self._trainer.meter.end_steps()
         if "loss" in values:
             # The mean since the last logged loss. Reading the loss has waited for the device.
             seconds = self._trainer.meter.step_seconds()
@@ -391,20 +372,6 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self._events.emit(
             "metric", step=state.global_step, epoch=state.epoch, samples=self._trainer.samples_seen, values=values
         )
-
-    def _check_target(self, values: Dict[str, float], control: TrainerControl) -> None:
-        """Record whether the target is reached, and end the training if `target_stop` is set.
-
-        All processes call this with the same values, because losses and predictions are gathered from all processes.
-        """
-        target = self._trainer.keeper.target
-        if target is None:
-            return
-        target.observe(values, self._trainer.elapsed_seconds(), self._trainer.samples_seen)
-        if target.ends_training:
-            control.should_training_stop = True
-            if "loss" in values:
-                self._trainer.meter.end_steps()
 
 
 @contextmanager
@@ -434,3 +401,79 @@ def allow_numpy_states() -> None:
     if hasattr(torch.serialization, "add_safe_globals"):
         make_array = np.empty(0).__reduce__()[0]
         torch.serialization.add_safe_globals([make_array, np.ndarray, np.dtype, type(np.dtype(np.uint32))])
+
+
+# Trainer's arguments, under the names of the installed version of transformers.
+
+RENAMED = {"eval_strategy": "evaluation_strategy", "use_cpu": "no_cuda", "ddp_backend": "xpu_backend"}
+"""Newest name -> earlier name."""
+
+SAME_NAME = (
+    *("gradient_accumulation_steps", "learning_rate", "adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay"),
+    *("max_grad_norm", "seed", "logging_steps", "eval_steps"),
+)
+"""Arguments that have the job's name and value."""
+
+
+def trainer_arguments(settings: Settings) -> TrainingArguments:
+    """Return Trainer's arguments for a job."""
+    arguments, device_kind = settings.arguments, settings.device_kind
+    scheduler, workers = str(arguments.lr_scheduler), arguments.dataloader_workers
+    if scheduler == "constant" and arguments.warmup_samples:
+        scheduler = "constant_with_warmup"
+    if workers is None:
+        # On a CPU, data workers would compete with training for the cores.
+        workers = 2 if device_kind == "cuda" else 0
+    newest: Dict[str, Any] = {
+        # Trainer writes only checkpoints to this folder.
+        "output_dir": str(settings.unfinished_checkpoints or settings.folders.output_data),
+        "per_device_train_batch_size": arguments.batch_size,
+        "per_device_eval_batch_size": arguments.eval_batch_size,
+        "lr_scheduler_type": scheduler,
+        "warmup_steps": math.ceil(arguments.warmup_samples / settings.global_batch_size),
+        # Trainer ignores the epochs if the steps are set. -1 means that they are not set.
+        "num_train_epochs": arguments.epochs or 1.0,
+        "max_steps": arguments.max_steps or -1,
+        "eval_strategy": "no" if arguments.eval_strategy == "end" else arguments.eval_strategy,
+        "save_strategy": "no" if arguments.save_strategy == "none" else arguments.save_strategy,
+        "save_steps": arguments.save_steps or 500,
+        "fp16": settings.precision == "fp16",
+        # The layers that do not compute in 8 bits do so in bf16.
+        "bf16": settings.precision in ("bf16", "fp8"),
+        "optim": _optimizer(arguments.optimizer, device_kind),
+        "label_names": list(settings.task.label_inputs),
+        "dataloader_num_workers": workers,
+        "use_cpu": device_kind == "cpu",
+        "ddp_backend": "gloo" if device_kind == "cpu" and settings.processes > 1 else None,
+        # Pinned memory only speeds up copies to a GPU.
+        "dataloader_pin_memory": device_kind == "cuda",
+        **{name: getattr(arguments, name) for name in SAME_NAME},
+        "logging_first_step": True,
+        # The filter reads the loss at every step, which waits for the device, and hides NaN losses.
+        "logging_nan_inf_filter": False,
+        "ddp_find_unused_parameters": False,
+        "remove_unused_columns": False,
+        "disable_tqdm": True,
+        # Older versions otherwise log every internal step.
+        "log_level": "warning",
+        "report_to": [],
+    }
+    known = inspect.signature(TrainingArguments.__init__).parameters
+    renamed = {name if name in known else RENAMED.get(name, name): value for name, value in newest.items()}
+    if renamed.get("xpu_backend"):
+        # Versions before 4.25 refuse gloo, but accept a process group that already exists.
+        torch.distributed.init_process_group(renamed["xpu_backend"])
+    return TrainingArguments(**renamed)
+
+
+def _optimizer(requested: str, device_kind: str) -> str:
+    """Return Trainer's name for fused AdamW if torch has it, else for plain AdamW.
+
+    torch has it on GPUs since 2.0 and on CPUs since 2.4. Trainer accepts the name since transformers 4.25.
+    """
+    if requested == "adamw":
+        return "adamw_torch"
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    fused_since = {"cuda": (2, 0), "cpu": (2, 4)}.get(device_kind)
+    known = "adamw_torch_fused" in [name.value for name in OptimizerNames]
+    return "adamw_torch_fused" if known and fused_since and version >= fused_since else "adamw_torch"

@@ -19,7 +19,6 @@ from torch.nn import functional
 from training.job.data.padding import PACKED_TOKENS
 from training.job.processes.protocols import Model
 from training.job.processes.reporting import Unsupported
-from training.job.settings.job_settings import Settings
 from training.job.weights.pretrained import set_attention
 
 NAME = "padding_free"
@@ -32,17 +31,6 @@ HEAD_MULTIPLE = 8
 
 MODEL_TYPES = ("albert", "bert", "camembert", "distilbert", "electra", "gpt2", "roberta", "xlm-roberta")
 """Models whose layers mix tokens only in attention, and use no position beyond the order within a row."""
-
-
-def use_padding_free(model: Model, settings: Settings) -> None:
-    """Make the model compute without padding if the job's padding is `none`.
-
-    Raises `Unsupported` if the device, the precision, the model or the version of transformers does not allow it.
-    """
-    if settings.padding.kind != "none":
-        return
-    check_device(settings.device_kind, settings.precision)
-    install(model)
 
 
 def install(model: Model) -> None:
@@ -77,11 +65,6 @@ def check_device(device_kind: str, precision: str) -> None:
         raise Unsupported(
             f"padding none needs a GPU of compute capability 8.0 or higher, but this one has {capability[0]}."
             f"{capability[1]}: use padding longest"
-        )
-    is_available = getattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
-    if not is_available() or not hasattr(torch.ops.aten, "_flash_attention_forward"):
-        raise Unsupported(
-            f"padding none needs FlashAttention, which torch {torch.__version__} was built without: use padding longest"
         )
 
 
@@ -213,22 +196,16 @@ def attend(
     rows: PackedRows = module.padding_free.rows
     rows.attentions += 1
     has_kernel = query.is_cuda and query.dtype in KERNEL_DTYPES
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     compute = flash_attention if has_kernel else reference_attention
     return compute(query, key, value, rows, dropout, bool(module.is_causal), scaling), None
 
 
 def flash_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    rows: PackedRows,
-    dropout: float,
-    is_causal: bool,
-    scaling: Optional[float],
+    query: Tensor, key: Tensor, value: Tensor, rows: PackedRows, dropout: float, is_causal: bool, scaling: float
 ) -> Tensor:
     """Return the attention, 1 x tokens x heads x width, by one kernel for all rows. In 16 bits on a GPU."""
     width = query.shape[-1]
-    scaling = width**-0.5 if scaling is None else scaling
     filler = -width % HEAD_MULTIPLE
     tensors = [functional.pad(each, (0, filler)) if filler else each for each in (query, key, value)]
     # The longest row has at most the length of the padded batch. The exact number would have to be read back.
@@ -248,13 +225,7 @@ def flash_attention(
 
 
 def reference_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    rows: PackedRows,
-    dropout: float,
-    is_causal: bool,
-    scaling: Optional[float],
+    query: Tensor, key: Tensor, value: Tensor, rows: PackedRows, dropout: float, is_causal: bool, scaling: float
 ) -> Tensor:
     """Return the attention, 1 x tokens x heads x width, one row after the other. On any device and in any precision."""
     parts = zip(*(each.split(rows.lengths(), dim=2) for each in (query, key, value)))

@@ -3,15 +3,15 @@
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MethodType
-from typing import Iterator, List
+from typing import Any, Dict, Iterator, List
 
 import numpy as np
 import torch
 import transformers
 from torch import Tensor, nn
 
-from training.job.compilation import blockwise, liger
-from training.job.loop.padding_free import use_padding_free
+from training.job.compilation import blockwise
+from training.job.loop import padding_free
 from training.job.measuring.hardware import disable_cudnn_attention
 from training.job.processes import ranks
 from training.job.processes.protocols import Model
@@ -26,12 +26,14 @@ def prepare(model: Model, settings: Settings) -> Settings:
     Return the settings with the attention in use. Raises `Unsupported` if the model cannot have the changes.
     """
     if settings.arguments.kernels == "liger":
-        liger.apply(model, predicts_tokens=settings.task.predicts_tokens)
+        use_liger(model, predicts_tokens=settings.task.predicts_tokens)
     settings = replace(settings, attention=_use_attention(model, settings))
     use_occurring_tokens(model, settings)
     if settings.precision == "fp8":
         convert_to_float8(model)
-    use_padding_free(model, settings)
+    if settings.padding.is_packed:
+        padding_free.check_device(settings.device_kind, settings.precision)
+        padding_free.install(model)
     return settings
 
 
@@ -55,6 +57,50 @@ def _use_attention(model: Model, settings: Settings) -> str:
     if is_open and is_known and blockwise.register(compiles):
         return blockwise.NAME if set_attention(model, blockwise.NAME) else settings.attention
     return settings.attention
+
+
+# Liger's kernels: Triton programs in place of a decoder's norms, rotary embeddings, MLPs and loss.
+
+
+def use_liger(model: Model, *, predicts_tokens: bool) -> None:
+    """Exchange modules of a loaded model for Liger's. The model keeps its parameters and its configuration.
+
+    `predicts_tokens` is True for a language model. Raises `Unsupported` if Liger has no kernels for the model.
+    """
+    try:
+        from liger_kernel.transformers.monkey_patch import (
+            MODEL_TYPE_TO_APPLY_LIGER_FN,
+            _apply_liger_kernel_to_instance,
+        )
+
+        check_liger_type(model.config.model_type, MODEL_TYPE_TO_APPLY_LIGER_FN)
+        _apply_liger_kernel_to_instance(model=model, **liger_options(predicts_tokens=predicts_tokens))
+    # Classes and names that the installed versions do not have, or that have no kernels.
+    except (AttributeError, ImportError, TypeError, ValueError) as error:
+        raise Unsupported(
+            f"kernels liger needs a liger-kernel with kernels for {type(model).__name__} ({error}): run `pip install "
+            f"liger-kernel`, or use kernels torch"
+        ) from error
+
+
+def check_liger_type(model_type: str, supported: Any) -> None:
+    """Raise `Unsupported` if a model type is not one of the supported ones. Liger itself only logs it."""
+    if model_type not in supported:
+        raise Unsupported(
+            f"kernels liger does not support model type {model_type!r}, only decoders such as gemma2, llama, mistral, "
+            f"phi3 and qwen3 (list: https://github.com/linkedin/Liger-Kernel): use kernels torch"
+        )
+
+
+def liger_options(*, predicts_tokens: bool) -> Dict[str, bool]:
+    """Return Liger's arguments that switch kernels off.
+
+    Liger's cross entropy would replace PyTorch's own function for the whole process, evaluation included. Its fused
+    loss belongs to language models: it would replace the forward pass of a classifier by a language model's. In
+    training it computes no logits; in evaluations, which read them, it does.
+    """
+    off = {"cross_entropy": False}
+    return off if predicts_tokens else {**off, "fused_linear_cross_entropy": False}
 
 
 # Embeddings of the tokens that occur.
@@ -180,8 +226,8 @@ def linears_to_convert(model: Model) -> List[str]:
     ]
 
 
-def convert_to_float8(model: Model, emulate: bool = False) -> None:
-    """Exchange the linear layers of a loaded model, which keeps its parameters. `emulate` computes on any device.
+def convert_to_float8(model: Model) -> None:
+    """Exchange the linear layers of a loaded model, which keeps its parameters.
 
     torchao's layers scale and round their input, weight and gradient to 8 bits before each product. The weights stay in
     single precision, under the same names, so optimizer, checkpoints and saved models are as in bf16.
@@ -199,11 +245,11 @@ def convert_to_float8(model: Model, emulate: bool = False) -> None:
     # torchao reads names of torch that older versions do not have.
     except (ImportError, AttributeError) as error:
         raise Unsupported(
-            f"precision fp8: the installed torchao does not work with torch {torch.__version__} ({error}): install "
-            "another version of torchao, or use precision bf16"
+            f"precision fp8 needs a torchao that works with torch {torch.__version__} ({error}): run `pip install "
+            "torchao`, or use precision bf16"
         ) from error
     # The gradient of a weight is a sum over the tokens of a batch, whose number is not always a multiple of 16.
-    config = Float8LinearConfig(pad_inner_dim=True, emulate=emulate)
+    config = Float8LinearConfig(pad_inner_dim=True)
     convert_to_float8_training(model, module_filter_fn=lambda _, name: name in names, config=config)
 
 

@@ -23,7 +23,6 @@ from training.job.weights.pretrained import read_safetensors
 if TYPE_CHECKING:
     from accelerate import Accelerator  # not in every image
 
-NO_SHARDING = "none"
 States = Dict[str, Dict[int, Dict[str, Any]]]
 
 

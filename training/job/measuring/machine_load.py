@@ -118,11 +118,10 @@ class Members:
 class MachineLoad:
     """Thread that reads the counters until `metrics` is called."""
 
-    def __init__(self, reads_gpu: bool, interval_seconds: float = INTERVAL_SECONDS, cpus: int = 0) -> None:
+    def __init__(self, reads_gpu: bool, cpus: int = 0) -> None:
         """Measure while a job runs on `cpus` CPUs; 0 stands for the CPUs of this process."""
         self._cpus = cpus or job_cpus()
         self._members = Members(group_of(os.environ.get(JOB_NAME, "")), os.getsid(0))
-        self._interval_seconds = interval_seconds
         self._gpu = GpuLoad() if reads_gpu else None
         self._ended = threading.Event()
         self._total: Optional[Total] = None
@@ -143,7 +142,7 @@ class MachineLoad:
         return {**cpu, **(self._gpu.metrics() if self._gpu else {})}
 
     def _run(self) -> None:
-        while not self._ended.wait(self._interval_seconds):
+        while not self._ended.wait(INTERVAL_SECONDS):
             self._read()
 
     def _read(self) -> None:

@@ -102,7 +102,7 @@ class Meter:
         self._step_start = self._clock.mark()
 
     def add_work(self, work: Work) -> None:
-        self.work = self.work.plus(work)
+        self.work = Work(*map(sum, zip(self.work, work)))
 
     def end_step(self) -> None:
         end = self._clock.mark()

@@ -161,20 +161,20 @@ def gather_random_states(checkpoint: Path) -> None:
     if not on_several_hosts() or not can_exchange_flags():
         wait_for_all()
         return
+
+    def states_file(number: int) -> Path:
+        return checkpoint / f"rng_state_{number}.pth"
+
     own: Optional[bytes] = None
     if not on_first_host():
-        file = _states_file(checkpoint, rank())
+        file = states_file(rank())
         own = file.read_bytes()
         file.unlink()
     states = gather(own)
     if rank() == 0:
         for sender, content in enumerate(states):
             if content is not None:
-                _states_file(checkpoint, sender).write_bytes(content)
-
-
-def _states_file(checkpoint: Path, number: int) -> Path:
-    return checkpoint / f"rng_state_{number}.pth"
+                states_file(sender).write_bytes(content)
 
 
 def broadcast_weights(model: Model) -> None:

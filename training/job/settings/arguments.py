@@ -1,20 +1,16 @@
 """The job's arguments, which script mode passes as pairs `--name value` of strings."""
 
 import dataclasses
-import difflib
 import math
-import operator
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Literal, Optional, Sequence, Tuple
 
 from training.job.processes.reporting import ArgumentError
 from training.job.settings.declared import (
-    CUDA_GRAPH_MODES,
     LARGEST_BATCH,
     QualityMetric,
     TrainingSettings,
     choices_of,
-    contradictions,
     setting,
     traits_of,
     type_of,
@@ -29,10 +25,6 @@ class Arguments(TrainingSettings):
     """Initial weights. random: train the model's architecture from scratch."""
     eval_batch_size: int = setting(32, ge=1, le=LARGEST_BATCH, changes_training=False)
     """Evaluation samples per device and batch; by default the `batch_size`."""
-    adam_epsilon: float = setting(1e-8, gt=0.0)
-    """Adam's epsilon, scaled to the global batch size like the rate and the decays."""
-    seed: int = setting(42, ge=0, lt=2**32)
-    """Seed of this repeat."""
     eval_strategy: Literal["end", "epoch", "steps"] = setting("epoch", changes_training=False)
     """Schedule of evaluations. Planning converts samples to steps."""
 
@@ -60,11 +52,6 @@ class Arguments(TrainingSettings):
     target_stop: bool = setting(False)
     """Stop training when the target is reached."""
 
-    @property
-    def records_cuda_graphs(self) -> bool:
-        """True if torch.compile records CUDA graphs on a GPU."""
-        return self.compile_mode in CUDA_GRAPH_MODES
-
 
 FIELDS = {field.name: field for field in dataclasses.fields(Arguments)}
 
@@ -81,15 +68,16 @@ EARLIER_VALUES = {
 
 
 def parse(argv: Sequence[str]) -> Arguments:
-    """Return the arguments. Raises `ArgumentError` with the name, the rule and the value."""
+    """Return the arguments. Raises `ArgumentError` for one that cannot be read.
+
+    The experiment's schema has checked their limits and combinations.
+    """
     values = {name: _value(name, text) for name, text in _name_value_pairs(argv)}
     if "learning_rate" not in values:
         raise ArgumentError("missing argument: learning_rate")
     if "batch_size" in values:
         values.setdefault("eval_batch_size", values["batch_size"])
-    arguments = Arguments(**values)
-    _check_together(arguments)
-    return arguments
+    return Arguments(**values)
 
 
 def _name_value_pairs(argv: Sequence[str]) -> List[Tuple[str, str]]:
@@ -101,9 +89,7 @@ def _name_value_pairs(argv: Sequence[str]) -> List[Tuple[str, str]]:
         if name == EARLIER_DROPOUT:
             raise ArgumentError("argument dropout no longer exists: leave it out, and PyTorch draws the random numbers")
         if not argv[at].startswith("--") or name not in FIELDS:
-            matches = difflib.get_close_matches(name, list(FIELDS), n=1, cutoff=0.6)
-            suggestion = f" Did you mean '--{matches[0]}'?" if matches else ""
-            raise ArgumentError(f"unknown argument {argv[at]!r}.{suggestion}")
+            raise ArgumentError(f"unknown argument {argv[at]!r}")
         if at + 1 == len(argv):
             raise ArgumentError(f"argument {name} has no value")
         pairs.append((name, argv[at + 1]))
@@ -115,66 +101,14 @@ def _value(name: str, text: str) -> Any:
     choices = choices_of(FIELDS[name]) if kind is not bool else ()
     if choices and text not in choices:
         raise ArgumentError(f"{name} must be one of {', '.join(map(repr, choices))}, not {text!r}")
-    description, convert = ("text", str) if choices else CONVERSIONS[kind]
-    try:
-        value = convert(text)
-    except ValueError:
-        raise ArgumentError(f"{name} must be {description}, not {text!r}") from None
-    for limit, bound in traits_of(FIELDS[name]).limits.items():
-        rule, is_within = LIMITS[limit]
-        if not is_within(value, bound):
-            raise ArgumentError(f"{name} must {rule} {bound}, not {text!r}")
-    return value
+    return text if choices else CONVERSIONS[kind](text)
 
 
-LIMITS: Dict[str, Tuple[str, Callable[[Any, float], bool]]] = {
-    "ge": ("be greater than or equal to", operator.ge),
-    "gt": ("be greater than", operator.gt),
-    "le": ("be less than or equal to", operator.le),
-    "lt": ("be less than", operator.lt),
-    "min_length": ("have a length of at least", lambda text, bound: len(text) >= bound),
-    "max_length": ("have a length of at most", lambda text, bound: len(text) <= bound),
+CONVERSIONS: Dict[Any, Callable[[str], Any]] = {
+    str: str,
+    int: int,
+    float: float,
+    bool: lambda text: text.lower() == "true",
+    Tuple[int, ...]: lambda text: tuple(int(part) for part in text.split(",") if part.strip()),
 }
-"""Limit of a value -> its rule in words, and its condition."""
-
-
-def _ascending_numbers(text: str) -> Tuple[int, ...]:
-    numbers = tuple(int(part) for part in text.split(",") if part.strip())
-    if any(number < 1 for number in numbers) or list(numbers) != sorted(set(numbers)):
-        raise ValueError(text)
-    return numbers
-
-
-def _finite_number(text: str) -> float:
-    if not math.isfinite(float(text)):
-        raise ValueError(text)
-    return float(text)
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(text)
-    return text.lower() == "true"
-
-
-CONVERSIONS: Dict[Any, Tuple[str, Callable[[str], Any]]] = {
-    str: ("text", str),
-    int: ("a whole number", int),
-    float: ("a number", _finite_number),
-    bool: ("true or false", _boolean),
-    Tuple[int, ...]: ("ascending whole numbers, such as 16,32,64", _ascending_numbers),
-}
-"""Type of a value -> its description, and the conversion from text."""
-
-
-def _check_together(arguments: Arguments) -> None:
-    for problem in contradictions(arguments, (arguments.eval_strategy, arguments.eval_steps)):
-        raise ArgumentError(problem)
-    if arguments.padding in ("auto", "buckets") and not arguments.bucket_lengths:
-        raise ArgumentError(f"padding {arguments.padding!r} needs bucket_lengths")
-    if arguments.calibration_batch_sizes and arguments.probe_precision:
-        raise ArgumentError("calibration_batch_sizes and probe_precision cannot be combined: one trains nothing")
-    if (arguments.target_metric is None) != (arguments.target_value is None):
-        raise ArgumentError("target_metric and target_value must be set together")
-    if arguments.target_stop and arguments.target_metric is None:
-        raise ArgumentError("target_stop is True, but target_metric is not set")
+"""Type of a value -> the conversion from text."""

@@ -7,18 +7,16 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 import torch
 import transformers
 
-from training.job.compilation import liger
-from training.job.compilation.compilers import NoCompiler, compiler_of
+from training.job.compilation.compilers import Inductor, NoCompiler, TrainingCompiler
 from training.job.data.channels import Channel, read_channel
 from training.job.data.padding import Padding, padding_kind
 from training.job.measuring import hardware
 from training.job.processes import ranks
-from training.job.processes.reporting import ArgumentError, BadData, Events, Unsupported
+from training.job.processes.reporting import Events, Unsupported
 from training.job.settings.arguments import Arguments, parse
-from training.job.settings.declared import SHARDING_SINCE
-from training.job.settings.trainer_arguments import global_batch_size
+from training.job.settings.declared import CUDA_GRAPH_MODES, SHARDING_SINCE
 from training.job.tasks import TASKS, Task
-from training.job.weights.checkpoints import NO_PROGRESS, BestEvaluation, Progress, Target, newest, unfinished
+from training.job.weights.checkpoints import NO_PROGRESS, UNFINISHED, BestEvaluation, Progress, Target, newest
 from training.job.weights.pretrained import Pretrained
 
 TRANSFORMERS_FOR_SHARDING = (4, 49)
@@ -96,7 +94,7 @@ class Settings:
     @property
     def global_batch_size(self) -> int:
         """Samples per optimizer step, over all devices."""
-        return global_batch_size(self.arguments, self.processes)
+        return self.arguments.batch_size * self.arguments.gradient_accumulation_steps * self.processes
 
     @property
     def padding_kind(self) -> str:
@@ -157,7 +155,7 @@ class Settings:
         """
         if not self.saves or self.folders.checkpoints is None:
             return None
-        return unfinished(self.folders.checkpoints if ranks.on_first_host() else self.folders.output)
+        return (self.folders.checkpoints if ranks.on_first_host() else self.folders.output) / UNFINISHED
 
     @property
     def progress_before(self) -> Progress:
@@ -199,9 +197,7 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     compiler = compiler_of(arguments)
     compiler.check()
     device_kind = compiler.device_kind or hardware.device_kind()
-    if arguments.kernels == "liger":
-        liger.check(device_kind)
-    check_sharding(arguments, ranks.count(), torch.__version__, transformers.__version__)
+    check_sharding(arguments, torch.__version__, transformers.__version__)
     resumed = None
     if folders.checkpoints is not None:
         resumed = newest(folders.checkpoints, lambda message: events.emit("note", message=message))
@@ -211,9 +207,6 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
         read_channel(folder, arguments.task, task.integer_columns, task.list_columns)
         for folder in (folders.train, folders.validation)
     )
-    for channel in (train, validation):
-        task.check_channel(channel)
-    _check_together(arguments, folders, train, validation)
     return Settings(
         arguments=arguments,
         folders=folders,
@@ -231,34 +224,34 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     )
 
 
+def compiler_of(arguments: Arguments) -> NoCompiler:
+    """Return the compiler that the job's arguments name, with its options."""
+    if arguments.compiler == "inductor":
+        mode = arguments.compile_mode
+        return Inductor(arguments.compile_scope, mode, records_cuda_graphs=mode in CUDA_GRAPH_MODES)
+    return TrainingCompiler() if arguments.compiler == "trcomp" else NoCompiler()
+
+
 def read_folders(environment: Mapping[str, str]) -> Folders:
-    """Return the folders that the environment names. Raises `ArgumentError` for a missing variable."""
+    """Return the folders that the environment names."""
 
     def optional(variable: str) -> Optional[Path]:
         return Path(environment[variable]) if environment.get(variable) else None
 
-    def required(variable: str) -> Path:
-        folder = optional(variable)
-        if folder is None:
-            raise ArgumentError(
-                f"environment variable {variable} is not set: it must be the path of a folder (see SageMaker's SM_*)"
-            )
-        return folder
-
     # SageMaker synchronises this folder with S3, if it exists.
     synchronised = Path(environment.get("SAGEMAKER_BASE_DIR") or "/opt/ml") / "checkpoints"
     return Folders(
-        model=required("SM_MODEL_DIR"),
-        output=required("SM_OUTPUT_DIR"),
-        output_data=required("SM_OUTPUT_DATA_DIR"),
-        train=required("SM_CHANNEL_TRAIN"),
-        validation=required("SM_CHANNEL_VALIDATION"),
+        model=Path(environment["SM_MODEL_DIR"]),
+        output=Path(environment["SM_OUTPUT_DIR"]),
+        output_data=Path(environment["SM_OUTPUT_DATA_DIR"]),
+        train=Path(environment["SM_CHANNEL_TRAIN"]),
+        validation=Path(environment["SM_CHANNEL_VALIDATION"]),
         pretrained=optional("SM_CHANNEL_MODEL"),
         checkpoints=optional("SM_CHECKPOINT_DIR") or (synchronised if synchronised.is_dir() else None),
     )
 
 
-def check_sharding(arguments: Arguments, processes: int, torch_version: str, transformers_version: str) -> None:
+def check_sharding(arguments: Arguments, torch_version: str, transformers_version: str) -> None:
     """Raise `Unsupported` if this job cannot shard its model as requested. Versions are texts such as `2.6.0`."""
     if arguments.sharding == "none":
         return
@@ -267,10 +260,6 @@ def check_sharding(arguments: Arguments, processes: int, torch_version: str, tra
         reason = f"needs torch 2.6 or later, but torch {torch_version} is installed"
     elif _minor(transformers_version) < TRANSFORMERS_FOR_SHARDING:
         reason = f"needs transformers 4.49 or later, but transformers {transformers_version} is installed"
-    elif not torch.distributed.is_available():
-        reason = f"needs torch.distributed, which this build of torch {torch_version} does not have"
-    elif arguments.calibration_batch_sizes and processes > 1:
-        reason = "does not work in a calibration of several processes, which takes steps in one process at a time"
     if reason:
         raise Unsupported(f"sharding {arguments.sharding} {reason}")
 
@@ -285,21 +274,3 @@ def _with_resumed_values(arguments: Arguments, device_kind: str, resumed: Option
     fields = RESUMED_VALUES.get(device_kind, {})
     names = [name for name in fields if getattr(arguments, name) == "auto" and before.get(name) in fields[name]]
     return replace(arguments, **{name: before[name] for name in names})
-
-
-def _check_together(arguments: Arguments, folders: Folders, train: Channel, validation: Channel) -> None:
-    if folders.pretrained is None and not arguments.model:
-        raise ArgumentError("model is not set: name a model on the Hub, or give the job a channel 'model'")
-    if arguments.save_strategy != "none" and folders.checkpoints is None:
-        raise ArgumentError(
-            f"save_strategy is {arguments.save_strategy!r}, but the job has no folder for checkpoints: "
-            "set SM_CHECKPOINT_DIR, or give the job a checkpoint URI"
-        )
-    batch = arguments.batch_size * ranks.count()
-    if arguments.drop_last and train.metadata.rows < batch:
-        raise BadData(
-            f"drop_last would drop all rows: {folders.train} has {train.metadata.rows} rows, but one batch on every "
-            f"device needs {batch}"
-        )
-    if train.metadata.label_names != validation.metadata.label_names:
-        raise BadData(f"{folders.train} and {folders.validation} have different label_names")

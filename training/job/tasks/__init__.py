@@ -3,7 +3,7 @@
 A new task is a new file and its line in `TASKS`. It belongs here and nowhere else.
 """
 
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional
 
 from training.job.tasks.causal_lm import CausalLM
 from training.job.tasks.classification import Classification
@@ -41,14 +41,7 @@ def find_task(config: Mapping[str, Any]) -> Optional[Task]:
     return next((task for task in reversed(list(TASKS.values())) if task.fits(config)), None)
 
 
-def _metrics_of_all_tasks() -> Tuple[Metric, ...]:
-    """Return every metric once. Scores come before the loss that all tasks have, as in each task."""
-    every = [task.metrics for task in TASKS.values()]
-    scores = [metric for metrics in every for metric in metrics[: metrics.index(LOSS)]]
-    others = [metric for metrics in every for metric in metrics[metrics.index(LOSS) + 1 :]]
-    return tuple(dict.fromkeys([*scores, LOSS, *others]))
-
-
-METRICS = _metrics_of_all_tasks()
-"""Metrics of all tasks, in order of preference."""
+_EVERY_METRIC = dict.fromkeys(metric for task in TASKS.values() for metric in task.metrics)
+METRICS = tuple(sorted(_EVERY_METRIC, key=lambda metric: not metric.higher_is_better))
+"""Metrics of all tasks, in order of preference: scores, then losses."""
 METRICS_BY_NAME = {metric.name: metric for metric in METRICS}

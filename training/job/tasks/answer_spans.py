@@ -143,49 +143,28 @@ def cut(tokens: Tokens, window_tokens: int, stride: int) -> Tuple[List[Row], Win
     return rows, Windows(zeros, zeros + before, np.array(first_token), np.array(counts))
 
 
-def answer_questions(
-    tokenizer: Any,
-    forward: Forward,
-    questions: Sequence[Tuple[str, str]],
-    options: AnswerOptions,
-    top_k: int = 1,
-    batch_size: int = WINDOWS_PER_BATCH,
-    row_tokens: int = 0,
-) -> List[List[Dict[str, Any]]]:
-    """Return the `top_k` best answers to each (question, context) as `answers_of` does, the best first.
+def answer_question(
+    tokenizer: Any, forward: Forward, question: str, context: str, options: AnswerOptions, top_k: int
+) -> List[Dict[str, Any]]:
+    """Return the `top_k` best answers to a question as `answers_of` does, the best first.
 
-    As in evaluation, the windows of all questions are sorted by length and cut into batches, padded to the longest row
-    or to `row_tokens`. Raises ValueError if a question is so long that a window has no room for the context.
+    Raises ValueError if the question is so long that a window has no room for the context.
     """
-    tokens = list(tokenize(tokenizer, questions))
-    cuts = [_windows_of(each, options) for each in tokens]
-    rows = [row for rows, _ in cuts for row in rows]
-    logits = iter(_logits(tokenizer, forward, rows, batch_size, row_tokens))
-    answers = []
-    for (_, context), each, (_, windows) in zip(questions, tokens, cuts):
-        spans = [slice(at, at + count) for at, count in zip(windows.context_at, windows.tokens)]
-        starts, ends = zip(*([line[span] for line in next(logits)] for span in spans))
-        answers.append(answers_of(context, each.offsets, windows, starts, ends, options, top_k))
-    return answers
-
-
-def _windows_of(tokens: Tokens, options: AnswerOptions) -> Tuple[List[Row], Windows]:
+    [tokens] = tokenize(tokenizer, [(question, context)])
     room, stride = tokens.room(options.max_length), stride_of(options, options.max_length)
     # Training refuses a question that leaves no more room than windows share. Here, windows share half of the room.
-    return cut(tokens, options.max_length, stride if stride < room else max(0, room // 2))
-
-
-def _logits(tokenizer: Any, forward: Forward, rows: Sequence[Row], batch_size: int, row_tokens: int) -> List[Lines]:
-    """Return the start logits and the end logits of each row, without padding."""
-    lines: Dict[int, Lines] = {}
-    order = sorted(range(len(rows)), key=lambda at: len(rows[at][0]))
-    for first in range(0, len(order), batch_size):
-        batch = order[first : first + batch_size]
-        width = max(row_tokens, len(rows[batch[-1]][0]))
-        for at, *logits in zip(batch, *forward(_padded(tokenizer, [rows[at] for at in batch], width))):
-            begin = width - len(rows[at][0]) if tokenizer.padding_side == "left" else 0
-            lines[at] = [line[begin : begin + len(rows[at][0])] for line in logits]
-    return [lines[at] for at in range(len(rows))]
+    rows, windows = cut(tokens, options.max_length, stride if stride < room else max(0, room // 2))
+    starts: List[np.ndarray] = []
+    ends: List[np.ndarray] = []
+    for first in range(0, len(rows), WINDOWS_PER_BATCH):
+        batch = rows[first : first + WINDOWS_PER_BATCH]
+        width = max(len(ids) for ids, _ in batch)
+        for at, start, end in zip(range(first, len(rows)), *forward(_padded(tokenizer, batch, width))):
+            padding = width - len(rows[at][0]) if tokenizer.padding_side == "left" else 0
+            begin = padding + windows.context_at[at]
+            starts.append(start[begin : begin + windows.tokens[at]])
+            ends.append(end[begin : begin + windows.tokens[at]])
+    return answers_of(context, tokens.offsets, windows, starts, ends, options, top_k)
 
 
 def _padded(tokenizer: Any, rows: Sequence[Row], width: int) -> Dict[str, np.ndarray]:

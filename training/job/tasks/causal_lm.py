@@ -1,26 +1,12 @@
 """Causal language modelling: predict each token from those before it."""
 
 import math
-from array import array
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
-from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text
 from training.job.tasks.encodings import cut_rows, encodings
-from training.job.tasks.inputs import (
-    BadInputs,
-    EncodedInput,
-    Example,
-    Rule,
-    TokenRow,
-    as_list,
-    boolean,
-    input_name,
-    number,
-    parameters,
-    text,
-    whole_number,
-)
+from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, boolean, number, whole_number
 from training.job.tasks.task import (
     IGNORED_LABEL,
     LOSS,
@@ -70,6 +56,15 @@ class CausalLM(Task):
     metrics = (LOSS, Metric("eval_perplexity", "perplexity", best=1.0, decimals=2))
     answer_fields = (("generated_text", "string"),)
     answer_parameters = (("max_new_tokens", "long", 50), ("do_sample", "boolean", False))
+    parameter_rules: Mapping[str, Rule] = {
+        "max_new_tokens": whole_number(1, 2_048),
+        "do_sample": boolean,
+        "temperature": number(100.0),
+        "top_k": whole_number(1, 1_000_000),
+        "top_p": number(1.0),
+        "repetition_penalty": number(100.0),
+        "return_full_text": boolean,
+    }
     pipeline = "text-generation"
     generates = True
 
@@ -96,13 +91,9 @@ class CausalLM(Task):
         def encode(rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> Encoded:
             nonlocal rest
             encoded = encodings(tokenizer, [row.texts[0] for row in rows], None, None if packs else length)
-            joined = array("i")
-            lengths = np.zeros(len(encoded), np.int64)
-            for at, each in enumerate(encoded):
-                ids = each.ids
-                joined.extend(ids)
-                lengths[at] = len(ids)
-            tokens = np.array(joined, np.int32)
+            ids = [each.ids for each in encoded]
+            lengths = np.array([len(each) for each in ids], np.int64)
+            tokens = np.fromiter(chain.from_iterable(ids), np.int32, int(lengths.sum()))
             if packs:
                 tokens = np.concatenate([rest, tokens])
                 lengths = np.full(len(tokens) // length, length)
@@ -122,14 +113,6 @@ class CausalLM(Task):
             return "have only one token each, so none can be predicted"
         length = options["max_length"]
         return f"do not fill one block of max_length {length} tokens; reduce max_length, or set packing to false"
-
-    def check_channel(self, channel: "Channel") -> None:
-        """Raise `BadData` if a row has no token to predict: alone in a batch, its loss would be NaN."""
-        [short] = (channel.rows.lengths < SHORTEST_ROW_TOKENS).nonzero()
-        if len(short):
-            raise BadData(
-                f"{channel.data_file}: row {short[0]} has one token, but learning to predict the next token needs two"
-            )
 
     def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Dict[str, Any]:
         """Make a decoder of an architecture that is an encoder by default, such as BERT: it attends to later tokens."""
@@ -172,20 +155,25 @@ class CausalLM(Task):
 
     def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
         """Return the texts to continue."""
-        options, values = parameters(arguments, PARAMETERS), as_list(inputs)
-        for name in SAMPLING:
-            if name in options and not options.get("do_sample"):
+        examples = super().read_inputs(inputs, arguments)
+        for name in ("temperature", "top_k", "top_p"):
+            if name in examples[0].options and not examples[0].options.get("do_sample"):
                 raise BadInputs(f"parameter {name} requires do_sample true: without sampling, it has no effect")
-        names = [input_name(at, len(values)) for at in range(len(values))]
-        return [
-            Example(name, text(name, value, may_be_blank=False), options=options) for name, value in zip(names, values)
-        ]
+        return examples
 
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
         """Tokenize the texts. Raises `BadInputs` for a text that leaves no room for new tokens."""
         rows = loaded.rows([each.text for each in examples])
         for example, row in zip(examples, rows):
-            _check_room(loaded, example, len(row.ids))
+            tokens, follows = len(row.ids), int(example.options.get("max_new_tokens", NEW_TOKENS))
+            if tokens == 0:
+                raise BadInputs(f"{example.location} has no tokens: there is nothing to continue")
+            if loaded.max_length is not None and tokens + follows > loaded.max_length:
+                at_least = " or more" if tokens == loaded.max_length else ""
+                raise BadInputs(
+                    f"{example.location} has {tokens} tokens{at_least} and max_new_tokens is {follows}: the model "
+                    f"accepts at most {loaded.max_length} in total, so shorten the text or lower max_new_tokens"
+                )
         return [EncodedInput(each, (TokenRow(row.ids, None),)) for each, row in zip(examples, rows)]
 
     def generate(self, loaded: LoadedModel, encoded: Sequence[EncodedInput]) -> List[Any]:
@@ -210,28 +198,6 @@ class CausalLM(Task):
 
 
 NEW_TOKENS = 50
-PARAMETERS: Mapping[str, Rule] = {
-    "max_new_tokens": whole_number(1, 2_048),
-    "do_sample": boolean,
-    "temperature": number(0.0, 100.0),
-    "top_k": whole_number(1, 1_000_000),
-    "top_p": number(0.0, 1.0),
-    "repetition_penalty": number(0.0, 100.0),
-    "return_full_text": boolean,
-}
-SAMPLING = ("temperature", "top_k", "top_p")
-
-
-def _check_room(loaded: LoadedModel, example: Example, tokens: int) -> None:
-    if tokens == 0:
-        raise BadInputs(f"{example.location} has no tokens: there is nothing to continue")
-    follows = int(example.options.get("max_new_tokens", NEW_TOKENS))
-    if loaded.max_length is not None and tokens + follows > loaded.max_length:
-        at_least = " or more" if tokens == loaded.max_length else ""
-        raise BadInputs(
-            f"{example.location} has {tokens} tokens{at_least} and max_new_tokens is {follows}: the model accepts at "
-            f"most {loaded.max_length} in total, so shorten the text or lower max_new_tokens"
-        )
 
 
 class TokenLoss:

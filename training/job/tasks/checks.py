@@ -18,20 +18,14 @@ def checked_text(place: object, column: str, value: Any, may_be_blank: bool = Fa
     if len(value) > MAX_TEXT_CHARACTERS:
         size = f"{len(value):,} characters, and a row may have {MAX_TEXT_CHARACTERS:,}"
         raise BadData(f"{place}: column {column!r} has {size}; split the text into several rows")
-    if not _is_clean(value):
+    if "\0" in value or not is_unicode(value):
         raise BadData(f"{place}: column {column!r} contains a NUL or an unpaired surrogate")
     return value
 
 
-def _is_clean(text: str) -> bool:
-    """Return whether text has no NUL and can be written as UTF-8, which some JSON escapes cannot."""
-    if "\0" in text:
-        return False
-    try:
-        text.isascii() or text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+def is_unicode(text: str) -> bool:
+    """Return whether text can be written as UTF-8, which some JSON escapes cannot."""
+    return text.isascii() or text.encode("utf-8", "ignore").decode("utf-8") == text
 
 
 def checked_label(place: object, column: str, value: Any) -> Any:

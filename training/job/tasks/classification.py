@@ -1,29 +1,13 @@
 """Classification: one label for each text or pair of texts."""
 
-import json
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
 
-from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_label, checked_text
 from training.job.tasks.encodings import cut_rows, encodings, integers, takes_types, token_columns
-from training.job.tasks.inputs import (
-    BadInputs,
-    EncodedInput,
-    Example,
-    Rule,
-    TokenRow,
-    as_list,
-    fields,
-    input_name,
-    one_of,
-    parameters,
-    text,
-    whole_number,
-)
+from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, rule, whole_number
 from training.job.tasks.task import (
     IGNORED_LABEL,
     LOSS,
-    SOURCE_ROWS,
     ColumnNames,
     Encoded,
     Encoder,
@@ -40,6 +24,10 @@ if TYPE_CHECKING:
     from training.job.data.channels import Channel, ChannelMetadata
     from training.job.data.padding import Batch
     from training.job.weights.pretrained import Pretrained
+
+
+FUNCTIONS = ("softmax", "sigmoid", "none")
+"""Functions that turn logits into scores."""
 
 
 class Classification(Task):
@@ -59,6 +47,12 @@ class Classification(Task):
     optional_inputs = ("text_pair",)
     answer_fields = (("label", "string"), ("score", "double"))
     example: Mapping[str, str] = {**Task.example, "text_pair": "The days are getting shorter."}
+    accepts_blanks = True
+    # With `top_k`, the answer is a list of that many labels, the likeliest first. If null, the list has all labels.
+    parameter_rules: Mapping[str, Rule] = {
+        "top_k": lambda name, value: value if value is None else whole_number(1, 100_000)(name, value),
+        "function_to_apply": rule(lambda value: value in FUNCTIONS, f"one of {', '.join(FUNCTIONS)}"),
+    }
     pipeline = "text-classification"
 
     def columns(self, names: ColumnNames) -> Dict[str, str]:
@@ -86,14 +80,6 @@ class Classification(Task):
 
         return encode
 
-    def check_channel(self, channel: "Channel") -> None:
-        """Raise `BadData` if a row has a class without a name."""
-        labels, classes = channel.rows.columns["label"], len(channel.metadata.label_names)
-        [outside] = ((labels < 0) | (labels >= classes)).nonzero()
-        if len(outside):
-            at = outside[0]
-            raise BadData(f"{channel.data_file}: row {at} has label {labels[at]}, but labels are 0 to {classes - 1}")
-
     def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Dict[str, Any]:
         """Return the labels and what the model needs to read a row."""
         names = dict(enumerate(metadata.label_names))
@@ -115,24 +101,13 @@ class Classification(Task):
 
     def scorer(self, channel: "Channel") -> Scorer:
         """Return the scorer of logits."""
+        from training.job.tasks.confusion import ClassScorer
+
         return ClassScorer(channel)
 
     def encode_may_refuse(self, loaded: LoadedModel) -> bool:
         """Return whether an empty text has no tokens at all."""
         return not loaded.adds_special_tokens
-
-    def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
-        """Return the texts. An input is a string, or an object with `text` and, for a pair, `text_pair`."""
-        options, values = parameters(arguments, PARAMETERS), as_list(inputs)
-        return [self._example(input_name(at, len(values)), each, options) for at, each in enumerate(values)]
-
-    def _example(self, location: str, value: object, options: Mapping[str, Any]) -> Example:
-        if isinstance(value, str):
-            return Example(location, text(location, value), options=options)
-        values = fields(location, value, self.inputs, self.optional_inputs)
-        pair = values.get("text_pair")
-        second = None if pair is None else text(f"{location}.text_pair", pair)
-        return Example(location, text(f"{location}.text", values["text"]), second, options)
 
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
         """Tokenize the texts. Inputs that are too long are truncated; in a pair, the longer text first."""
@@ -156,31 +131,16 @@ class Classification(Task):
 
         # In 64 bits, like the evaluation (`confusion.prediction_rows`): in 32, the seventh digit would differ.
         logits, config = torch.stack(list(outputs)).double(), loaded.model.config
-        functions = {
-            "softmax": lambda: torch.softmax(logits, dim=-1),
-            "sigmoid": lambda: torch.sigmoid(logits),
-            "none": lambda: logits,
+        scores = {
+            "softmax": torch.softmax(logits, dim=-1).tolist(),
+            "sigmoid": torch.sigmoid(logits).tolist(),
+            "none": logits.tolist(),
         }
         chosen = [each.example.options.get("function_to_apply") or _function(config) for each in encoded]
-        scores = {name: functions[name]().tolist() for name in set(chosen)}
         return [
             _answer(scores[function][at], config.id2label, each.example.options)
             for at, (each, function) in enumerate(zip(encoded, chosen))
         ]
-
-
-MAX_LABELS = 100_000
-
-
-def _top_k(name: str, value: Any) -> Optional[int]:
-    return None if value is None else int(whole_number(1, MAX_LABELS)(name, value))
-
-
-PARAMETERS: Mapping[str, Rule] = {
-    "top_k": _top_k,
-    "function_to_apply": one_of("softmax", "sigmoid", "none"),
-}
-"""With `top_k`, the answer is a list of that many labels, the likeliest first. If null, the list has all labels."""
 
 
 def _function(config: Any) -> str:
@@ -198,35 +158,3 @@ def _answer(scores: List[float], names: Mapping[int, str], options: Mapping[str,
         return {"label": names[best], "score": scores[best]}
     order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
     return [{"label": names[at], "score": scores[at]} for at in order[: options["top_k"]]]
-
-
-class ClassScorer:
-    """Computes the scores for Trainer, and keeps the last evaluation's results for the tables."""
-
-    def __init__(self, channel: "Channel") -> None:
-        self._label_names = list(channel.metadata.label_names)
-        file = channel.folder / SOURCE_ROWS
-        self._source_rows: List[int] = json.loads(file.read_text("utf-8")) if file.exists() else []
-        self._positions = channel.rows.numbers.argsort()[: len(self._source_rows)]
-        """Positions of the channel's first rows in the order of evaluation."""
-        self._tables: Dict[str, List[Dict[str, Any]]] = {}
-
-    def __call__(self, prediction: Any) -> Dict[str, float]:
-        from training.job.tasks import confusion
-
-        logits = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
-        labels, names = prediction.label_ids, self._label_names
-        matrix = confusion.confusion_matrix(labels, logits.argmax(axis=-1), len(names))
-        first_rows = confusion.prediction_rows(
-            self._source_rows, labels[self._positions], logits[self._positions], names
-        )
-        self._tables = {
-            "per_class.json": confusion.per_class_rows(matrix, names),
-            "confusion_matrix.json": confusion.confusion_rows(matrix, names),
-            **({"predictions.json": first_rows} if first_rows else {}),
-        }
-        return confusion.summary(matrix)
-
-    def tables(self) -> Dict[str, List[Dict[str, Any]]]:
-        """Return the tables of the last evaluation, by file name."""
-        return self._tables

@@ -1,8 +1,40 @@
-"""Scores of classes from a confusion matrix, with NumPy alone."""
+"""Scores of classes from a confusion matrix."""
 
+import json
 from typing import Any, Dict, List, Sequence
 
 import numpy as np
+
+from training.job.data.channels import Channel
+from training.job.tasks.task import SOURCE_ROWS
+
+
+class ClassScorer:
+    """Computes the scores for Trainer, and keeps the last evaluation's results for the tables."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._label_names = list(channel.metadata.label_names)
+        file = channel.folder / SOURCE_ROWS
+        self._source_rows: List[int] = json.loads(file.read_text("utf-8")) if file.exists() else []
+        self._positions = channel.rows.numbers.argsort()[: len(self._source_rows)]
+        """Positions of the channel's first rows in the order of evaluation."""
+        self._tables: Dict[str, List[Dict[str, Any]]] = {}
+
+    def __call__(self, prediction: Any) -> Dict[str, float]:
+        logits = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
+        labels, names = prediction.label_ids, self._label_names
+        matrix = confusion_matrix(labels, logits.argmax(axis=-1), len(names))
+        first_rows = prediction_rows(self._source_rows, labels[self._positions], logits[self._positions], names)
+        self._tables = {
+            "per_class.json": per_class_rows(matrix, names),
+            "confusion_matrix.json": confusion_rows(matrix, names),
+            **({"predictions.json": first_rows} if first_rows else {}),
+        }
+        return summary(matrix)
+
+    def tables(self) -> Dict[str, List[Dict[str, Any]]]:
+        """Return the tables of the last evaluation, by file name."""
+        return self._tables
 
 
 def confusion_matrix(actual: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
@@ -34,17 +66,8 @@ def summary(matrix: np.ndarray) -> Dict[str, float]:
 
 def per_class_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:
     """Return one row for each class."""
-    scores = class_scores(matrix)
-    return [
-        {
-            "label": label,
-            "precision": float(scores["precision"][at]),
-            "recall": float(scores["recall"][at]),
-            "f1": float(scores["f1"][at]),
-            "support": int(scores["support"][at]),
-        }
-        for at, label in enumerate(label_names)
-    ]
+    columns = {name: values.tolist() for name, values in class_scores(matrix).items()}
+    return [{"label": label, **dict(zip(columns, row))} for label, *row in zip(label_names, *columns.values())]
 
 
 def confusion_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:

@@ -54,10 +54,3 @@ def integers(values: Sequence[int]) -> "pa.Array":
     import pyarrow as pa
 
     return pa.array(values, pa.int64())
-
-
-def integer_lists(values: Sequence[Sequence[int]]) -> "pa.Array":
-    """Return a column of a list of integers a row."""
-    import pyarrow as pa
-
-    return pa.array(values, pa.list_(pa.int32()))

@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from training.job.tasks.checks import nearest, short_text
+from training.job.tasks.checks import is_unicode, nearest, short_text
 
 
 class Example(NamedTuple):
@@ -51,28 +51,12 @@ Rule = Callable[[str, Any], Any]
 """Function that checks a parameter, given its name and value: returns the value or raises `BadInputs`."""
 
 
-def as_list(inputs: object) -> List[Any]:
-    """Return the inputs as a list. A single input becomes a list of one."""
-    if not isinstance(inputs, list):
-        return [inputs]
-    if not inputs:
-        raise BadInputs("inputs is an empty list: give at least one input")
-    return inputs
-
-
-def input_name(at: int, count: int) -> str:
-    """Return the location for messages of the input at position `at`, from 0, out of `count` inputs."""
-    return "inputs" if count == 1 else f"inputs[{at}]"
-
-
 def text(location: str, value: object, may_be_blank: bool = True) -> str:
     """Check that a value is text, and return it. Half a surrogate pair is valid in JSON but is not text."""
     if not isinstance(value, str):
         raise BadInputs(f"{location} must be text, not {short_text(value)}")
-    try:
-        value.isascii() or value.encode("utf-8")
-    except UnicodeEncodeError:
-        raise BadInputs(f"{location} contains half a surrogate pair, which is not text") from None
+    if not is_unicode(value):
+        raise BadInputs(f"{location} contains half a surrogate pair, which is not text")
     if not may_be_blank and not value.strip():
         raise BadInputs(f"{location} is empty")
     return value
@@ -109,42 +93,28 @@ def parameters(arguments: Optional[Mapping[str, Any]], rules: Mapping[str, Rule]
     return {name: rules[name](f"parameter {name}", value) for name, value in arguments.items()}
 
 
-def whole_number(low: int, high: int) -> Rule:
-    """Return a rule for whole numbers from `low` to `high`."""
+def rule(accepts: Callable[[Any], bool], words: str) -> Rule:
+    """Return a rule that accepts some values. `words` say which, for the message."""
 
-    def checked(name: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise BadInputs(f"{name} is {short_text(value)}: it must be a whole number from {low} to {high:,}")
+    def checked(name: str, value: Any) -> Any:
+        if not accepts(value):
+            raise BadInputs(f"{name} is {short_text(value)}: it must be {words}")
         return value
 
     return checked
 
 
-def number(low: float, high: float) -> Rule:
-    """Return a rule for numbers above `low` and up to `high`."""
-
-    def checked(name: str, value: Any) -> float:
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not low < value <= high:
-            raise BadInputs(f"{name} is {short_text(value)}: it must be a number above {low:g} and up to {high:g}")
-        return float(value)
-
-    return checked
+def whole_number(low: int, high: int) -> Rule:
+    """Return a rule for whole numbers from `low` to `high`."""
+    return rule(lambda value: type(value) is int and low <= value <= high, f"a whole number from {low} to {high:,}")
 
 
-def boolean(name: str, value: Any) -> bool:
-    """Check that a value is true or false, and return it."""
-    if not isinstance(value, bool):
-        raise BadInputs(f"{name} is {short_text(value)}: it must be true or false")
-    return value
+def number(high: float) -> Rule:
+    """Return a rule for numbers above 0 and up to `high`, which become floats."""
+    checked = rule(
+        lambda value: type(value) in (int, float) and 0 < value <= high, f"a number above 0 and up to {high:g}"
+    )
+    return lambda name, value: float(checked(name, value))
 
 
-def one_of(*choices: str) -> Rule:
-    """Return a rule that accepts only the given choices."""
-
-    def checked(name: str, value: Any) -> str:
-        if value not in choices:
-            raise BadInputs(f"{name} is {short_text(value)}: it must be one of {', '.join(choices)}")
-        return str(value)
-
-    return checked
+boolean = rule(lambda value: isinstance(value, bool), "true or false")

@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text, short_text
 from training.job.tasks.encodings import integers, takes_types, token_columns
-from training.job.tasks.inputs import (
-    BadInputs,
-    EncodedInput,
-    Example,
-    Rule,
-    TokenRow,
-    as_list,
-    fields,
-    input_name,
-    parameters,
-    text,
-    whole_number,
-)
+from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, whole_number
 from training.job.tasks.task import (
     LOSS,
     MAX_TOKENS,
@@ -85,6 +73,13 @@ class QuestionAnswering(Task):
     inputs = ("question", "context")
     answer_fields = (("answer", "string"), ("score", "double"), ("start", "long"), ("end", "long"))
     example: Mapping[str, str] = {"question": "What is coming?", "context": Task.example["text"]}
+    # With `top_k`, the answer is a list. The others are tokens; `doc_stride` is the overlap of two windows.
+    parameter_rules: Mapping[str, Rule] = {
+        "top_k": whole_number(1, 20),
+        "max_answer_len": whole_number(1, 1_000),
+        "max_seq_len": whole_number(8, 100_000),
+        "doc_stride": whole_number(1, 100_000),
+    }
     pipeline = "question-answering"
     has_own_endpoint_code = True  # the toolkit's pipeline limits answers to 15 tokens
 
@@ -160,17 +155,6 @@ class QuestionAnswering(Task):
                 "windows do not advance"
             )
 
-    def check_channel(self, channel: "Channel") -> None:
-        """Raise `BadData` if a row's answer lies outside the row."""
-        starts, ends = (channel.rows.columns[name] for name in self.integer_columns)
-        [outside] = ((starts < 0) | (starts > ends) | (ends >= channel.rows.lengths)).nonzero()
-        if len(outside):
-            at = outside[0]
-            raise BadData(
-                f"{channel.data_file}: row {at} has start_position {starts[at]} and end_position {ends[at]}, "
-                f"which is not a span of its tokens 0 to {channel.rows.lengths[at] - 1}"
-            )
-
     def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
         """Return the positions of the answers in the batch.
 
@@ -191,16 +175,6 @@ class QuestionAnswering(Task):
         from training.job.tasks.squad import AnswerScorer
 
         return AnswerScorer(channel)
-
-    def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
-        """Return the questions. An input is an object with `question` and `context`."""
-        options, values, examples = parameters(arguments, PARAMETERS), as_list(inputs), []
-        for at, value in enumerate(values):
-            name = input_name(at, len(values))
-            texts = fields(name, value, self.inputs)
-            question, context = (text(f"{name}.{each}", texts[each], may_be_blank=False) for each in self.inputs)
-            examples.append(Example(name, question, context, options))
-        return examples
 
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
         """Tokenize the questions and cut their contexts into windows. Raises `BadInputs`."""
@@ -230,13 +204,6 @@ class QuestionAnswering(Task):
 
 MAX_WINDOWS = 10_000
 """Most windows of one context. More would need gigabytes before the model runs."""
-PARAMETERS: Mapping[str, Rule] = {
-    "top_k": whole_number(1, 20),
-    "max_answer_len": whole_number(1, 1_000),
-    "max_seq_len": whole_number(8, 100_000),
-    "doc_stride": whole_number(1, 100_000),
-}
-"""With `top_k`, the answer is a list. The other parameters are tokens; `doc_stride` is the overlap of two windows."""
 
 
 def _encoded_input(loaded: LoadedModel, example: Example) -> EncodedInput:

@@ -8,14 +8,12 @@ import collections
 import json
 import re
 import string
-from dataclasses import dataclass
 from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 import pyarrow as pa
 
 from training.job.data.channels import METADATA, Channel, read_columns, read_texts
-from training.job.processes.reporting import BadData
 from training.job.tasks.answer_spans import AnswerOptions, Offsets, Windows, best_of_windows, options_of, stripped
 from training.job.tasks.task import Row
 
@@ -57,8 +55,19 @@ class AnswerScorer:
     """Computes the scores for Trainer, and keeps the last evaluation's answers for the table."""
 
     def __init__(self, channel: Channel) -> None:
-        self._rows = channel.rows
-        self._questions = read_questions(channel)
+        """Read the questions of a channel."""
+        self._rows, file = channel.rows, channel.folder / QUESTIONS
+        spans, _ = read_columns([file], ("token_starts", "token_ends"), ())
+        self._ids, self._contexts, self._references = read_texts(file, ("id", "context", "answers"))
+        metadata = json.loads((channel.folder / METADATA).read_text("utf-8"))
+        self._options = options_of({name: metadata[name] for name in ("n_best_answers", "max_answer_length")})
+        # Characters of each context's tokens: the first, and one past the last.
+        self._starts, self._ends = (
+            np.split(values, at[:-1]) for values, at in (spans["token_starts"], spans["token_ends"])
+        )
+        _, columns = read_columns([channel.folder / WINDOWS], (), Windows._fields)
+        self._windows = Windows(*(columns[name][channel.rows.numbers] for name in Windows._fields))
+        """Position of the context in each row of the channel."""
         self._answer_rows: List[Dict[str, Any]] = []
 
     def __call__(self, prediction: Any) -> Dict[str, float]:
@@ -66,13 +75,14 @@ class AnswerScorer:
         start_logits, end_logits = prediction.predictions[:2]
         # Padding on the left moves a row's tokens as far as its labels.
         shift = prediction.label_ids[0] - self._rows.columns[START_POSITION]
-        answers = self._answers(start_logits, end_logits, shift)
-        scores = [scores_of(*pair) for pair in zip(answers, self._questions.references)]
+        windows = self._windows._replace(context_at=self._windows.context_at + shift)
+        spans = best_spans(start_logits, end_logits, windows, len(self._ids), self._options)
+        answers = [self._text(at, first, last) for at, (first, last) in enumerate(spans.tolist())]
+        scores = [scores_of(*pair) for pair in zip(answers, self._references)]
         exact_match, f1 = np.mean(scores, axis=0)
-        columns = (self._questions.ids, answers, self._questions.references, scores)
         self._answer_rows = [
             {"id": name, "prediction": answer, "references": references, "exact_match": score[0], "f1": score[1]}
-            for name, answer, references, score in list(zip(*columns))[:MAX_TABLE_ROWS]
+            for name, answer, references, score in zip(self._ids[:MAX_TABLE_ROWS], answers, self._references, scores)
         ]
         return {"exact_match": float(exact_match), "f1": float(f1)}
 
@@ -80,11 +90,12 @@ class AnswerScorer:
         """Return the table of the last evaluation, by file name."""
         return {"predictions.json": self._answer_rows} if self._answer_rows else {}
 
-    def _answers(self, start_logits: np.ndarray, end_logits: np.ndarray, shift: np.ndarray) -> List[str]:
-        questions = self._questions
-        windows = questions.windows._replace(context_at=questions.windows.context_at + shift)
-        spans = best_spans(start_logits, end_logits, windows, len(questions.ids), questions.options)
-        return [questions.text(at, first, last) for at, (first, last) in enumerate(spans.tolist())]
+    def _text(self, question: int, first: int, last: int) -> str:
+        """Return the text from one token of a question's context to another; empty if `first` is -1."""
+        if first < 0:
+            return ""
+        start, end = self._starts[question][first], self._ends[question][last]
+        return stripped(self._contexts[question], int(start), int(end))[0]
 
 
 def best_spans(
@@ -104,69 +115,9 @@ def best_spans(
     return best
 
 
-@dataclass(frozen=True)
-class Questions:
-    """Data for scoring. Every list has one entry per question."""
-
-    ids: List[str]
-    contexts: List[str]
-    references: List[List[str]]
-    """Right answers."""
-    token_starts: List[np.ndarray]
-    """First character of each context token."""
-    token_ends: List[np.ndarray]
-    """One past the last character of each context token."""
-    windows: Windows
-    """Position of the context in each row of the channel, in the order of its rows."""
-    options: AnswerOptions
-
-    def text(self, question: int, first: int, last: int) -> str:
-        """Return the text from one token of a question's context to another; empty if `first` is -1."""
-        if first < 0:
-            return ""
-        start, end = self.token_starts[question][first], self.token_ends[question][last]
-        return stripped(self.contexts[question], int(start), int(end))[0]
-
-
-def read_questions(channel: Channel) -> Questions:
-    """Return the questions of a channel. Raises `BadData` if its files are missing or inconsistent."""
-    file = channel.folder / QUESTIONS
-    spans, _ = read_columns([file], ("token_starts", "token_ends"), ())
-    try:
-        ids, contexts, references = read_texts(file, ("id", "context", "answers"))
-        metadata = json.loads((channel.folder / METADATA).read_text("utf-8"))
-        options = options_of({name: metadata[name] for name in ("n_best_answers", "max_answer_length")})
-    except (KeyError, pa.ArrowException) as error:
-        raise BadData(f"{channel.folder}: {QUESTIONS} or {METADATA} lacks {error}") from error
-    starts, ends = (np.split(values, at[:-1]) for values, at in (spans["token_starts"], spans["token_ends"]))
-    windows = _windows(channel, np.array([len(each) for each in starts]))
-    return Questions(ids, contexts, references, starts, ends, windows, options)
-
-
-def _windows(channel: Channel, context_tokens: np.ndarray) -> Windows:
-    """Return the windows of the channel's rows; `context_tokens` is the length of each question's whole context."""
-    file = channel.folder / WINDOWS
-    _, columns = read_columns([file], (), Windows._fields)
-    windows = Windows(*(columns[name] for name in Windows._fields))
-    if len(windows.question) != len(channel.rows):
-        raise BadData(f"{file} has {len(windows.question)} rows, but the channel has {len(channel.rows)}")
-    windows = Windows(*(values[channel.rows.numbers] for values in windows))
-    valid = (windows.question >= 0) & (windows.question < len(context_tokens))
-    valid &= (windows.tokens > 0) & (windows.context_at + windows.tokens <= channel.rows.lengths)
-    valid &= windows.first_token + windows.tokens <= context_tokens[np.where(valid, windows.question, 0)]
-    if not valid.all():
-        raise BadData(f"{file}: row {channel.rows.numbers[~valid][0]} refers to tokens that the channel does not have")
-    return windows
-
-
 def normalised(answer: str) -> str:
     """Return an answer in lower case, without ASCII punctuation, articles or repeated blanks."""
     return " ".join(ARTICLES.sub(" ", answer.lower().translate(PUNCTUATION)).split())
-
-
-def exact_match(prediction: str, reference: str) -> float:
-    """Return 100 if the normalised answers are equal, else 0."""
-    return 100.0 * (normalised(prediction) == normalised(reference))
 
 
 def f1(prediction: str, reference: str) -> float:
@@ -184,4 +135,5 @@ def scores_of(prediction: str, references: Sequence[str]) -> Tuple[float, float]
     if not references:
         score = 0.0 if normalised(prediction) else 100.0
         return score, score
-    return max(exact_match(prediction, each) for each in references), max(f1(prediction, each) for each in references)
+    exact = 100.0 * any(normalised(prediction) == normalised(each) for each in references)
+    return exact, max(f1(prediction, each) for each in references)

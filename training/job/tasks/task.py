@@ -21,7 +21,7 @@ from typing import (
     Union,
 )
 
-from training.job.tasks.inputs import EncodedInput, Example, TokenRow
+from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, fields, parameters, text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -261,6 +261,10 @@ class Task(ABC):
     """Fields of an answer, with their types in MLflow."""
     answer_parameters: Tuple[Tuple[str, str, Any], ...] = ()
     """Parameters that MLflow's signature offers: name, type in MLflow, default."""
+    accepts_blanks: bool = False
+    """True if the texts of an input may be blank."""
+    parameter_rules: Mapping[str, Rule] = {}
+    """Rules of the parameters that a request may have, by name."""
     example: Mapping[str, str] = {"text": "Winter is coming and it will be dark soon."}
     """Example of all texts of an input."""
     pipeline: str
@@ -312,9 +316,6 @@ class Task(ABC):
         """Return the end of the sentence about rows of the data that make no row of a channel."""
         return "make no row"
 
-    def check_channel(self, channel: "Channel") -> None:  # noqa: B027
-        """Raise `BadData` for an invalid channel."""
-
     def load_model(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Any:
         """Return the model with the task's head."""
         import transformers
@@ -343,9 +344,22 @@ class Task(ABC):
         """Return whether `encode_inputs` refuses some inputs that `read_inputs` accepts, such as too long ones."""
         return True
 
-    @abstractmethod
     def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
         """Return the examples of a request: one input or a list of inputs, and its parameters. Raises `BadInputs`."""
+        if inputs == []:
+            raise BadInputs("inputs is an empty list: give at least one input")
+        options, values = parameters(arguments, self.parameter_rules), inputs if isinstance(inputs, list) else [inputs]
+        names = ["inputs"] if len(values) == 1 else [f"inputs[{at}]" for at in range(len(values))]
+        return [self._example(*each, options) for each in zip(names, values)]
+
+    def _example(self, location: str, value: object, options: Mapping[str, Any]) -> Example:
+        names, blank = (*self.inputs, *self.optional_inputs), self.accepts_blanks
+        if len(names) == 1 or (len(self.inputs) == 1 and isinstance(value, str)):
+            return Example(location, text(location, value, blank), options=options)
+        values = fields(location, value, self.inputs, self.optional_inputs)
+        given = [name for name in names if name in self.inputs or values.get(name) is not None]
+        texts = [text(f"{location}.{name}", values[name], blank) for name in given]
+        return Example(location, texts[0], texts[1] if len(texts) > 1 else None, options)
 
     @abstractmethod
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:

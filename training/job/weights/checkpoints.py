@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from training.job.processes.reporting import ArgumentError, BadData
+from training.job.processes.reporting import BadData
 
 
 def direction_of(metric: str) -> str:
@@ -28,7 +28,7 @@ class Target:
     """Name in Trainer's log, such as `eval_accuracy`."""
     value: float
     direction: Optional[str] = None
-    """min | max; None means min for losses and perplexity, and max for all others."""
+    """min | max; None means the usual direction of the metric."""
     seconds: Optional[float] = None
     """Seconds from the start of the job's process until the target was reached; None before."""
     samples: Optional[int] = None
@@ -67,15 +67,12 @@ class BestEvaluation:
     """Best value of the metric so far."""
 
     def observe(self, values: Mapping[str, float], step: int) -> None:
-        """Record an evaluation. Raises `ArgumentError` when it does not report the metric."""
-        if self.metric not in values:
-            known = ", ".join(sorted(name for name in values if name.startswith("eval_")))
-            raise ArgumentError(f"best_metric is {self.metric!r}, but an evaluation of this task reports only {known}")
+        """Record an evaluation."""
         value = values[self.metric]
         if math.isnan(value):
             return
-        is_lower_better = direction_of(self.metric) == "min"
-        if self.value is None or (value < self.value if is_lower_better else value > self.value):
+        sign = 1 if direction_of(self.metric) == "max" else -1
+        if self.value is None or sign * value > sign * self.value:
             self.step, self.value = step, value
 
     def metrics(self) -> Dict[str, float]:
@@ -114,8 +111,8 @@ class CheckpointKeeper:
 
     folder: Optional[Path]
     """Folder for the checkpoints; None if none are kept."""
-    limit: Optional[int]
-    """Number of checkpoints to keep; None keeps all."""
+    limit: int
+    """Number of checkpoints to keep."""
     identity: Dict[str, Any]
     """Values that identify this training (see `settings/training_identity.py`)."""
     earlier_progress: Progress
@@ -125,10 +122,19 @@ class CheckpointKeeper:
     """Target of the training; None if it has none."""
 
     def keep(self, step: int, samples: int, seconds: float, owes_evaluation: bool) -> None:
-        """Add the checkpoint that was just written to the folder, and remove older ones."""
+        """Move the checkpoint that was just written into the checkpoint folder, and remove older ones."""
         assert self.folder is not None, "Trainer writes checkpoints only when there is a folder for them"
         best, target = (asdict(each) if each else None for each in (self.best, self.target))
-        finish(self.folder, Progress(step, samples, seconds, self.identity, owes_evaluation, best=best, target=target))
+        unfinished, checkpoint = self.folder / UNFINISHED, checkpoint_path(self.folder, step)
+        written = checkpoint_path(unfinished, step)
+        write_progress(
+            written, Progress(step, samples, seconds, self.identity, owes_evaluation, best=best, target=target)
+        )
+        if checkpoint.exists():
+            # It must be incomplete: the training resumed from the newest complete checkpoint, which is older.
+            shutil.rmtree(checkpoint)
+        written.replace(checkpoint)
+        unfinished.rmdir()
         remove_older(self.folder, self.limit, spared_step=self.best.step if self.best else None)
 
     def best_checkpoint(self) -> Path:
@@ -143,23 +149,8 @@ class CheckpointKeeper:
         return checkpoint
 
 
-def unfinished(folder: Path) -> Path:
-    return folder / UNFINISHED
-
-
 def checkpoint_path(folder: Path, step: int) -> Path:
     return folder / f"{PREFIX}{step}"
-
-
-def finish(folder: Path, progress: Progress) -> None:
-    """Move the fully written checkpoint of this step into the checkpoint folder."""
-    written, checkpoint = checkpoint_path(unfinished(folder), progress.step), checkpoint_path(folder, progress.step)
-    write_progress(written, progress)
-    if checkpoint.exists():
-        # It must be incomplete: the training resumed from the newest complete checkpoint, which is older.
-        shutil.rmtree(checkpoint)
-    written.replace(checkpoint)
-    unfinished(folder).rmdir()
 
 
 def write_progress(checkpoint: Path, progress: Progress) -> None:
@@ -184,14 +175,12 @@ def newest(folder: Path, note: Callable[[str], None] = lambda _: None) -> Option
     return None
 
 
-def remove_older(folder: Path, keep: Optional[int], spared_step: Optional[int] = None) -> None:
-    """Remove incomplete checkpoints and all complete ones except the newest `keep`. None removes nothing.
+def remove_older(folder: Path, keep: int, spared_step: Optional[int] = None) -> None:
+    """Remove incomplete checkpoints and all complete ones except the newest `keep`.
 
     The checkpoint of `spared_step` is kept and counts as one of `keep`. If `keep` is 1, it is kept in addition to the
     newest. Trainer's own rotation is not safe: it removes the last complete checkpoint before the next one is complete.
     """
-    if keep is None:
-        return
     complete = [checkpoint for checkpoint in _newest_first(folder) if progress_of(checkpoint) is not None]
     spared_path = None if spared_step is None else checkpoint_path(folder, spared_step)
     spared = [checkpoint for checkpoint in complete[keep:] if checkpoint == spared_path]

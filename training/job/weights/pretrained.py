@@ -15,15 +15,7 @@ from training.job.compilation import blockwise
 from training.job.processes.protocols import Model
 from training.job.processes.reporting import ArgumentError, Unsupported
 
-TOKENIZER_FILES = (
-    "tokenizer*",
-    "vocab.*",
-    "merges.txt",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "*.model",
-    "spiece*",
-)
+TOKENIZER_FILES = ("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model")
 
 
 @dataclass(frozen=True)
@@ -81,8 +73,6 @@ def set_attention(model: Model, attention: str) -> bool:
     """
     if getattr(model.config, "_attn_implementation", None) == attention:
         return True
-    if not hasattr(model, "set_attn_implementation"):
-        return False
     if not getattr(model, "_can_set_attn_implementation", lambda: False)():
         return False
     try:

@@ -208,8 +208,14 @@ class StagingRequest(InputFields):
     account: AccountFields = ANY_ACCOUNT
     """Region and profile that read data in S3. Not part of the key."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _resolve_options(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Replace None by an option's default: requests for the same channels are equal."""
+        defaults = {name: option.default for task in TASKS.values() for name, option in task.options.items()}
+        return {**defaults, **{name: value for name, value in values.items() if value is not None}}
+
     @property
     def options(self) -> dict[str, Any]:
-        """The task's own options by name, with their defaults in place of None."""
-        values = {name: (getattr(self, name), option.default) for name, option in TASKS[self.task].options.items()}
-        return {name: default if value is None else value for name, (value, default) in values.items()}
+        """The task's own options, by name."""
+        return {name: getattr(self, name) for name in TASKS[self.task].options}

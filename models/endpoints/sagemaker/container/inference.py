@@ -34,9 +34,8 @@ class Reader:
         """Return the answer, or a list of answers with `top_k`. Raises ValueError for a question that is too long."""
         longest = parameters.get("max_answer_len", self._options.max_answer_length)
         options = self._options._replace(max_answer_length=longest)
-        (answers,) = self._spans.answer_questions(
-            self._tokenizer, self._forward, [(question, context)], options, parameters.get("top_k", 1)
-        )
+        top_k = parameters.get("top_k", 1)
+        answers = self._spans.answer_question(self._tokenizer, self._forward, question, context, options, top_k)
         if "top_k" in parameters:
             return answers
         return answers[0] if answers else self._spans.no_answer()

@@ -138,9 +138,8 @@ def test_the_commands_of_a_user(
     output = capsys.readouterr().out
     assert re.search(r"sagemaker, 1 x ml\.g4dn\.xlarge .* 36 +36\.\d\d +arn:aws:sagemaker", output), output
     (tmp_path / "prices.json").unlink()
-    assert main(["endpoints", "--aws.prices", str(tmp_path / "prices.json")]) == 0
-    assert "endpoint/emotion" in (shown := capsys.readouterr()).out
-    assert "Note: costs are omitted: Price table" in shown.err
+    assert main(["endpoints", "--aws.prices", str(tmp_path / "prices.json")]) == 2
+    assert "error: Price table" in capsys.readouterr().err
     # Where it cannot be searched, only the endpoints of this machine are listed.
     account.api.faults.last("ListEndpoints", DENIED)
     assert main(["endpoints"]) == 0

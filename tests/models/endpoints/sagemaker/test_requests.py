@@ -18,8 +18,15 @@ from typing import Any
 import pytest
 
 from models.endpoints.protocol import EndpointSpec
-from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
-from models.endpoints.sagemaker.requests import Version, archive_files, archive_key, chosen, inference_image, pack
+from models.endpoints.sagemaker.endpoints import (
+    SageMakerEndpoints,
+    Version,
+    archive_files,
+    archive_key,
+    chosen,
+    inference_image,
+    pack,
+)
 from tests.support.aws.account import BUCKET, ROLE, Account
 from tests.support.aws.api import Api
 from tests.support.requests.comparison import Difference, Like, unexplained

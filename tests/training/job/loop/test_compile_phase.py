@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification, EvalPrediction, TrainingArguments
+from transformers import BertConfig, BertForSequenceClassification, EvalPrediction
 
+from tests.support.job.arguments import job_argv
 from training.job.compilation.compilers import NoCompiler
 from training.job.loop.compile_phase import steps_per_shape
 from training.job.loop.job_trainer import JobTrainer, _without_filler
 from training.job.measuring.meter import Meter, clock_for
+from training.job.processes.reporting import Events
+from training.job.settings.job_settings import resolve_settings
 from training.job.weights.checkpoints import NO_PROGRESS, CheckpointKeeper
 
 BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "max_steps": 12}
@@ -90,22 +94,17 @@ class CountingCompiler(NoCompiler):
         self.steps += 1
 
 
-def test_gradients_of_the_first_batch_outlive_the_second(tmp_path: Path) -> None:
+def test_gradients_of_the_first_batch_outlive_the_second(job: Any) -> None:
     config = BertConfig(
         vocab_size=32, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, num_labels=2
     )
     compiler, begun = CountingCompiler(), []
-    unused: Any = None
+    settings = resolve_settings(job_argv(gradient_accumulation_steps=2), job.environment, Events(enabled=False))
     trainer = JobTrainer(
-        meter=Meter(clock_for("cpu"), 1),
-        compiler=compiler,
-        sampler=unused,
-        eval_sampler=unused,
-        eval_collator=unused,
-        scorer=None,
-        keeper=CheckpointKeeper(None, 1, {}, NO_PROGRESS, None, None),
-        model=BertForSequenceClassification(config),
-        args=TrainingArguments(str(tmp_path), use_cpu=True, report_to=[], gradient_accumulation_steps=2),
+        replace(settings, compiler=compiler),
+        BertForSequenceClassification(config),
+        Meter(clock_for("cpu"), 1),
+        CheckpointKeeper(None, 1, {}, NO_PROGRESS, None, None),
     )
     trainer.current_gradient_accumulation_steps = 2
     for _ in range(2):

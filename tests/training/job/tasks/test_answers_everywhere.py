@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from models.endpoints.sagemaker import requests
+from models.endpoints.sagemaker import endpoints
 from models.inference.predictor import load_predictor
 from tests.support.job.squad_examples import staged
 from tests.support.models.task_models import save, sizes
@@ -117,8 +117,8 @@ def local_endpoint(folder: Path, tmp_path: Path) -> AnswerFunction:
 
 
 def sagemaker_container(folder: Path, tmp_path: Path) -> AnswerFunction:
-    files = requests.archive_files(folder, with_code=True)
-    archive = requests.pack(files, tmp_path / "model.tar.gz")
+    files = endpoints.archive_files(folder, with_code=True)
+    archive = endpoints.pack(files, tmp_path / "model.tar.gz")
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path / "container", filter="data")
     code = load_module(tmp_path / "container" / "code" / "inference.py")

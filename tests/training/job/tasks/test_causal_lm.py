@@ -99,15 +99,6 @@ def test_drop_last_drops_the_incomplete_batch(new_lm: Any) -> None:
     # 20 rows make 2 complete batches of 8.
     assert ended.result["steps"] == 4
     assert ended.events("metric")[-1]["samples"] == 32
-    ended = new_lm("none left", blocks(7), blocks(5)).run(**arguments)
-    assert "drop_last would drop all rows" in ended.events("failure")[0]["message"]
-
-
-def test_a_row_of_one_token_is_refused(new_lm: Any) -> None:
-    ended = new_lm("short", [[1, 2], [3]], blocks(2)).run(**PLAIN)
-    [failure] = ended.events("failure")
-    assert (ended.code != 0, failure["failure_class"]) == (True, "BadData")
-    assert "row 1 has one token" in failure["message"]
 
 
 def test_padding_and_filler_rows_have_no_label() -> None:
