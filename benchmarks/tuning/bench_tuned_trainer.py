@@ -94,10 +94,6 @@ def main(names: Sequence[str]) -> None:
                 write("tuned_trainer", figures)
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
-
-
 def plain(run: CommandRun, choice: Choice, steps: int, *, evaluates: bool = True) -> dict[str, float]:
     """Train the script with the seed of a job of ours. Return its real tokens per second and its loss."""
     precision, attention = choice
@@ -126,3 +122,7 @@ def fastest_choice(run: CommandRun) -> Choice:
     rates = {each: plain(run, each, STEPS_TO_CHOOSE, evaluates=False)["tokens_per_second"] for each in choices}
     print(f"  plain script: {rates}", file=sys.stderr, flush=True)
     return max(rates, key=rates.__getitem__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
