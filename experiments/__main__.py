@@ -15,7 +15,7 @@ from experiments.commands.jobs import attach, jobs, report, ui
 from experiments.commands.models import deploy, endpoints, predict, register, undeploy
 from experiments.commands.training import compare, plan, probe, sweep, train
 from experiments.commands.verb import CONTEXT_SETTINGS, VerbGroup
-from experiments.running.output import print_error, print_line, sentence
+from experiments.running.output import print_error, sentence
 from state.permissions import set_umask
 from training.contract.errors import InputError, TrainfareError
 
@@ -48,13 +48,6 @@ To complete verbs and fields with Tab in bash (or zsh, fish):
 """
 
 
-def _print_version(ctx: click.Context, _: click.Parameter, is_requested: bool) -> None:
-    if is_requested:
-        project = Path(__file__).resolve().parent.parent / "pyproject.toml"
-        print_line(f"{NAME} {tomllib.loads(project.read_text('utf-8'))['project']['version']}")
-        ctx.exit()
-
-
 cli = VerbGroup(
     name=NAME,
     commands=[
@@ -65,17 +58,9 @@ cli = VerbGroup(
     epilog=EPILOG,
     subcommand_metavar="VERB [--FIELD VALUE ...]",
     context_settings=CONTEXT_SETTINGS,
-    params=[
-        click.Option(
-            ["--version"],
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_print_version,
-            help="Show the version and exit.",
-        )
-    ],
 )
+_PROJECT = tomllib.loads((Path(__file__).resolve().parent.parent / "pyproject.toml").read_text("utf-8"))["project"]
+click.version_option(_PROJECT["version"], prog_name=NAME, message="%(prog)s %(version)s")(cli)
 VERBS = tuple(cli.commands)
 
 

@@ -1,7 +1,8 @@
-"""Compile caches: jobs that started with a cold cache, jobs that started with a warm one, and trainings to come.
+"""Compile caches: jobs that started with a cold cache, and jobs that started with a warm one.
 
-A cache makes the first training of a setting dearer than all later ones. So neither state alone says what a setting
-costs. The cost of N trainings to come is one cold job and N - 1 warm ones.
+A cache makes the first training of a setting dearer than all later ones. A verdict is given for the later ones, from
+the jobs with a warm cache. There is often only one cold job, and one job says nothing about how much cold jobs differ.
+So what a cold cache adds is an estimate, without an interval and without a verdict.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from statistics import fmean
 
-from judging.intervals import Estimate, mean_estimate, sum_of_squares
 from judging.result import CacheState, Result, costs
+from judging.summaries import geometric_mean
+
+MOST_TRAININGS = 1_000_000
+"""Largest number of trainings that `ColdStart.cheaper_from` names."""
 
 
 @dataclass(frozen=True)
-class LogCosts:
-    """Logarithms of the costs of an arm's successful jobs, by the state of the compile cache at their start."""
+class Costs:
+    """Costs of an arm's successful jobs, by the state of the compile cache at their start."""
 
     cold: tuple[float, ...]
     later: tuple[float, ...]
@@ -29,18 +32,28 @@ class LogCosts:
         return bool(self.cold and self.later)
 
     @property
-    def all(self) -> tuple[float, ...]:
-        """Costs of all jobs."""
-        return self.cold + self.later
-
-    def of_state(self, *, is_cold: bool) -> LogCosts:
-        """Return the costs of one state; all costs of an arm that has only one."""
-        if not self.is_mixed:
-            return self
-        return LogCosts(self.cold, ()) if is_cold else LogCosts((), self.later)
+    def judged(self) -> tuple[float, ...]:
+        """Costs that a verdict uses: of the later jobs, or of the cold ones if there are no others."""
+        return self.later or self.cold
 
 
-def log_costs(arm: Sequence[Result], baseline: Sequence[Result]) -> tuple[LogCosts, LogCosts]:
+@dataclass(frozen=True, kw_only=True)
+class ColdStart:
+    """Estimated cost of trainings of which the first starts with a cold cache: no interval, and no verdict."""
+
+    ratio: float
+    """Cost of the first training, arm over baseline."""
+    trainings: int
+    """Number of trainings to come that `total` is for."""
+    total: float
+    """Cost of these trainings, arm over baseline."""
+    jobs: int
+    """Number of the arm's cold jobs, or of the baseline's if the arm has none."""
+    cheaper_from: int | None
+    """Fewest trainings of which the arm's cost less in all; None if no number up to `MOST_TRAININGS` does."""
+
+
+def costs_by_state(arm: Sequence[Result], baseline: Sequence[Result]) -> tuple[Costs, Costs]:
     """Return the costs that can be compared.
 
     If both arms use a cache, the jobs of a state that only one of them has are left out: its cost is not known for the
@@ -52,28 +65,26 @@ def log_costs(arm: Sequence[Result], baseline: Sequence[Result]) -> tuple[LogCos
     return _by_state(mine, kept), _by_state(others, kept)
 
 
-def mean_of_trainings(
-    logs: LogCosts, trainings: int, *, rounding: float = 0.0, least_spread: float = 0.0
-) -> Estimate | None:
-    """Return the logarithm of the mean cost of this many trainings to come; None with too few jobs.
+def cold_start(arm: Costs, baseline: Costs, trainings: int = 1) -> ColdStart | None:
+    """Return the cost of trainings of which the first is cold: (C + (N - 1) W), arm over baseline.
 
-    An arm with jobs of one state needs two of them: every training costs the same. An arm with both states needs three
-    jobs: the first training costs C and each later one W, both geometric means, so the mean of N is
-    (C + (N - 1) W) / N. Jobs of both states are taken to have the same relative spread. Its error follows by the delta
-    method: with w = C / (C + (N - 1) W), the variance is s^2 (w^2 / n_cold + (1 - w)^2 / n_later).
-    See `intervals.difference_interval` for `rounding` and `least_spread`.
+    C and W are the geometric means of the cold and of the later jobs. None if neither side has jobs of both states.
     """
-    if not logs.is_mixed:
-        return mean_estimate(logs.all, rounding, least_spread) if len(logs.all) > 1 else None
-    freedom = len(logs.all) - 2
-    if freedom < 1:
+    if not (arm.is_mixed or baseline.is_mixed):
         return None
-    first, later = math.exp(fmean(logs.cold)), math.exp(fmean(logs.later))
-    total = first + (trainings - 1) * later
-    share = first / total
-    spread = max((sum_of_squares(logs.cold) + sum_of_squares(logs.later)) / freedom + rounding, least_spread**2)
-    variance = spread * (share**2 / len(logs.cold) + (1 - share) ** 2 / len(logs.later))
-    return Estimate(math.log(total / trainings), variance, freedom)
+    (first, later), (first_baseline, later_baseline) = (
+        [geometric_mean(jobs or side.judged) for jobs in (side.cold, side.later)] for side in (arm, baseline)
+    )
+    extra, gain = first - later - (first_baseline - later_baseline), later_baseline - later
+    # The arm's N trainings cost less if extra < N gain.
+    cheaper_from = 1 if first < first_baseline else math.floor(extra / gain) + 1 if gain > 0 else None
+    return ColdStart(
+        ratio=first / first_baseline,
+        trainings=trainings,
+        total=(first + (trainings - 1) * later) / (first_baseline + (trainings - 1) * later_baseline),
+        jobs=len(arm.cold if arm.is_mixed else baseline.cold),
+        cheaper_from=cheaper_from if cheaper_from and cheaper_from <= MOST_TRAININGS else None,
+    )
 
 
 def _without_partial(results: Sequence[Result]) -> list[Result]:
@@ -81,12 +92,9 @@ def _without_partial(results: Sequence[Result]) -> list[Result]:
     return [result for result in succeeded if result.cache != "partial"] or succeeded
 
 
-def _by_state(results: Sequence[Result], kept: Set[CacheState]) -> LogCosts:
+def _by_state(results: Sequence[Result], kept: Set[CacheState]) -> Costs:
     cold, later = (
-        tuple(
-            math.log(cost)
-            for cost in costs([each for each in results if each.cache in kept and (each.cache == "cold") is is_cold])
-        )
+        tuple(costs([each for each in results if each.cache in kept and (each.cache == "cold") is is_cold]))
         for is_cold in (True, False)
     )
-    return LogCosts(cold, later)
+    return Costs(cold, later)

@@ -4,134 +4,85 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from statistics import fmean
 
 from scipy.special import ndtri
 
-from judging.cache_states import LogCosts, log_costs, mean_of_trainings
-from judging.failures import surcharge
-from judging.intervals import LEAST_SPREAD, Interval, welch_ends
+from judging.cache_states import ColdStart, cold_start, costs_by_state
+from judging.intervals import LEAST_SPREAD, Estimate, Interval, mean_estimate, welch_ends
 from judging.rank_test import RankTest, rank_test
 from judging.result import Result
-from judging.summaries import MIN_RANKED, location
+from judging.summaries import MIN_RANKED, geometric_mean, location
 
 FUTILITY_LEVEL = 0.10
 """Probability of stopping an arm at one look although it has the least gain."""
-MOST_TRAININGS = 1_000
-"""Largest number of trainings for which `CostRatio.cheaper_from` is searched."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostRatio:
-    """Cost, arm over baseline, of the trainings to come."""
+    """Cost, arm over baseline."""
 
     ratio: Interval
+    """Typical cost with its interval; the mean bill of a usable model if any job failed."""
     least: float
     """Lower end of the one-sided 90 % interval. A greater gain is ruled out."""
-    cold: Interval | None = None
-    """Ratio for one training with a cold compile cache; None unless an arm has jobs with and without a cold cache."""
-    warm: Interval | None = None
-    """Ratio for trainings with a warm cache, likewise."""
-    cheaper_from: int | None = None
-    """Fewest trainings, the first with a cold cache, for which the whole interval is below 1; None if there is no such
-    number up to `MOST_TRAININGS`, or no jobs of both states."""
+    bills: float
+    """Observed ratio of the mean bills: everything paid, divided by the number of successful jobs."""
+    cold: ColdStart | None = None
+    """What a cold compile cache adds; None unless an arm has jobs with a cold cache and others."""
 
 
 def cost_ratio(
     arm: Sequence[Result], baseline: Sequence[Result], *, level: float, trainings: int = 1, resolution: float = 0.0
 ) -> CostRatio | None:
-    """Return the ratio with its intervals at the two-sided `level`; None if a side has too few successful jobs.
+    """Return the ratio with its intervals at the two-sided `level`; None below two successful jobs on a side.
 
-    With jobs of one cache state, the ratio compares geometric means, with Welch's t. From `MIN_RANKED` repeats on it
-    compares typical costs (`summaries.typical`), with the interval of Mann and Whitney's test. With both states it
-    compares `trainings` to come; see `cache_states.mean_of_trainings`. Failed jobs add their cost to the cost of the
-    successful ones, and the interval covers the ratio with and without them: their number is known too badly for an
-    interval of its own.
+    Of an arm that has jobs with and without a cold compile cache, the cold ones are left out; see `cache_states`.
+
+    If no job failed, the ratio compares geometric means, with Welch's t on the logarithms. From `MIN_RANKED` repeats on
+    it compares typical costs (`summaries.typical`), with the interval of Mann and Whitney's test. If a job failed, it
+    compares the mean bills of a usable model, with Welch's t on the logarithms of the two means.
 
     `resolution` is the step to which costs are rounded; see `intervals.ratio_interval`.
     """
-    mine, others = log_costs(arm, baseline)
-    if not (mine.all and others.all):
+    mine, others = costs_by_state(arm, baseline)
+    costs, base = mine.judged, others.judged
+    if min(len(costs), len(base)) < 2:
         return None
-    factor = surcharge(arm) / surcharge(baseline)
-    sides = _Sides(mine, others, level, _rounding(mine, others, resolution), factor)
-    result = sides.of_trainings(trainings)
-    return sides.by_state(result) if result and (mine.is_mixed or others.is_mixed) else result
+    rounding = (resolution / min(geometric_mean(costs), geometric_mean(base))) ** 2 / 12
+    lost, lost_baseline = _lost(arm), _lost(baseline)
+    bill, bill_baseline = _bill(costs, lost, rounding), _bill(base, lost_baseline, rounding)
+    if lost or lost_baseline:
+        ends = _by_means(bill, bill_baseline, level=level)
+    else:
+        ends = _of_successful([math.log(cost) for cost in costs], [math.log(cost) for cost in base], level, rounding)
+    estimate, low, high, least = map(math.exp, ends)
+    return CostRatio(
+        ratio=Interval(estimate, low, high, len(costs), len(base)),
+        least=least,
+        bills=math.exp(bill.value - bill_baseline.value),
+        cold=cold_start(mine, others, trainings),
+    )
 
 
-@dataclass(frozen=True)
-class _Sides:
-    arm: LogCosts
-    baseline: LogCosts
-    level: float
-    rounding: float
-    """Variance of the rounding of the logarithms."""
-    failures: float
-    """Ratio of the costs of usable models, divided by the ratio of the costs of successful jobs."""
+Ends = tuple[float, float, float, float]
+"""Logarithm of a ratio, the ends of its interval, and the lower end of the one-sided interval."""
 
-    def of_trainings(self, trainings: int) -> CostRatio | None:
-        """Return the ratio for this many trainings to come."""
-        if not (self.arm.is_mixed or self.baseline.is_mixed):
-            ranks = rank_test(self.arm.all, self.baseline.all)
-            if min(ranks.n_arm, ranks.n_baseline) >= MIN_RANKED and ranks.fits(self.level / 2):
-                estimate = location(self.arm.all) - location(self.baseline.all)
-                low, high, least = _by_ranks(ranks, self.level, self.rounding)
-                return self._ratio(estimate, min(low, estimate), max(high, estimate), least)
-        ends = self._by_means(trainings)
-        return self._ratio(*ends) if ends else None
 
-    def by_state(self, result: CostRatio) -> CostRatio:
-        """Return the result with the ratio for each cache state."""
-        cold, warm = (
-            replace(self, arm=self.arm.of_state(is_cold=cold), baseline=self.baseline.of_state(is_cold=cold))
-            for cold in (True, False)
-        )
-        first, later = self.of_trainings(1), warm.of_trainings(1)
-        return replace(
-            result,
-            cold=_counted(first.ratio, cold) if first else None,
-            warm=later.ratio if later else None,
-            cheaper_from=self._cheaper_from(),
-        )
+def _of_successful(arm: Sequence[float], baseline: Sequence[float], level: float, rounding: float) -> Ends:
+    """Compare the logarithms of the costs of successful jobs."""
+    ranks = rank_test(arm, baseline)
+    if min(len(arm), len(baseline)) >= MIN_RANKED and ranks.fits(level / 2):
+        estimate = location(arm) - location(baseline)
+        low, high, least = _by_ranks(ranks, level, rounding)
+        return estimate, min(low, estimate), max(high, estimate), least
+    return _by_means(*(mean_estimate(side, rounding, LEAST_SPREAD) for side in (arm, baseline)), level=level)
 
-    def _cheaper_from(self) -> int | None:
-        """Return the fewest trainings that are shown to be cheaper. The ratio falls or rises steadily with them."""
-        low, high = 0, 1
-        while not self._is_cheaper(high):
-            low, high = high, 2 * high
-            if low >= MOST_TRAININGS:
-                return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._is_cheaper(middle) else (middle, high)
-        return high
 
-    def _is_cheaper(self, trainings: int) -> bool:
-        ends = self._by_means(trainings)
-        return ends is not None and self._ratio(*ends).ratio.high < 1
-
-    def _by_means(self, trainings: int) -> tuple[float, float, float, float] | None:
-        """Return the difference of the logarithms, the ends of its interval, and the one-sided lower end: Welch's t."""
-        mine, others = (
-            mean_of_trainings(side, trainings, rounding=self.rounding, least_spread=LEAST_SPREAD)
-            for side in (self.arm, self.baseline)
-        )
-        if mine is None or others is None:
-            return None
-        low, high = welch_ends(mine, others, 1 - self.level)
-        return mine.value - others.value, low, high, welch_ends(mine, others, 1 - 2 * FUTILITY_LEVEL)[0]
-
-    def _ratio(self, estimate: float, low: float, high: float, least: float) -> CostRatio:
-        """Return the ratio with failures, given the logarithms of the ratio of successful jobs."""
-        at_least, at_most = min(self.failures, 1), max(self.failures, 1)
-        ratio = Interval(
-            math.exp(estimate) * self.failures,
-            math.exp(low) * at_least,
-            math.exp(high) * at_most,
-            len(self.arm.all),
-            len(self.baseline.all),
-        )
-        return CostRatio(ratio=ratio, least=math.exp(least) * at_least)
+def _by_means(arm: Estimate, baseline: Estimate, *, level: float) -> Ends:
+    least = welch_ends(arm, baseline, 1 - 2 * FUTILITY_LEVEL)[0]
+    return arm.value - baseline.value, *welch_ends(arm, baseline, 1 - level), least
 
 
 def _by_ranks(ranks: RankTest, level: float, rounding: float) -> tuple[float, float, float]:
@@ -149,12 +100,20 @@ def _by_ranks(ranks: RankTest, level: float, rounding: float) -> tuple[float, fl
     )
 
 
-def _rounding(arm: LogCosts, baseline: LogCosts, resolution: float) -> float:
-    """Return the variance of the rounding of the logarithms, from the smaller of the two mean costs."""
-    least = min(math.fsum(side.all) / len(side.all) for side in (arm, baseline))
-    return (resolution / math.exp(least)) ** 2 / 12
+def _lost(results: Sequence[Result]) -> list[float]:
+    """Return what was paid for each failed job."""
+    return [result.cost or 0.0 for result in results if not result.succeeded]
 
 
-def _counted(interval: Interval, sides: _Sides) -> Interval:
-    """Return the interval with the numbers of jobs of one state."""
-    return replace(interval, n_arm=len(sides.arm.all), n_baseline=len(sides.baseline.all))
+def _bill(succeeded: Sequence[float], lost: Sequence[float], rounding: float) -> Estimate:
+    """Return the logarithm of the mean bill of a usable model, all that was paid over the successful jobs.
+
+    A ratio of two means, of the payments and of the successes (0 or 1). Its error follows by the delta method from each
+    job's p / mean(p) - s / mean(s) (Cochran, Sampling Techniques, 1977, chapter 6).
+    """
+    paid, successes = [*succeeded, *lost], [1.0] * len(succeeded) + [0.0] * len(lost)
+    mean, share = fmean(paid), len(succeeded) / len(paid)
+    squares = math.fsum((p / mean - s / share) ** 2 for p, s in zip(paid, successes, strict=True))
+    freedom = len(paid) - 1
+    variance = max(squares / freedom + rounding, LEAST_SPREAD**2)
+    return Estimate(math.log(mean / share), variance / len(paid), freedom)

@@ -10,8 +10,12 @@ from judging.intervals import CONFIDENCE
 from judging.non_inferiority import ERROR
 from judging.spending import early_spending, look_levels, pocock_spending
 
-RULES = 3
+RULES = 4
 """Version of the rules by which comparisons are judged. docs/measuring.md lists them."""
+FIRST_WITH_SEEDS = 4
+"""First version of the rules by which arms that learn in another way need all of their repeats to pass."""
+MIN_SEEDS = 5
+"""Fewest seeds that can pass such an arm."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +29,8 @@ class Design:
     margin: float | None = None
     """Largest acceptable loss of quality, in the metric's unit; None takes the metric's own."""
     trainings: int = 1
-    """Number of trainings to come, of which the first starts with a cold compile cache. It weights the jobs that
-    started with a cold cache and those that started with a warm one."""
+    """Number of trainings to come, of which the first starts with a cold compile cache. The report estimates what they
+    cost; the verdict is for a warm cache."""
     when_disturbed: Literal["keep", "repeat"] = "keep"
     """`repeat` runs a successful job again, once, if others disturbed its measurement. The second job then counts in
     place of the first, whatever its result."""
@@ -46,6 +50,17 @@ class Design:
         Together, the looks pass an arm that is worse by the margin in at most 5 %.
         """
         return tuple(level / 2 for level in _levels(self.looks, 2 * ERROR, self.rules))
+
+    def seed_level(self, number: int) -> float | None:
+        """Return the one-sided level at which look `number` passes an arm that learns in another way; None if it
+        passes none.
+
+        A few seeds of such an arm may diverge, and three seeds often show none of them. So only the last look can pass
+        it, with the whole error. Versions of the rules before 4 passed such arms at every look.
+        """
+        if self.rules < FIRST_WITH_SEEDS:
+            return self.quality_levels()[number]
+        return ERROR if number == len(self.looks) - 1 else None
 
 
 @cache

@@ -1,26 +1,16 @@
-"""Failed jobs: what they add to the cost of a usable model, and whether an arm fails too often to be recommended."""
+"""Failed jobs: does an arm fail too often to be recommended?"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from judging.result import Result, costs
+from judging.result import Result
 
 MOST_FAILURES = 1 / 3
 """Largest share of failed jobs with which an arm can be called cheaper: 1 of 3, 3 of 9."""
 CHANCE = 0.05
 """An arm that fails as much more often than the baseline has this probability if both fail equally often."""
-
-
-def surcharge(results: Sequence[Result]) -> float:
-    """Return the cost of a usable model over the cost of a successful job: 1 without failures.
-
-    The cost of a usable model is everything paid, divided by the number of successful jobs. At least one must have
-    succeeded.
-    """
-    paid = math.fsum(result.cost or 0.0 for result in results)
-    return paid / math.fsum(costs(results))
 
 
 def failure_note(arm: Sequence[Result], baseline: Sequence[Result]) -> str:

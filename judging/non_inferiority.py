@@ -13,7 +13,7 @@ from statistics import fmean, variance
 
 from scipy.special import stdtrit
 
-from judging.intervals import difference_interval, paired_interval
+from judging.intervals import difference_interval, mean_estimate, paired_interval
 from judging.quality import Measure, Quality
 
 ERROR = 0.05
@@ -33,6 +33,7 @@ def assess_quality(
     level: float = ERROR,
     margin: float | None = None,
     is_paired: bool = False,
+    commonest: float = math.nan,
 ) -> Quality | None:
     """Test the scores of an arm's repeats against the baseline's; None below two scores on a side.
 
@@ -41,6 +42,9 @@ def assess_quality(
 
     `level` is the one-sided significance level. `margin` is the largest acceptable loss in the metric's unit; None
     takes the measure's own.
+
+    `commonest` is the score of a model that always answers the commonest class. An arm keeps its quality only if its
+    mean score is shown to be above it, with the same level (Student's t).
     """
     if min(len(arm), len(baseline)) < 2:
         return None
@@ -51,19 +55,30 @@ def assess_quality(
     at_level = interval(arm, baseline, confidence=1 - 2 * level, least_spread=least)
     assert difference is not None
     assert at_level is not None
+    is_above = not math.isfinite(commonest) or _is_above(measure, arm, commonest, level, least)
     lost = (-at_level.high, -at_level.low) if measure.higher_is_better else (at_level.low, at_level.high)
     return Quality(
         measure,
         fmean(arm),
         fmean(baseline),
         difference,
-        kept=lost[1] <= limit,
+        kept=lost[1] <= limit and is_above,
         shown_worse=lost[0] > 0 and lost[1] > limit,
         shown_beyond=lost[0] > limit,
         margin=limit,
         most_lost=lost[1],
         repeats_to_show=_repeats_to_show(measure, arm, baseline, limit, is_paired=is_paired),
+        seeds=len(arm),
+        is_paired=is_paired,
+        commonest=commonest if math.isfinite(commonest) else None,
+        is_above_commonest=is_above,
     )
+
+
+def _is_above(measure: Measure, arm: Sequence[float], score: float, level: float, least_spread: float) -> bool:
+    estimate = mean_estimate(arm, least_spread=least_spread)
+    error = float(stdtrit(estimate.degrees_of_freedom, 1 - level)) * math.sqrt(estimate.variance)
+    return estimate.value - error > score if measure.higher_is_better else estimate.value + error < score
 
 
 def _repeats_to_show(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from judging.intervals import Interval, difference_interval
+from judging.intervals import CONFIDENCE, Interval, difference_interval
 
 Unit = Literal["fraction", "percent", "number"]
 """Unit of a metric: 0 to 1, 0 to 100, or any other."""
@@ -92,6 +92,22 @@ class Quality:
     repeats_to_show: int | None = None
     """Repeats of an arm that would show, in 80 %, that the quality is kept; None if no number would, and by the first
     rules."""
+    seeds: int = 0
+    """Seeds of the arm that were scored."""
+    is_paired: bool = False
+    """True if the arm trains like the baseline, so that the scores of equal seeds were compared."""
+    commonest: float | None = None
+    """Score of a model that always answers the commonest class, if it is known."""
+    is_above_commonest: bool = True
+    """False if the arm is not shown to score better than `commonest`. Its quality is then not kept."""
+
+    @property
+    def diverging_share(self) -> float:
+        """Largest share of diverging seeds that the repeats do not rule out (95 %), if none of them diverged.
+
+        1 - 0.05^(1/n): with a larger share, all of n seeds would be good in less than 5 % of comparisons.
+        """
+        return 1 - (1 - CONFIDENCE) ** (1 / self.seeds) if self.seeds else 1.0
 
     @property
     def is_informative(self) -> bool:

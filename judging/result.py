@@ -25,6 +25,10 @@ class Result:
     repeat: int | None = None
     """Number of the repeat. Jobs of two arms with the same number have the same seed."""
     cache: CacheState = "off"
+    seed: int | None = None
+    """Seed of the training. Jobs of an arm with the same seed trained the same model, so one score of them counts."""
+    commonest: float = math.nan
+    """Score of a model that always answers the commonest class; NaN if there is none or it is not known."""
 
 
 def costs(results: Sequence[Result]) -> list[float]:
@@ -33,8 +37,17 @@ def costs(results: Sequence[Result]) -> list[float]:
 
 
 def scores(results: Sequence[Result]) -> list[float]:
-    """Return the finite scores of the jobs that succeeded."""
-    return [result.score for result in results if result.succeeded and math.isfinite(result.score)]
+    """Return the finite scores of the jobs that succeeded: one for each seed, the first."""
+    by_seed: dict[object, float] = {}
+    for at, result in enumerate(results):
+        if result.succeeded and math.isfinite(result.score):
+            by_seed.setdefault(("job", at) if result.seed is None else result.seed, result.score)
+    return [*by_seed.values()]
+
+
+def unscored(results: Sequence[Result]) -> int:
+    """Return the number of successful jobs without a finite score."""
+    return sum(result.succeeded and not math.isfinite(result.score) for result in results)
 
 
 def paired_scores(arm: Sequence[Result], baseline: Sequence[Result]) -> tuple[list[float], list[float]]:

@@ -6,17 +6,19 @@ out. docs/decisions/0024 compares this rule with others on recorded noise.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from judging.cache_states import ColdStart
 from judging.cost_ratio import cost_ratio
-from judging.design import Design
+from judging.design import FIRST_WITH_SEEDS, MIN_SEEDS, Design
 from judging.failures import failure_note
 from judging.intervals import Interval
 from judging.non_inferiority import assess_quality
 from judging.quality import Measure, Quality
-from judging.result import Result, paired_scores, scores
+from judging.result import Result, paired_scores, scores, unscored
 
 Reason = Literal[
     "cheaper",
@@ -36,8 +38,10 @@ class Look:
     """The state of one arm at one look."""
 
     ratio: Interval
-    """Cost of the trainings to come, arm over baseline, with the interval at the look's level, which allows for
-    looking often."""
+    """Cost, arm over baseline, with the interval at the look's level, which allows for looking often. With a warm
+    compile cache, if the arm has jobs with one."""
+    bills: float
+    """Observed ratio of the mean bills of a usable model. A few slow jobs raise it more than the typical cost."""
     level: float
     """Significance level of the look, two-sided."""
     least_ratio: float
@@ -48,17 +52,17 @@ class Look:
     """Quality against the baseline's; None if it is not measured."""
     failure_note: str = ""
     """Why the arm fails too often to be called cheaper; empty if it does not."""
-    cold: Interval | None = None
-    """Ratio for one training with a cold compile cache; None unless an arm has jobs with and without a cold cache."""
-    warm: Interval | None = None
-    """Ratio for trainings with a warm compile cache, likewise."""
-    cheaper_from: int | None = None
-    """Fewest trainings, the first with a cold cache, for which the arm is cheaper; see `cost_ratio.CostRatio`."""
+    cold: ColdStart | None = None
+    """What a cold compile cache adds; None unless an arm has jobs with a cold cache and others."""
+    unscored: int = 0
+    """Successful jobs of the arm without a finite score, if all of the baseline's have one."""
 
     @property
     def cost_outcome(self) -> Literal["cheaper", "dearer", "undecided"]:
-        """Outcome by the cost alone."""
-        return "cheaper" if self.ratio.high < 1 else "dearer" if self.ratio.low > 1 else "undecided"
+        """Outcome by the cost alone. The bill is a sum: an arm whose mean bill is not lower is not cheaper."""
+        if self.ratio.high < 1 and self.bills < 1:
+            return "cheaper"
+        return "dearer" if self.ratio.low > 1 and self.bills > 1 else "undecided"
 
 
 def look_at_arms(
@@ -126,57 +130,58 @@ def look(
     cost = cost_ratio(arm, baseline, level=level, trainings=design.trainings, resolution=resolution)
     if cost is None:
         return None
-    quality = _quality(measure, arm, baseline, design, number, is_paired=is_paired)
-    is_unmeasured = measure is not None and quality is None
-    note = failure_note(arm, baseline)
+    lacking = unscored(arm) if measure and not unscored(baseline) else 0
+    quality = None
+    if measure and not unscored([*arm, *baseline]):
+        quality = _quality(measure, arm, baseline, design, number, is_paired=is_paired)
     result = Look(
         ratio=cost.ratio,
+        bills=cost.bills,
         level=level,
         least_ratio=cost.least,
         stops=None,
         quality=quality,
-        failure_note=note,
+        failure_note=failure_note(arm, baseline),
         cold=cost.cold,
-        warm=cost.warm,
-        cheaper_from=cost.cheaper_from,
+        unscored=lacking,
     )
-    reason = _reason(result, design, is_unmeasured=is_unmeasured)
+    reason = _reason(result, design, is_unmeasured=measure is not None and quality is None)
     is_last = number == len(design.looks) - 1
     return replace(result, stops=reason or ("last look" if is_last else None))
 
 
 def _quality(
-    measure: Measure | None,
-    arm: Sequence[Result],
-    baseline: Sequence[Result],
-    design: Design,
-    number: int,
-    *,
-    is_paired: bool,
+    measure: Measure, arm: Sequence[Result], baseline: Sequence[Result], design: Design, number: int, *, is_paired: bool
 ) -> Quality | None:
-    """Return the quality; None if it is not measured for every successful job."""
-    sides = [scores(side) for side in (arm, baseline)]
-    if measure is None or any(
-        len(values) < sum(each.succeeded for each in side) for values, side in zip(sides, (arm, baseline), strict=True)
-    ):
-        return None
-    level = design.quality_levels()[number]
-    pairs = paired_scores(arm, baseline)
-    if is_paired and len(pairs[0]) > 1:
-        return assess_quality(measure, *pairs, level=level, margin=design.margin, is_paired=True)
-    return assess_quality(measure, *sides, level=level, margin=design.margin)
+    """Return the quality, of arms of which every successful job has a score."""
+    level: float | None = design.quality_levels()[number]
+    pairs, sides = paired_scores(arm, baseline), (scores(arm), scores(baseline))
+    is_paired = is_paired and len(pairs[0]) > 1
+    if not is_paired:
+        has_seeds = design.rules < FIRST_WITH_SEEDS or len(sides[0]) >= MIN_SEEDS
+        level = design.seed_level(number) if has_seeds else None
+    known = [each.commonest for each in (*arm, *baseline) if math.isfinite(each.commonest)]
+    quality = assess_quality(
+        measure,
+        *(pairs if is_paired else sides),
+        level=level or design.quality_levels()[number],
+        margin=design.margin,
+        is_paired=is_paired,
+        commonest=max(known, default=math.nan),
+    )
+    return quality if quality is None or level else replace(quality, kept=False)
 
 
 def _reason(result: Look, design: Design, *, is_unmeasured: bool) -> Reason | None:
     """Return why the arm stops before the last look, if it does."""
     if result.cost_outcome == "dearer":
         return "dearer"
-    if result.least_ratio > 1 - design.least_gain and result.cost_outcome != "cheaper":
-        return "no gain worth having"
-    if result.quality and result.quality.shown_beyond:
+    if result.unscored or (result.quality and result.quality.shown_beyond):
         return "quality lost"
     if result.failure_note:
         return "too many failures"
+    if result.least_ratio > 1 - design.least_gain and result.cost_outcome != "cheaper":
+        return "no gain worth having"
     if is_unmeasured:
         return "quality not measured"
     if result.cost_outcome == "cheaper" and (result.quality is None or result.quality.kept):

@@ -23,7 +23,7 @@ from judging.design import Design
 from judging.result import CacheState, Result
 from judging.sequential import Reason
 from judging.waves import Job, progress
-from tracking.queries.measures import EVALUATIONS
+from tracking.recorded.recorded_job import EVALUATIONS
 
 Numbers = NDArray[np.float64]
 Draw = Callable[[Generator, int], Numbers]

@@ -11,7 +11,6 @@ from experiments.commands.verb import (
     CONTEXT_SETTINGS,
     TRUST,
     FieldVerb,
-    Verb,
     VerbGroup,
     experiment_field,
     fail_on_option,
@@ -49,10 +48,10 @@ def attach(fields: Mapping[str, str]) -> int:
     if "group" in fields and "job" in fields:
         raise InputError("--group and --job cannot be combined: attach follows one of them.")
     if "job" in fields:
-        from experiments.running.attach_job import attach_job
+        from experiments.running.attach import attach_job
 
         return attach_job(fields)
-    from experiments.running.attach_group import attach
+    from experiments.running.attach import attach
 
     return attach(fields, is_trusted=read_flag(fields, TRUST))
 
@@ -91,7 +90,7 @@ def ui(fields: Mapping[str, str]) -> int:
       trainfare ui
       trainfare ui --experiment demo
     """
-    from experiments.running.open_ui import ui
+    from experiments.running.write_report import ui
 
     return ui(fields)
 
@@ -141,7 +140,7 @@ def jobs(ctx: click.Context) -> None:
         ctx.invoke(list_jobs)
 
 
-@jobs.command("list", cls=Verb)
+@jobs.command("list")
 @service_option
 @prices_option
 @click.pass_context
@@ -158,7 +157,7 @@ def list_jobs(ctx: click.Context) -> None:
     print_jobs(chosen_service(ctx), ctx.meta.get("jobs.prices"))
 
 
-@jobs.command("stop", cls=Verb)
+@jobs.command("stop")
 @click.argument("name", required=False)
 @click.option(
     "--group",
@@ -185,7 +184,7 @@ def stop(ctx: click.Context, name: str | None, group: str | None) -> int:
     return stop(chosen_service(ctx), name=name, group=group)
 
 
-@jobs.command("log", cls=Verb)
+@jobs.command("log")
 @click.argument("name")
 @service_option
 @click.pass_context
@@ -207,7 +206,7 @@ PRUNE_EPILOG = (
 )
 
 
-@jobs.command("prune", cls=Verb, epilog=PRUNE_EPILOG)
+@jobs.command("prune", epilog=PRUNE_EPILOG)
 @click.option(
     "--everything",
     is_flag=True,
@@ -223,16 +222,8 @@ PRUNE_EPILOG = (
 )
 @click.option("--group", metavar="ID", help="Only folders of this group's jobs.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
-@click.option("--service", hidden=True)
 @click.pass_context
-def prune(
-    ctx: click.Context,
-    everything: bool,
-    older_than: str,
-    group: str | None,
-    yes: bool,
-    service: str | None,
-) -> int:
+def prune(ctx: click.Context, everything: bool, older_than: str, group: str | None, yes: bool) -> int:
     """Delete old local state that no job or group needs.
 
     The command lists the folders that can be deleted and asks for confirmation. By default, only folders that can be
@@ -244,11 +235,9 @@ def prune(
       trainfare jobs prune --older-than 30d --yes
       trainfare jobs prune --group demo-261101-120000-ab12 --everything
     """
-    service = service or chosen_service(ctx)
-    if service not in SERVICES or not traits_of(service).keeps_state_in_home:
+    service = chosen_service(ctx)
+    if not traits_of(service).keeps_state_in_home:
         raise InputError(f"--service is '{service}': jobs prune deletes only local state.")
-    if group is not None and group.startswith("-"):
-        raise InputError(f"--group is '{group}': it must be the id of a group.")
     from experiments.running.prune_state import PruneOptions, prune
 
     age = re.fullmatch(r"([0-9]{1,6})([hd])", older_than)

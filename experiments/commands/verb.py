@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -20,25 +19,11 @@ FLAGS = frozenset({DRY_RUN, TRUST})
 """Fields that are true without a value."""
 
 
-@contextmanager
-def usage_errors_of(ctx: click.Context) -> Iterator[None]:
-    """Attach this command's context to usage errors. Click's parser raises them without one."""
-    try:
-        yield
-    except click.UsageError as error:
-        error.ctx = error.ctx or ctx
-        raise
-
-
 class VerbGroup(click.Group):
     """A group whose verbs are listed in the order of their declaration."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with usage_errors_of(ctx):
-            return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -52,15 +37,7 @@ class VerbGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class Verb(click.Command):
-    """A command whose usage errors name it."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with usage_errors_of(ctx):
-            return super().parse_args(ctx, args)
-
-
-class FieldVerb(Verb):
+class FieldVerb(click.Command):
     """A verb that receives its options as a mapping of names to texts, in the argument `fields`.
 
     The declared options serve the help and shell completion. Click's parser does not read the arguments, because it
@@ -116,14 +93,14 @@ class FieldVerb(Verb):
 
         Raises `InputError` for a field that is set under both spellings, and for a name that a closed verb lacks.
         """
-        known = [param.opts[0].removeprefix("--") for param in self.params if not getattr(param, "hidden", False)]
+        known = self.field_names
         checked: dict[str, str] = {}
         for name, value in fields.items():
             # A key of a mapping, such as a script's hyperparameter, may contain a hyphen.
-            full = name if name in self.field_names or "." in name else name.replace("-", "_")
+            full = name if name in known or "." in name else name.replace("-", "_")
             if full in checked:
                 raise InputError(f"--{full} is set twice, to '{checked[full]}' and to '{value}'.")
-            if self.is_closed and full not in self.field_names and not full.startswith(self.prefixes):
+            if self.is_closed and full not in known and not full.startswith(self.prefixes):
                 raise InputError(
                     f"unknown field '{full}' of {verb}: it must be one of {', '.join(known)}.{nearest(full, known)}"
                 )

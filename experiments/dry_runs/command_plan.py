@@ -11,23 +11,24 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from experiments.planning.budgets import WorstCase, worst_case_by_look, worst_case_of_job
-from experiments.planning.expected_cost import ExpectedCost, JobSize
+from experiments.planning.costs import ExpectedCost, JobSize, WorstCase, worst_case_of, worst_case_of_job
 from experiments.schema.experiment import Experiment
 from judging.design import Design
+from models.endpoints.protocol import DeploymentPlan, EndpointSpec
 from reports.formats.terminal import print_blocks
 from reports.formats.text import json_value
 from reports.model.numbers import durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from reports.probe.spot import spot_lines
 from tracking.groups.planned_job import PlannedJob
-from tracking.recorded.spot_cost import SpotEstimate
+from tracking.recorded.recorded_job import SpotEstimate
 from training.contract.job_spec import NOT_CHOSEN
 from training.contract.plain_text import counted, size_text
-from training.contract.service import Request
+from training.contract.price import Price
+from training.contract.service import Request, Traits
 from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 from training.services.registry import DEFAULT, service_name, traits_of
-from training.services.sagemaker.instance_types import described
+from training.services.sagemaker.machines import described
 
 MAX_ROUNDS = 12
 """Rounds that are listed one by one."""
@@ -40,14 +41,6 @@ ACTIONS = {
     "replace": "is replaced: the model that it serves now answers until the new one does",
     "keep": "serves this model already, and stays as it is",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Refusal:
-    """Error with which the command would end."""
-
-    message: str
-    exit_code: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,24 +115,12 @@ class SearchPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointPlan:
-    name: str
-    service: str
+    spec: EndpointSpec
     model: str
     """Folder, run or registered version."""
-    is_fetched: bool
-    """True if the model's files are on this machine."""
-    machine: str
-    machines: int
-    image: str | None
-    """Container image; None on this machine."""
-    action: str
-    """`create`, `replace` or `keep`."""
-    usd_per_hour: float | None
-    """Price of all machines, US dollars per hour; None if it is unknown, and on this machine."""
-    price_source: str
-    """Source and date of the price, or empty."""
-    requests: tuple[tuple[str, Mapping[str, Any]], ...]
-    """Operations of the service with their requests, in order."""
+    price: Price | None
+    """Price of one machine; None if it is unknown, and on this machine."""
+    deployment: DeploymentPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +131,8 @@ class CommandPlan:
     service: str = DEFAULT
     resumes: str | None = None
     """Open group that the command would continue."""
-    refusals: tuple[Refusal, ...] = ()
-    """Errors with which the command would end, in the order in which it would find them."""
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    """Errors with which the command would end, in the order in which it would find them, and their exit codes."""
     notes: tuple[str, ...] = ()
     inputs: tuple[InputPlan, ...] = ()
     jobs: tuple[JobEntry, ...] = ()
@@ -173,7 +154,7 @@ class CommandPlan:
     @property
     def exit_code(self) -> int:
         """0 if the command would start, else the exit code with which it would end."""
-        return self.refusals[0].exit_code if self.refusals else 0
+        return next(iter(self.refusals.values()), 0)
 
     @property
     def first_jobs(self) -> tuple[JobEntry, ...]:
@@ -182,14 +163,6 @@ class CommandPlan:
         return tuple(
             job for job in self.jobs if not job.planned.is_again and (first is None or job.planned.repeat < first)
         )
-
-
-SIZE_COLUMNS: tuple[Column[JobEntry], ...] = (
-    Column("steps", lambda job: job.size.steps if job.size else None, is_optional=True),
-    Column("samples", lambda job: job.size.samples if job.size else None, is_optional=True),
-    Column("tokens", lambda job: _tokens(job.size.tokens) if job.size else None, is_optional=True),
-)
-"""Work of a job. For a script, it is not known before it runs."""
 
 
 def print_plan(plan: CommandPlan) -> None:
@@ -206,7 +179,7 @@ def blocks(plan: CommandPlan) -> Iterator[Block]:
     if plan.refusals:
         yield Text(f"It would not start: {counted(len(plan.refusals), 'error')}.", "strong")
         numbered = enumerate(plan.refusals, start=1)
-        yield Definitions(tuple(Definition(f"{number}.", each.message) for number, each in numbered))
+        yield Definitions(tuple(Definition(f"{number}.", message) for number, message in numbered))
     else:
         yield Text(f"It would start. `trainfare {plan.verb}` with the same options runs it.", "strong")
     yield Text("Nothing was started, staged, uploaded or recorded.", "muted")
@@ -237,7 +210,9 @@ def arms_table(plan: CommandPlan) -> Table:
         Column("batch size", lambda job: job.experiment.batch_size, head="batch"),
         Column("global batch", lambda job: job.experiment.global_batch_size if is_global else None, is_optional=True),
         Column("learning rate", lambda job: job.experiment.optimiser.learning_rate, head="rate", text=rate),
-        *SIZE_COLUMNS,
+        Column("steps", lambda job: job.size.steps if job.size else None, is_optional=True),
+        Column("samples", lambda job: job.size.samples if job.size else None, is_optional=True),
+        Column("tokens", lambda job: _tokens(job.size.tokens) if job.size else None, is_optional=True),
         Column("expected", lambda job: durations(job.expected.seconds)[0] if job.expected else None),
         Column("expected USD", lambda job: _usd(job.expected), text=money, is_optional=True),
         Column("at most", lambda job: durations(job.worst.seconds)[0], head="at most"),
@@ -269,7 +244,7 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         estimate = [] if rows is None else [f"estimated from the first {rows:,} rows and the size of the file"]
         yield Definition("Data", "\n".join([f"{inputs.source}{arms}, {state}", *inputs.lines, *estimate]))
     if plan.endpoint:
-        yield from endpoint_definitions(plan.endpoint)
+        yield from endpoint_definitions(plan.endpoint, traits_of(plan.service))
     if plan.jobs:
         yield Definition("Machine", f"{_by_arm(plan, _machine)}\n{counted(plan.parallel, 'job')} at a time")
     if images := _by_arm(plan, lambda job: job.planned.spec.image.removeprefix(NOT_CHOSEN)):
@@ -355,63 +330,59 @@ def _phases(search: SearchPlan) -> Iterator[str]:
         yield f"at most {counted(search.repeats, 'repeat')} of the winner and of each control"
 
 
-def endpoint_definitions(endpoint: EndpointPlan) -> Iterator[Definition]:
+def endpoint_definitions(endpoint: EndpointPlan, traits: Traits) -> Iterator[Definition]:
     """Yield the model, the machine, the effect, the cost and the requests."""
-    yield Definition("Endpoint", f"{endpoint.name} {ACTIONS[endpoint.action]}")
-    yield Definition("Model", endpoint.model + ("" if endpoint.is_fetched else ", not fetched yet"))
-    traits = traits_of(endpoint.service)
-    yield Definition("Machine", traits.label if traits.runs_here else f"{endpoint.machines} x {endpoint.machine}")
-    if endpoint.image:
-        yield Definition("Image", endpoint.image)
-    if traits.has_prices:
-        price = f"{endpoint.usd_per_hour:.4g} USD per hour ({endpoint.price_source}), until it is undeployed"
-        unknown = "unknown: the price of the instance type is unknown"
-        yield Definition("Cost", unknown if endpoint.usd_per_hour is None else price)
-    if endpoint.requests:
-        lines = []
-        for operation, request in endpoint.requests:  # each with the name of what it makes
-            names = (str(text) for name, text in request.items() if name.endswith("Name"))
-            lines.append(f"{operation} {next(names, '')}".rstrip())
+    spec, deployment, price = endpoint.spec, endpoint.deployment, endpoint.price
+    yield Definition("Endpoint", f"{spec.name} {ACTIONS[deployment.action]}")
+    yield Definition("Model", endpoint.model + ("" if spec.model.is_dir() else ", not fetched yet"))
+    yield Definition("Machine", traits.label if traits.runs_here else f"{spec.machines} x {spec.machine}")
+    if deployment.image:
+        yield Definition("Image", deployment.image)
+    if traits.has_prices and price:
+        per_hour = f"{price.usd_per_hour * spec.machines:.4g} USD per hour ({price.source}, {price.date})"
+        yield Definition("Cost", f"{per_hour}, until it is undeployed")
+    elif traits.has_prices:
+        yield Definition("Cost", "unknown: the price of the instance type is unknown")
+    lines = []
+    for operation, request in deployment.requests:  # each with the name of what it makes
+        names = (str(text) for name, text in request.items() if name.endswith("Name"))
+        lines.append(f"{operation} {next(names, '')}".rstrip())
+    if lines:
         yield Definition("Requests", "\n".join(lines))
 
 
 def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
     """Yield the expected cost with its source, and the worst case with its rule."""
     if plan.jobs:
-        yield Definition("Expected", "\n".join(_of_search(plan) if plan.search else _expected(plan)))
+        yield Definition("Expected", "\n".join(_expected(plan)))
     if late := _by_arm(plan, _late):
         yield Definition("Warning", late)
     if on_spot := _by_arm(plan, lambda job: "\n".join(spot_lines(job.spot)) if job.spot else ""):
         yield Definition("On spot", on_spot)
-    if plan.worst is not None:
+    if plan.worst:
         yield Definition("At most", "\n".join(_worst(plan, plan.worst)))
     if plan.budget:
         yield Definition("Budget", "\n".join(each.removeprefix("Budget of ") for each in plan.budget))
 
 
 def _expected(plan: CommandPlan) -> Iterator[str]:
-    reason = UNKNOWN_SCRIPT if any(job.planned.script for job in plan.jobs) else UNKNOWN
-    if all(job.expected for job in plan.jobs):
-        first, every = plan.first_jobs, [job for job in plan.jobs if not job.planned.is_again]
-        yield (
-            f"{_total(first)} up to the first look, {_total(every)} in all"
-            if len(first) < len(every)
-            else _total(every)
-        )
-    yield _by_arm(plan, lambda job: f"from {job.expected.source}" if job.expected else reason)
-
-
-def _of_search(plan: CommandPlan) -> Iterator[str]:
-    expected = expected_of_search(plan)
-    if expected is None:
-        yield UNKNOWN
+    if plan.search:
+        if (expected := expected_of_search(plan)) is None:
+            yield UNKNOWN
+            return
+        count, cost = expected
+        yield f"{_cost(cost)} for all {counted(count, 'training run')}, if none is skipped"
+        yield "and each takes as long as the first one with the same compiler setting"
+        if calibrations := sum(map(_is_calibration, plan.jobs)):
+            yield f"{counted(calibrations, 'calibration')} not included"
+        yield f"from {cost.source}"
         return
-    count, cost = expected
-    yield f"{_cost(cost)} for all {counted(count, 'training run')}, if none is skipped"
-    yield "and each takes as long as the first one with the same compiler setting"
-    if calibrations := sum(map(_is_calibration, plan.jobs)):
-        yield f"{counted(calibrations, 'calibration')} not included"
-    yield f"from {cost.source}"
+    first, every = plan.first_jobs, [job for job in plan.jobs if not job.planned.is_again]
+    if all(job.expected for job in plan.jobs):
+        up_to_look = f"{_total(first)} up to the first look, " if len(first) < len(every) else ""
+        yield f"{up_to_look}{_total(every)}{' in all' if up_to_look else ''}"
+    reason = UNKNOWN_SCRIPT if any(job.planned.script for job in plan.jobs) else UNKNOWN
+    yield _by_arm(plan, lambda job: f"from {job.expected.source}" if job.expected else reason)
 
 
 def expected_of_search(plan: CommandPlan) -> tuple[int, ExpectedCost] | None:
@@ -425,7 +396,7 @@ def expected_of_search(plan: CommandPlan) -> tuple[int, ExpectedCost] | None:
         return None
     trainings = plan.search.max_jobs - (len(plan.jobs) - len(first))
     factor = trainings / len(first)
-    return trainings, replace(cost, seconds=cost.seconds * factor, usd=None if cost.usd is None else cost.usd * factor)
+    return trainings, replace(cost, seconds=cost.seconds * factor, usd=cost.usd and cost.usd * factor)
 
 
 def _is_calibration(job: JobEntry) -> bool:
@@ -468,7 +439,8 @@ def _worst(plan: CommandPlan, worst: WorstCase) -> Iterator[str]:
     again = f", {worst.again} of them only if a job is disturbed" if worst.again else ""
     yield f"{_amount(worst.amount)} ({counted(worst.jobs + worst.again, 'job')}{again})"
     if plan.search is None and plan.design and len(plan.design.looks) > 1:
-        [look, first], *_ = worst_case_by_look([job.planned for job in plan.jobs], plan.design)
+        look = plan.design.looks[0]
+        first = worst_case_of([job.planned for job in plan.jobs if job.planned.repeat < look])
         yield f"{_amount(first.amount)} up to the first look, after {look} repeats"
     if limits := dict.fromkeys(durations(job.planned.spec.max_run_seconds)[0] for job in plan.jobs):
         most = f"{GRACE_SECONDS + UPLOAD_SECONDS:.0f} s"
@@ -487,7 +459,7 @@ def json_text(plan: CommandPlan) -> str:
         "service": plan.service,
         "would_start": plan.exit_code == 0,
         "exit_code": plan.exit_code,
-        "refusals": [asdict(each) for each in plan.refusals],
+        "refusals": [{"message": message, "exit_code": code} for message, code in plan.refusals.items()],
         "notes": plan.notes,
         "resumes": plan.resumes,
         "inputs": [asdict(each) for each in plan.inputs],
@@ -501,7 +473,7 @@ def json_text(plan: CommandPlan) -> str:
         "budget": plan.budget,
         "jobs": [_job_fields(each) for each in plan.jobs],
         "search": plan.search and asdict(plan.search),
-        "endpoint": plan.endpoint and asdict(plan.endpoint),
+        "endpoint": plan.endpoint and _endpoint_fields(plan.service, plan.endpoint),
     }
     return json.dumps(json_value(fields), indent=1, ensure_ascii=False)
 
@@ -529,14 +501,30 @@ def _job_fields(entry: JobEntry) -> dict[str, Any]:
     }
 
 
+def _endpoint_fields(service: str, endpoint: EndpointPlan) -> dict[str, Any]:
+    spec, deployment, price = endpoint.spec, endpoint.deployment, endpoint.price
+    return {
+        "name": spec.name,
+        "service": service,
+        "model": endpoint.model,
+        "is_fetched": spec.model.is_dir(),
+        "machine": spec.machine,
+        "machines": spec.machines,
+        "image": deployment.image,
+        "action": deployment.action,
+        "usd_per_hour": price and price.usd_per_hour * spec.machines,
+        "price_source": f"{price.source}, {price.date}" if price else "",
+        "requests": deployment.requests,
+    }
+
+
 def _amount_fields(amount: Amount) -> dict[str, Any]:
     return {"billable_instance_seconds": amount.seconds, "usd": amount.usd}
 
 
 def _expected_fields(plan: CommandPlan) -> dict[str, Any]:
     """Return the expected cost up to the first look and of all jobs; None where any job's is unknown."""
-    if plan.search:
-        search = expected_of_search(plan)
-        return {"at_least": None, "at_most": search and asdict(search[1])}
-    costs = {"at_least": expected_total(plan.first_jobs), "at_most": expected_total(plan.jobs)}
-    return {name: cost and asdict(cost) for name, cost in costs.items()}
+    search = expected_of_search(plan)
+    least = None if plan.search else expected_total(plan.first_jobs)
+    most = (search and search[1]) if plan.search else expected_total(plan.jobs)
+    return {"at_least": least and asdict(least), "at_most": most and asdict(most)}

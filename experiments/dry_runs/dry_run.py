@@ -22,23 +22,36 @@ from experiments.dry_runs.command_plan import (
     EndpointPlan,
     InputPlan,
     JobEntry,
-    Refusal,
     SearchPlan,
     json_text,
     print_plan,
 )
-from experiments.planning.arms import Arm
-from experiments.planning.budgets import WorstCase, budget_of, worst_case_of
-from experiments.planning.expected_cost import ExpectedCost, JobSize, expected_cost, jobs_of_equal_steps, size_of
+from experiments.planning.costs import (
+    ExpectedCost,
+    JobSize,
+    WorstCase,
+    budget_of,
+    expected_cost,
+    jobs_of_equal_steps,
+    size_of,
+    worst_case_of,
+)
 from experiments.planning.inputs import Echo, Inputs, inputs_in, notes_of
-from experiments.planning.load import load_fields
-from experiments.running.follow_group import earlier_jobs
-from experiments.running.launch import LaunchPlan, Preparation, Result, open_service_context, prepare, prepare_launch
+from experiments.planning.load import Arm, load_fields
+from experiments.running.launch import (
+    LaunchPlan,
+    Preparation,
+    Result,
+    earlier_jobs,
+    open_service_context,
+    prepare,
+    prepare_launch,
+)
 from experiments.running.options import one_of
 from experiments.running.output import print_error, print_line, sentence
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import reported_metrics
-from experiments.schema.script_fields import declared_scales
+from experiments.schema.sections import declared_scales
 from experiments.sweeping.sweep_plan import PreparedSweep, SweepPlan, full_names, label, most_jobs, prepare_sweep
 from judging.measures import choose_measure
 from judging.summaries import typical
@@ -51,9 +64,9 @@ from sweeps.optuna_study import automatic, first_points
 from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.measures import MEASURES
-from tracking.recorded.recorded_job import Job
-from tracking.recorded.spot_cost import (
+from tracking.recorded.recorded_job import (
+    MEASURES,
+    Job,
     SpotEstimate,
     Times,
     checkpoint_seconds,
@@ -67,14 +80,14 @@ from training.contract.errors import InputError, TrainfareError, messages_of
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.contract.service import ServiceContext
-from training.scripts.environments import requirement_lines
 from training.scripts.runtime_description import runtime_description
+from training.scripts.source import requirement_lines
 from training.services.budget import Amount
 from training.services.registry import DEFAULT, traits_of
-from training.staging.estimate import Estimate, stage_or_estimate
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
-from training.staging.tokens.staged import Staged, describe, lines
+from training.staging.stage import stage_or_estimate
+from training.staging.tokens.staged import Staged, lines
 
 TIME_LIMIT = "StoppingCondition.MaxRuntimeInSeconds"
 """Field of a request that a budget lowers to what is left when the job starts."""
@@ -129,23 +142,15 @@ def plan_deploy(fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
         service = state.attempt(lambda: open_endpoints(name, aws, state.echo, is_read_only=True))
         if filled and service and (deployment := state.attempt(lambda: service.plan(filled))):
             state.notes.extend([deployment.note] if deployment.note else [])
-            price = state.attempt(lambda: service.price(filled.machine))
             endpoint = EndpointPlan(
-                name=filled.name,
-                service=name,
+                spec=filled,
                 model=fields.get("run") or str(filled.model),
-                is_fetched=filled.model.is_dir(),
-                machine=filled.machine,
-                machines=filled.machines,
-                image=deployment.image,
-                action=deployment.action,
-                usd_per_hour=price.usd_per_hour * filled.machines if price else None,
-                price_source=f"{price.source}, {price.date}" if price else "",
-                requests=deployment.requests,
+                price=state.attempt(lambda: service.price(filled.machine)),
+                deployment=deployment,
             )
             plan = replace(plan, endpoint=endpoint, uploads=deployment.uploads, new_bucket=deployment.missing_bucket)
         plan = replace(plan, name=filled.name if filled else plan.name)
-    return replace(plan, refusals=tuple(state.refused.values()), notes=tuple(dict.fromkeys(state.notes)))
+    return replace(plan, refusals=state.refused, notes=tuple(dict.fromkeys(state.notes)))
 
 
 def plan_jobs(verb: str, fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
@@ -166,7 +171,7 @@ def plan_jobs(verb: str, fields: Mapping[str, str], state: ScratchState) -> Comm
     if prepared.is_complete and (context := prepared.context):
         plan = _with_jobs(plan, prepared, context, store, state)
     notes = (*state.notes, *map(state.at_home, notes_of([inputs for _, inputs in prepared.arm_inputs])))
-    return replace(plan, refusals=tuple(state.refused.values()), notes=tuple(dict.fromkeys(notes)))
+    return replace(plan, refusals=state.refused, notes=tuple(dict.fromkeys(notes)))
 
 
 def _refused(verb: str, fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
@@ -179,7 +184,7 @@ def _refused(verb: str, fields: Mapping[str, str], state: ScratchState) -> Comma
         state.attempt(partial(state.open_context, experiment))
         state.attempt(open_existing_store)
     service = experiment.service if experiment else fields.get("service", DEFAULT)
-    return CommandPlan(verb=verb, name=Path(name).stem, service=service, refusals=tuple(state.refused.values()))
+    return CommandPlan(verb=verb, name=Path(name).stem, service=service, refusals=state.refused)
 
 
 def _with_jobs(
@@ -248,7 +253,7 @@ def job_entry(
     if not isinstance(inputs, Staged):
         has_requirements = bool(requirement_lines(inputs.source.folder))
         runtime = list(runtime_description(prepared.spec, has_requirements=has_requirements))
-    elif state.sample_rows(inputs) is not None:
+    elif inputs.sample_rows is not None:
         is_chosen = experiment.padding in {"auto", "buckets"} and experiment.bucket_lengths is None
         estimated += SAMPLED_FIELDS if is_chosen else ()
         estimated += ("InputDataConfig",) if context.service.traits.uploads_inputs else ()
@@ -270,13 +275,13 @@ def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) ->
     if not isinstance(inputs, Staged):
         source = f"{inputs.source.description}; channels: {inputs.channels.description}"
         return InputPlan(source=source, key=inputs.key, arms=labels, is_staged=is_staged)
-    lengths, described = inputs.lengths, describe(inputs)
+    lengths, described = inputs.lengths, inputs.description
     return InputPlan(
         source=inputs.source,
         key=inputs.key,
         arms=labels,
         is_staged=is_staged,
-        rows={"train": inputs.train_rows, "validation": inputs.validation_rows},
+        rows={"train": inputs.train_rows, "validation": described.validation.rows},
         tokens={
             "mean": lengths.mean_tokens,
             "median": lengths.median_tokens,
@@ -286,7 +291,7 @@ def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) ->
         },
         description=asdict(described),
         lines=tuple(lines(described)),
-        sample_rows=state.sample_rows(inputs),
+        sample_rows=inputs.sample_rows,
     )
 
 
@@ -332,32 +337,12 @@ def planned_costs(
     have no estimate.
     """
     on_demand = expected_cost(replace(job, spec=job.spec.model_copy(update={"spot": False})), size, earlier)
-    spot = _spot(job, experiment, inputs, size, earlier, on_demand) if on_demand else None
-    if not job.spec.spot:
-        return on_demand, spot
-    if spot is None or on_demand is None or not math.isfinite(spot.spot.seconds):
-        return expected_cost(job, size, earlier), spot
-    billable = spot.spot.billable_instance_seconds
-    seconds = spot.spot.instance_seconds if billable is None else billable
-    return ExpectedCost(seconds=seconds, usd=spot.spot.usd, source=on_demand.source), spot
-
-
-def _spot(
-    job: PlannedJob,
-    experiment: Experiment,
-    inputs: Inputs,
-    size: JobSize | None,
-    earlier: Sequence[Job],
-    on_demand: ExpectedCost,
-) -> SpotEstimate | None:
-    is_training = traits_of(experiment.service).can_be_interrupted and experiment.probe is None
-    if not is_training or size is None or not isinstance(inputs, Staged):
-        return None
     alike = jobs_of_equal_steps(job, earlier)
     startups = [seconds for each in alike if (seconds := startup_seconds(each)) is not None]
+    is_training = traits_of(experiment.service).can_be_interrupted and experiment.probe is None
+    if not (is_training and on_demand and size and isinstance(inputs, Staged) and startups):
+        return expected_cost(job, size, earlier), None
     writes = [seconds for each in alike if (seconds := checkpoint_seconds(each))]
-    if not startups:
-        return None
     # With the one at the end, as in training/job/estimating/probe.py.
     checkpoints = max(1, math.ceil(size.samples / inputs.train_rows))
     if experiment.save_strategy == "none":
@@ -371,12 +356,16 @@ def _spot(
         checkpoints=checkpoints,
         steps=size.steps,
     )
-    machine = experiment.machine
-    discount = discounts_of(earlier).get(job.spec.instance_type)
-    terms = terms_of(
-        machine.interruptions_per_hour, job.spec.instance_count, machine.spot_discount_percent, discount, job.price
-    )
-    return spot_estimate(times, terms)
+    machine, discount = experiment.machine, discounts_of(earlier).get(job.spec.instance_type)
+    interruptions, percent = machine.interruptions_per_hour, machine.spot_discount_percent
+    spot = spot_estimate(times, terms_of(interruptions, job.spec.instance_count, percent, discount, job.price))
+    if not job.spec.spot:
+        return on_demand, spot
+    if spot is None or not math.isfinite(spot.spot.seconds):
+        return expected_cost(job, size, earlier), spot
+    billable = spot.spot.billable_instance_seconds
+    seconds = spot.spot.instance_seconds if billable is None else billable
+    return ExpectedCost(seconds=seconds, usd=spot.spot.usd, source=on_demand.source), spot
 
 
 def quality_text(experiment: Experiment, margin: float | None) -> str:
@@ -385,16 +374,11 @@ def quality_text(experiment: Experiment, margin: float | None) -> str:
     `margin` is the experiment's, in the metric's unit; None takes the metric's own.
     """
     scales = declared_scales(experiment.script.metrics) if experiment.script else {}
-    reported = scales if experiment.script else reported_metrics(experiment.task)
-
-    def values(column: str) -> tuple[float, ...]:
-        return ANY_VALUE if column in reported else ()
-
-    def none(_: str) -> tuple[float, ...]:
-        return ()
-
-    by_jobs, by_scripts = (none, values) if experiment.script else (values, none)
-    measure = choose_measure(MEASURES, by_jobs, by_scripts, scales)
+    values = dict.fromkeys(scales if experiment.script else reported_metrics(experiment.task), ANY_VALUE)
+    by_jobs, by_scripts = ({}, values) if experiment.script else (values, {})
+    measure = choose_measure(
+        MEASURES, lambda column: by_jobs.get(column, ()), lambda column: by_scripts.get(column, ()), scales
+    )
     if measure is None:
         return FROM_LOG
     if not measure.has_unit and margin is None:
@@ -412,10 +396,10 @@ class ScratchState(Preparation):
     """The real state folder."""
     folder: Path
     """The temporary one."""
-    _estimates: dict[str, Estimate] = field(default_factory=dict)
+    _estimates: dict[str, Staged] = field(default_factory=dict)
     """Estimates so far by their request. Arms often share one."""
-    refused: dict[str, Refusal] = field(default_factory=dict)
-    """Errors with which the command would end, by their messages, in the order in which it would meet them."""
+    refused: dict[str, int] = field(default_factory=dict)
+    """Errors with which the command would end, in the order in which it would meet them, and their exit codes."""
     notes: list[str] = field(default_factory=list)
 
     def attempt(self, step: Callable[[], Result]) -> Result | None:
@@ -424,11 +408,11 @@ class ScratchState(Preparation):
             return step()
         except TrainfareError as error:
             for message in messages_of(error):
-                self.refused.setdefault(message, Refusal(message=message, exit_code=error.exit_code))
+                self.refused.setdefault(message, error.exit_code)
         except Exception as error:
             if (text := sentence(error)) is None:
                 raise
-            self.refused.setdefault(text, Refusal(message=text, exit_code=1))
+            self.refused.setdefault(text, 1)
         return None
 
     def echo(self, text: str) -> None:
@@ -449,21 +433,17 @@ class ScratchState(Preparation):
             key = request.model_dump_json()
             if key not in self._estimates:  # standard output may be JSON, so lines go to standard error
                 self._estimates[key] = stage_or_estimate(request, folder, print_error, progress)
-            return self._estimates[key].staged
+            return self._estimates[key]
 
         inputs = inputs_in(self.folder, experiment, stage, lambda _: None, is_planned=True)
         uploads = traits_of(experiment.service).uploads_inputs
-        if not uploads or not isinstance(inputs, Staged) or self.sample_rows(inputs) is None:
+        if not uploads or not isinstance(inputs, Staged) or inputs.sample_rows is None:
             return inputs
         missing = (self.folder / "staged").as_uri()
         uris = {
             name: f"{NOT_STAGED}/{name}" if uri.startswith(missing) else uri for name, uri in inputs.channels.items()
         }
         return replace(inputs, channels=uris)
-
-    def sample_rows(self, inputs: Inputs) -> int | None:
-        """Return the rows from which staged data was estimated, or None."""
-        return next((each.sample_rows for each in self._estimates.values() if each.staged.key == inputs.key), None)
 
     def at_home(self, text: str) -> str:
         """Return a text with the paths that its files would have in the real state folder."""

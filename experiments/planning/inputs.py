@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.planning.arms import Arm
-from experiments.planning.hyperparameters import staging_request
-from experiments.schema.experiment import Experiment
-from experiments.schema.script_fields import Script
-from experiments.schema.script_rules import hyperparameters
+from experiments.planning.load import Arm
+from experiments.schema.experiment import Experiment, script_hyperparameters
+from experiments.schema.sections import Script
 from state.digests import KEY_CHARACTERS, digest
 from state.home import home
 from state.locks import lock_for_use
@@ -22,15 +20,23 @@ from training.contract.errors import InputError
 from training.contract.job_spec import ScriptEntry, is_shell_safe
 from training.contract.s3_location import AccountFields
 from training.scripts.channels import Channels, find_channels
-from training.scripts.environments import ScriptEnvironment, requirement_notes, script_environment
 from training.scripts.runtime_description import network_uses
-from training.scripts.source import ScriptSource, find_script, is_package, program_file, with_entry
+from training.scripts.source import (
+    ScriptEnvironment,
+    ScriptSource,
+    find_script,
+    is_package,
+    program_file,
+    requirement_notes,
+    script_environment,
+    with_entry,
+)
 from training.services.local import toolkit
 from training.services.local.toolkit import local_path
 from training.services.registry import traits_of
 from training.staging.sources.progress import Progress, shown
-from training.staging.sources.request import StagingRequest
-from training.staging.tokens.staged import Staged, describe
+from training.staging.sources.request import InputFields, StagingRequest
+from training.staging.tokens.staged import Staged, lines
 
 PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
 """Launchers that start several processes of a Python file only."""
@@ -102,15 +108,36 @@ def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *,
     """
     if experiment.script is not None:
         return script_inputs(experiment, folder, echo, is_planned=is_planned)
-    from training.staging.tokens.staged import lines
-
     with shown(sys.stderr) as progress:
         staged = stage(staging_request(experiment), folder, echo, progress)
     if not staged.cached:
-        echo(f"Staged {staged.train_rows} + {staged.validation_rows} rows of {staged.source}")
-        for line in lines(describe(staged)):
+        echo(f"Staged {staged.train_rows} + {staged.description.validation.rows} rows of {staged.source}")
+        for line in lines(staged.description):
             echo(f"  {line}")
     return staged
+
+
+def _largest_step(experiment: Experiment) -> int:
+    """Return the number of samples in the largest optimizer step of the job."""
+    sizes = experiment.calibration.batch_sizes if experiment.calibration else ()
+    return max(experiment.global_batch_size // experiment.batch_size * size for size in (experiment.batch_size, *sizes))
+
+
+def staging_request(experiment: Experiment) -> StagingRequest:
+    """Return the staging request of an experiment. Arms that read the same data have equal requests."""
+    assert experiment.data is not None
+    return StagingRequest(
+        **{name: getattr(experiment, name) for name in InputFields.model_fields},
+        task=experiment.task,
+        data=experiment.data,
+        model=experiment.model,
+        model_revision=experiment.model_revision,
+        weights=experiment.first_weights,
+        max_length=experiment.max_length,
+        bucket_lengths=experiment.bucket_lengths,
+        min_train_rows=_largest_step(experiment),
+        account=AccountFields(region=experiment.aws.region, profile=experiment.aws.profile),
+    )
 
 
 def script_inputs(
@@ -135,7 +162,7 @@ def script_inputs(
         script.source, script.program, sources, revision=script.revision, directory=script.directory, echo=echo
     )
     _check_launcher(experiment, script, source)
-    values = hyperparameters(experiment)
+    values = script_hyperparameters(experiment)
     _check_booleans(script, source, values)
     entry = _entry(experiment, script, source, values)
     account = AccountFields(region=experiment.aws.region, profile=experiment.aws.profile)

@@ -10,27 +10,26 @@ from typing import Any
 
 import yaml
 
-from experiments.planning.arms import Arm
-from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.inputs import Inputs, ScriptInputs
-from experiments.schema import script_rules
-from experiments.schema.experiment import Experiment
+from experiments.planning.load import Arm
+from experiments.schema.experiment import Experiment, logged_hyperparameters, referenced_fields, script_hyperparameters
 from experiments.schema.fields import BUDGET_FIELDS, Compare
-from experiments.schema.machine_fields import Image
 from experiments.schema.overrides import flat
-from experiments.schema.script_fields import declared_scales
+from experiments.schema.sections import Image, declared_scales
 from judging.design import Design
 from judging.round_order import round_order
 from state.digests import digest, key_of
 from state.home import compile_cache
-from tracking.groups.plan_file import METRIC_SCALES, write_scales
+from tracking.groups.plan_file import METRIC_SCALES
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
-from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition
-from training.job.tasks import TASKS
+from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar
+from training.job.settings.declared import SETTINGS
+from training.job.settings.declared import traits_of as setting_traits
+from training.job.tasks import METRICS_BY_NAME, TASKS
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
 from training.services.registry import traits_of
-from training.staging.tokens.staged import Staged
+from training.staging.tokens.staged import CHANNELS, Staged
 
 SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")
 """Fields of `machine` from which the cost on spot capacity is estimated. They have no effect on jobs."""
@@ -188,7 +187,7 @@ def _settings(experiment: Experiment, names: Iterable[str]) -> dict[str, str]:
     """Return the values of these fields as texts. A section has an entry for each of its fields."""
     values = dict(flat(experiment.model_dump(mode="json")))
     if experiment.script is not None:
-        arguments = script_rules.hyperparameters(experiment)
+        arguments = script_hyperparameters(experiment)
         values |= {f"script.hyperparameters.{name}": value for name, value in arguments.items()}
     fields = [[each for each in values if each.startswith(f"{name}.")] or [name] for name in names]
     return {name: str(values.get(name)) for each in fields for name in each}
@@ -218,8 +217,8 @@ def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
     if isinstance(staged, Staged):
         return compile_cache(home)
     assert experiment.script is not None
-    fields = script_rules.referenced_fields(experiment.script)
-    arguments = script_rules.hyperparameters(experiment)
+    fields = referenced_fields(experiment.script)
+    arguments = script_hyperparameters(experiment)
     setting = {name: value for name, value in arguments.items() if fields.get(name) != "seed"}
     key = digest(f"{staged.key} {json.dumps(setting, sort_keys=True)}", 16)
     return compile_cache(home) / f"script-{key}"
@@ -251,7 +250,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
         }
     assert experiment.script is not None
     own = tuple(MetricDefinition(name=name, regex=regex) for name, regex in experiment.script.patterns.items())
-    values = script_rules.hyperparameters(experiment)
+    values = script_hyperparameters(experiment)
     return {
         "hyperparameters": values,
         "channels": dict(staged.channels.uris),
@@ -270,7 +269,7 @@ def _script_plan(experiment: Experiment, staged: Inputs) -> ScriptPlan | None:
         return None
     return ScriptPlan(
         regexes=experiment.script.patterns,
-        hyperparameters=script_rules.logged_hyperparameters(experiment),
+        hyperparameters=logged_hyperparameters(experiment),
         batch=batch_sizes(experiment),
         packages=staged.environment.versions if staged.environment else {},
     )
@@ -279,11 +278,11 @@ def _script_plan(experiment: Experiment, staged: Inputs) -> ScriptPlan | None:
 def batch_sizes(experiment: Experiment) -> BatchSizes | None:
     """Return the batch sizes; None if the script takes none of the experiment's, or accumulates gradients by itself."""
     assert experiment.script is not None
-    fields = script_rules.referenced_fields(experiment.script)
+    fields = referenced_fields(experiment.script)
     if not _TAKE_BATCH & set(fields.values()):
         return None
     passes_accumulation = "gradient_accumulation_steps" in fields.values()
-    for name, value in script_rules.hyperparameters(experiment).items():
+    for name, value in script_hyperparameters(experiment).items():
         is_own = _ACCUMULATION in name.lower() and name not in fields
         if is_own and str(value) != "1":
             return None
@@ -304,10 +303,10 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
         name=str(data.builtin or (data.hub.name if data.hub else Path(str(data.train)).name)),
         source=staged.source,
         digest=staged.digest,
-        rows={"train": staged.train_rows, "validation": staged.validation_rows},
+        rows={"train": staged.train_rows, "validation": staged.description.validation.rows},
         evaluation_key=staged.evaluation_key,
-        label_names=staged.label_names,
-        class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
+        label_names=staged.description.label_names,
+        class_counts={each: getattr(staged.description, each).class_counts for each in CHANNELS},
         columns=TASKS[experiment.task].columns(data.columns),
         description=staged.description,
     )
@@ -323,5 +322,45 @@ def run_tags(experiment: Experiment) -> dict[str, str]:
         fields = {"source": published.source, "machine": published.machine, "figures": published.figures}
         tags["platform.published"] = json.dumps(fields)
     if experiment.script and (scales := declared_scales(experiment.script.metrics)):
-        tags[METRIC_SCALES] = write_scales(scales)
+        tags[METRIC_SCALES] = json.dumps(scales)
     return tags
+
+
+KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
+"""Fields without effect in a calibration, which trains nothing."""
+
+
+def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> dict[str, Scalar]:
+    """Return the arguments of `training/job/train.py`, without those that are not set."""
+    if experiment.calibration is not None:
+        experiment = experiment.model_copy(update=KEEPS_NOTHING)
+    eval_strategy, eval_steps = experiment.evaluation
+    arguments: dict[str, Scalar | None] = {
+        **_shared_settings(experiment),
+        **asdict(experiment.optimiser),
+        "model": experiment.model or experiment.model_type,
+        "weights": experiment.first_weights,
+        "bucket_lengths": ",".join(map(str, bucket_lengths)) if experiment.padding in {"auto", "buckets"} else None,
+        "eval_batch_size": experiment.eval_batch_size or experiment.batch_size,
+        "eval_strategy": eval_strategy,
+        "eval_steps": eval_steps,
+    }
+    for section in ("target", "probe", "calibration"):
+        arguments |= {f"{section}_{name}": value for name, value in getattr(experiment, section) or ()}
+    if target := experiment.target:
+        arguments["target_direction"] = target.direction or METRICS_BY_NAME[target.metric].direction
+        arguments["target_stop"] = target.stop or None
+    if calibration := experiment.calibration:
+        arguments["calibration_batch_sizes"] = ",".join(map(str, calibration.batch_sizes))
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _shared_settings(experiment: Experiment) -> dict[str, Scalar | None]:
+    """Return the settings that experiment and job share. Requests stay as they were before a setting was introduced."""
+    values = {}
+    for name, field in SETTINGS.items():
+        traits, value = setting_traits(field), getattr(experiment, name)
+        is_new = bool(traits.since) and value == field.default
+        if not is_new and traits.compiler in ("", experiment.compiler):
+            values[name] = value
+    return values

@@ -16,7 +16,7 @@ from training.contract.errors import InputError, TrackingError
 from training.contract.failures import lacks_capacity, service_failure
 from training.contract.plain_text import counted, duration_text
 from training.contract.price import Price, instance_seconds
-from training.contract.service import TERMINAL_STATUSES, Description, PriceOf, Service, instance_count
+from training.contract.service import TERMINAL_STATUSES, Description, Service, instance_count
 from training.services.budget import stop_grace_seconds
 from training.services.launcher import stop_all
 from training.services.registry import SERVICES
@@ -25,15 +25,15 @@ MAX_DESCRIBED = 50
 """Ended jobs whose costs are listed, if each takes a call."""
 UPLOAD_SECONDS = 60.0
 """Seconds allowed for the upload of what a stopped job saved, after its grace."""
-STILL_STOPPING = 1
-"""Exit code if a job has not ended in time."""
 
 
 def print_jobs(service: str, prices: str | None) -> None:
     """Print a table of the service's jobs; `prices` is a file that replaces AWS's price list."""
     opened = SERVICES[service].open_service()
     descriptions = _all_jobs(opened)
-    known = known_prices(descriptions, SERVICES[service].prices(prices, print_line))
+    price_of = SERVICES[service].prices(prices, print_line)
+    types = {_instance_type(each) for each in descriptions if billed_seconds(each)}
+    known = {each: price for each in sorted(types) if each and (price := price_of(each))}
     # A truncated name cannot be passed to `stop`: print whole names, also if the output is not a terminal.
     PlainConsole(width=200).print(_table(descriptions, known))
     if summary := total(descriptions, known):
@@ -78,12 +78,6 @@ def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Tabl
             failure.text if (failure := service_failure(description)) else "",
         )
     return table
-
-
-def known_prices(descriptions: Iterable[Description], price_of: PriceOf) -> dict[str, Price]:
-    """Return the price of each instance type of a billed job; each is looked up once."""
-    types = {_instance_type(each) for each in descriptions if billed_seconds(each)}
-    return {each: price for each in sorted(types) if each and (price := price_of(each))}
 
 
 def total(descriptions: Iterable[Description], known: dict[str, Price]) -> str:
@@ -150,7 +144,7 @@ def stop(service: str, *, name: str | None, group: str | None) -> int:
     if group is not None:
         code = stop_group(opened, group)
     else:
-        code = max(stop_job(opened, each) for each in last_attempts or [str(name)])
+        code = _stop(opened, [opened.describe(each) for each in last_attempts or [str(name)]])
     for each in last_attempts:
         if lacks_capacity(opened.describe(each)):
             print_line(f"{each}: there were no instances for it, and it does not start again")
@@ -170,11 +164,6 @@ def _request_stop(name: str | None, group: str | None) -> Sequence[str]:
         return []
 
 
-def stop_job(service: Service, name: str) -> int:
-    """Stop one job; return the exit code."""
-    return _stop(service, [service.describe(name)])
-
-
 def stop_group(service: Service, group: str) -> int:
     """Stop all running jobs of a group; return the exit code. Raises `InputError` if the group has no jobs."""
     # The list of all jobs is limited, so running ones are also listed by themselves.
@@ -183,11 +172,10 @@ def stop_group(service: Service, group: str) -> int:
     if not members:
         raise InputError(f"jobs stop --group {group}: this group has no jobs here.")
     ended = [each for each in members if not is_running(each)]
-    running = [service.describe(each["TrainingJobName"]) for each in members if each not in ended]
     if ended:
         outcomes = [f"{count} {outcome}" for outcome, count in Counter(map(_outcome, ended)).most_common()]
         print_line(f"{group}: {counted(len(ended), 'job')} had already ended ({joined(outcomes)}).")
-    return _stop(service, running)
+    return _stop(service, [service.describe(each["TrainingJobName"]) for each in members if each not in ended])
 
 
 def outcome_text(description: Description, *, had_ended: bool) -> str:
@@ -207,7 +195,7 @@ def outcome_text(description: Description, *, had_ended: bool) -> str:
 
 
 def _stop(service: Service, descriptions: Sequence[Description]) -> int:
-    """Stop jobs and wait for them. Prints each outcome as soon as it is known."""
+    """Stop jobs and wait for them. Prints each outcome as soon as it is known. Return 1 if a job has not ended."""
     running = [each for each in descriptions if is_running(each)]
     for each in descriptions:
         if each not in running:
@@ -215,23 +203,11 @@ def _stop(service: Service, descriptions: Sequence[Description]) -> int:
     if not running:
         return 0
     names = [each["TrainingJobName"] for each in running]
-    grace_seconds = max(_grace_seconds(service, each) for each in running)
+    grace_seconds = max(stop_grace_seconds(service.name, each.get("Environment", {})) for each in running)
     stop_all([lambda name=name: service.stop(name) for name in names])  # type: ignore[misc]
     print_line(f"Stopping {counted(len(names), 'job')}. Each job has {grace_seconds:.0f} s to end.")
-    try:
-        left = _wait(service, names, grace_seconds + UPLOAD_SECONDS)
-    except KeyboardInterrupt as end:
-        end.add_note("The jobs stop by themselves.")
-        raise
-    for name in left:
-        print_line(f"{name}: still stopping. It ends by itself; `{service.jobs_command} list` shows when.")
-    return STILL_STOPPING if left else 0
-
-
-def _wait(service: Service, names: Iterable[str], limit_seconds: float) -> list[str]:
-    """Print the outcome of each job when it ends. Return the names of those that have not ended in time."""
     show, left, started = status_writer() or (lambda _: None), list(names), time.monotonic()
-    while left and time.monotonic() < started + limit_seconds:
+    while left and time.monotonic() < started + grace_seconds + UPLOAD_SECONDS:
         for name in list(left):
             description = service.describe(name)
             if not is_running(description):
@@ -241,15 +217,12 @@ def _wait(service: Service, names: Iterable[str], limit_seconds: float) -> list[
             show(f"waiting for {counted(len(left), 'job')}, {duration_text(time.monotonic() - started)}")
             time.sleep(max(service.pauses_seconds[0], 0.2))
     show("")
-    return left
+    for name in left:
+        print_line(f"{name}: still stopping. It ends by itself; `{service.jobs_command} list` shows when.")
+    return 1 if left else 0
 
 
 def _outcome(description: Description) -> str:
     if description["SecondaryStatus"] in ("MaxRuntimeExceeded", "MaxWaitTimeExceeded"):
         return "reached its time limit"
     return str(description["TrainingJobStatus"]).lower()
-
-
-def _grace_seconds(service: Service, description: Description) -> float:
-    """Return the seconds between SIGTERM and SIGKILL, which a variable of the job may change."""
-    return stop_grace_seconds(service.name, description.get("Environment", {}))

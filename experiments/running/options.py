@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError, InputErrors, nearest
 
 MAY_BE_EMPTY = ("text", "allow", "fail-on")
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -102,15 +102,11 @@ def read_aws(fields: Mapping[str, str]) -> dict[str, Any]:
         return {}
     from pydantic import ValidationError
 
-    from experiments.schema.machine_fields import Aws
-    from experiments.schema.overrides import is_field, unknown_field, with_overrides
+    from experiments.schema.overrides import messages, with_overrides
+    from experiments.schema.sections import AwsOptions
+    from experiments.schema.yaml_document import Document
 
-    for name in texts:
-        if not is_field(name):
-            raise InputError(unknown_field(name, f"{name}={texts[name]}"[:80]))
     try:
-        return Aws.model_validate(with_overrides({}, texts)["aws"]).given()
+        return AwsOptions.model_validate(with_overrides({}, texts)).aws.given()
     except ValidationError as error:
-        wrong = error.errors()[0]
-        path = ".".join(("aws", *map(str, wrong["loc"])))
-        raise InputError(f"--{path} is {wrong['input']!r}: {wrong['msg']}.") from error
+        raise InputErrors(messages(error, Document("options", {}), {name: f"--{name}" for name in texts})) from error

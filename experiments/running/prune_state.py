@@ -30,6 +30,7 @@ from tracking.queries.job_tables import has_ended, runs_where, tagged
 from tracking.server.store import Store, open_store
 from training.contract.errors import ServiceError, TrackingError
 from training.contract.job_spec import JOB_NAME_PATTERN
+from training.contract.plain_text import counted
 from training.contract.service import TERMINAL_STATUSES
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
@@ -125,11 +126,10 @@ def prune(options: PruneOptions, *, is_confirmed: bool) -> int:
         print_line(f"Kept {_count_and_size([each for each in folders if each.kept == why])}: {why}")
     if not deletable:
         return 0
-    if not (is_confirmed or has_terminal()):
-        print_line(f"{NOTHING_DELETED} Without a terminal, confirm the deletion with --yes.")
-        return 0
-    if not (is_confirmed or confirm(f"Delete {_count_and_size(deletable)}?")):
-        print_line(NOTHING_DELETED)
+    if not (is_confirmed or (has_terminal() and confirm(f"Delete {_count_and_size(deletable)}?"))):
+        print_line(
+            f"{NOTHING_DELETED}{'' if has_terminal() else ' Without a terminal, confirm the deletion with --yes.'}"
+        )
         return 0
     deleted, errors = delete_selected(deletable, root, store, options)
     print_line(f"Deleted {_count_and_size(deleted)}." if deleted else NOTHING_DELETED)
@@ -141,8 +141,7 @@ def prune(options: PruneOptions, *, is_confirmed: bool) -> int:
 
 
 def _count_and_size(folders: Sequence[Folder]) -> str:
-    size_bytes = sum(each.size_bytes for each in folders)
-    return f"{len(folders)} folder{'' if len(folders) == 1 else 's'} ({decimal(size_bytes)})"
+    return f"{counted(len(folders), 'folder')} ({decimal(sum(each.size_bytes for each in folders))})"
 
 
 def select(root: Path, store: Store, options: PruneOptions) -> list[Folder]:
@@ -208,13 +207,13 @@ def _open_groups(store: Store) -> Iterator[_Need]:
 def _plan(store: Store, parent: Any) -> str:
     """Return the text of a group's plan, or an empty text. Raises TrackingError if it is damaged or cannot be read."""
     run_id = parent.info.run_id
+    if PLAN not in _artifacts(store, parent):
+        return ""
     try:
         with tempfile.TemporaryDirectory() as folder:
-            if PLAN not in _artifacts(store, parent):
-                return ""
             text = Path(store.call(store.client.download_artifacts, run_id, PLAN, folder)).read_text("utf-8")
-            json.loads(text)["jobs"]
-            return text
+        json.loads(text)["jobs"]
+        return text
     except Exception as error:  # each store of artifacts raises its own
         raise TrackingError(
             f"The {PLAN} of run {run_id} is damaged or cannot be read, so it is unknown which folders its open "
@@ -223,9 +222,10 @@ def _plan(store: Store, parent: Any) -> str:
 
 
 def _artifacts(store: Store, run: Any) -> set[str]:
+    """Return the paths of a run's artifacts. Each store of artifacts raises its own errors."""
     try:
         return {each.path for each in store.call(store.client.list_artifacts, run.info.run_id)}
-    except Exception as error:  # each store of artifacts raises its own
+    except Exception as error:
         raise TrackingError(f"The artifacts of run {run.info.run_id} cannot be read") from error
 
 

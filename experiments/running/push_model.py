@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
@@ -71,9 +71,7 @@ def push_of(planned: PlannedJob) -> PushToHub | None:
     return PushToHub.model_validate(fields) if fields else None
 
 
-def push_models(
-    store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], echo: Callable[[str], None]
-) -> bool:
+def push_models(store: Store, service: Service, group: Group, outcomes: Sequence[Outcome]) -> bool:
     """Push the models of completed jobs that are not pushed yet. Return False, after a sentence, if one is missing.
 
     Raises TrackingError.
@@ -90,13 +88,13 @@ def push_models(
         except (TrainfareError, OSError) as error:
             is_whole = False
             reason = str(error).rstrip(".").removeprefix("push_to_hub: ")
-            echo(
+            print_line(
                 f"{outcome.planned.spec.name} trained, but its model was not pushed: {reason}. Run the same "
                 f"command, or `trainfare attach --group {group.id}`, to push it; nothing is trained again."
             )
             continue
         store.tag(outcome.run_id, {URL: url})
-        echo(f"The model of {outcome.planned.spec.name} is pushed to {url}")
+        print_line(f"The model of {outcome.planned.spec.name} is pushed to {url}")
     return is_whole
 
 
@@ -166,8 +164,7 @@ def find_token(push: PushToHub, region: str | None = None, profile: str | None =
 
 
 def _secret(name: str, key: str, region: str | None, profile: str | None) -> str:
-    from training.services.sagemaker.aws_errors import translated
-    from training.services.sagemaker.clients import Clients
+    from training.services.sagemaker.clients import Clients, translated
 
     arn = _ARN_REGION.fullmatch(name)
     with translated(f"secret {name}"):

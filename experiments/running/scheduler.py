@@ -2,29 +2,34 @@
 
 The runs on the tracking server decide what remains to do: a job whose run has ended is kept, a running job is attached
 to, and a job without a run is started. So the loop can be stopped at any time and started again.
+
+The progress of the group is a line that a terminal updates every second, or a line a minute in a log.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from statistics import fmean
 
 from experiments.running.followed_job import FollowedJob, start_job
-from experiments.running.progress import GroupProgress
 from judging.deterministic_failures import Death, deterministic_failure
 from tracking.budgets.ledger import Ledger
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import JobRun, Outcome, Recorder, job_runs, recorded_outcome
-from tracking.recording.run_artifacts import ClassCharts
 from tracking.server.store import Store
 from training.contract.errors import BudgetFull, QuotaError, TrainfareError
 from training.contract.failures import Failure
-from training.contract.service import Service
-from training.services.budget import NOTHING, Amount, Spending, budget_sentence, total
+from training.contract.plain_text import duration_text
+from training.contract.price import InstanceSeconds
+from training.contract.service import Service, Wait
+from training.services.budget import NOTHING, Amount, Spending, budget_sentence, budget_text, total
 from training.services.interruption import Interrupts
 from training.services.launcher import stop_all
 
@@ -49,19 +54,17 @@ def run_jobs(
     *,
     parallel: int = 1,
     echo: Callable[[str], None] = print,
-    charts: ClassCharts | None = None,
     progress: GroupProgress | None = None,
 ) -> list[Outcome]:
     """Run the remaining jobs of `planned`, at most `parallel` at a time, and return the outcomes in the same order.
 
-    `charts` draws the class distribution and the confusion matrix of each run; None logs only their tables. `progress`
-    shows the group's progress; by default it is logged.
+    `progress` shows the group's progress; by default it is logged.
 
     The result is shorter than `planned` if the group's budget has no room for more jobs, which is recorded as the end
     of the budget, if jobs were left out because all repeats of their arm would fail (see `without_left_out`), or if the
     user stopped the jobs. An error that ends the loop has a note with the names of jobs that may still be running.
     """
-    jobs = _Jobs(store, service, group, planned, echo, charts)
+    jobs = _Jobs(store, service, group, planned, echo)
     costs = LiveCosts(jobs.ledger, echo)
     progress = progress or GroupProgress(echo, jobs=planned)
     with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs), closing(progress):
@@ -88,10 +91,9 @@ def start_jobs(
     *,
     parallel: int = 1,
     echo: Callable[[str], None] = print,
-    charts: ClassCharts | None = None,
 ) -> int:
     """Start the jobs that `run_jobs` would start first, and leave them running. Return the number of other jobs."""
-    jobs = _Jobs(store, service, group, planned, echo, charts)
+    jobs = _Jobs(store, service, group, planned, echo)
     with _detaching(service, group, jobs):
         while jobs.waiting and jobs.running < parallel and jobs.start_next(parallel):
             pass
@@ -125,10 +127,9 @@ class _Jobs:
         group: Group,
         planned: Sequence[PlannedJob],
         echo: Callable[[str], None],
-        charts: ClassCharts | None,
     ) -> None:
         """Attach to the running jobs of the group."""
-        self._store, self._echo, self._charts = store, echo, charts
+        self._store, self._echo = store, echo
         self._full_until = 0.0
         self._blocked: tuple[str, str, float] | None = None
         self._budget_wait = BudgetWait(echo)
@@ -142,7 +143,7 @@ class _Jobs:
             if run and run.has_ended and not run.is_incomplete:
                 self.outcomes[job.spec.name] = recorded_outcome(job, run)
             elif run and run.is_described:
-                self.active[job.spec.name] = FollowedJob(store, service, job, run, echo, charts)
+                self.active[job.spec.name] = FollowedJob(store, service, job, run, echo)
         self.waiting = deque(
             job for job in planned if job.spec.name not in self.outcomes and job.spec.name not in self.active
         )
@@ -201,7 +202,7 @@ class _Jobs:
                 self._record(recorded_outcome(job, run))
                 return True
         try:
-            started = start_job(self.ledger, job, self._runs[name], self._echo, self._charts, sharing)
+            started = start_job(self.ledger, job, self._runs[name], self._echo, sharing)
         except QuotaError as error:
             self._block(job, f"the quota '{error.quota}' (all of it is in use)")
             self._full_until = time.monotonic() + _FULL_SECONDS
@@ -352,3 +353,154 @@ class LiveCosts:
         """Log the cost so far; `running` is the part of jobs that have not ended."""
         self.state = self.ledger.log(running)
         self._due = time.monotonic() + LOG_SECONDS
+
+
+TERMINAL_SECONDS = 1.0
+PROGRESS_SECONDS = 60.0
+"""Pause between two updates of a group's progress, on a terminal and in a log."""
+ExpectedSeconds = Callable[[PlannedJob], float | None]
+"""Returns the billable instance seconds of a job as earlier runs suggest them, or None."""
+
+
+def state_text(
+    *,
+    ended: int,
+    most: int,
+    is_most_certain: bool,
+    running: int,
+    waits: Mapping[str, tuple[str, float]],
+    spent: Amount,
+    left: Amount | None,
+    spending: Spending | None = None,
+) -> str:
+    """Return the progress of a group as one line.
+
+    It runs at most `most` jobs. `waits` has the reason and the seconds of each wait, by the name of the job's run.
+    `left` is the expected cost of what remains; None if it is unknown. `spending` is the state of its budget.
+    """
+    most_jobs = f"{'' if is_most_certain else 'at most '}{most} {'job' if most == 1 else 'jobs'}"
+    parts = [f"{ended} of {most_jobs} done" + (f", {running} running" if running else "")]
+    at_most = "" if is_most_certain else " at most"
+    parts.append(f"{duration_text(spent.seconds)} billed")
+    if left:
+        about = f", about {duration_text(left.seconds)} left{at_most}"
+        parts[-1] += ", almost done" if left.seconds < 1 else about
+    if spent.usd or (left and left.usd):
+        parts.append(f"{_usd_text(spent.usd)} USD so far")
+        parts[-1] += f", about {_usd_text(left.usd)} USD left{at_most}" if left else ""
+    if spending and spending.budget.is_limited:
+        parts.append(f"{budget_text(spending.left)} of the budget left")
+    by_reason: dict[str, list[tuple[str, float]]] = {}
+    for name, (reason, seconds) in waits.items():
+        by_reason.setdefault(reason, []).append((name, seconds))
+    for reason, jobs in by_reason.items():
+        longest = duration_text(max(seconds for _, seconds in jobs))
+        who = f"{jobs[0][0]} has waited" if len(jobs) == 1 else f"{len(jobs)} jobs have waited up to"
+        parts.append(f"{who} {longest} for {reason}")
+    return "; ".join(parts)
+
+
+def _usd_text(usd: float | None) -> str:
+    return "an unknown number of" if usd is None else f"{usd:,.2f}"
+
+
+@dataclass
+class GroupProgress:
+    """Progress of one group, over all its waves."""
+
+    echo: Callable[[str], None]
+    """Prints a line."""
+    show_status: Callable[[str], None] | None = None
+    """Replaces the last line of a terminal; an empty text removes it. None in a log."""
+    expected: ExpectedSeconds = lambda _: None
+    """Billable instance seconds of a job, from earlier runs."""
+    is_most_certain: bool = True
+    """False if arms may stop before they have run all their jobs."""
+    clock: Callable[[], float] = time.monotonic
+    jobs: Sequence[PlannedJob] = ()
+    """Jobs that have ended, run or may run; see `plan`."""
+    _outcomes: dict[str, Outcome] = field(default_factory=dict)
+    _due: float | None = None
+
+    def plan(self, jobs: Collection[PlannedJob]) -> None:
+        """Set the jobs that may still run, in place of those that have not ended."""
+        ended = [job for job in self.jobs if job.spec.name in self._outcomes]
+        names = {job.spec.name for job in ended}
+        self.jobs = [*ended, *(job for job in jobs if job.spec.name not in names)]
+
+    def show(
+        self,
+        active: Collection[FollowedJob],
+        outcomes: Mapping[str, Outcome],
+        blocked: Mapping[str, tuple[str, float]],
+        spending: Spending | None = None,
+    ) -> None:
+        """Show the progress if it is due. `blocked` are the waits of jobs that are not submitted yet."""
+        now = self.clock()
+        self._outcomes |= outcomes
+        if self._due is not None and now < self._due:
+            return
+        is_first, self._due = self._due is None, now + (TERMINAL_SECONDS if self.show_status else PROGRESS_SECONDS)
+        if not self.show_status and is_first:
+            return
+        ended = [self._outcomes[job.spec.name] for job in self.jobs if job.spec.name in self._outcomes]
+        running = {each.job.name: each.cost_so_far for each in active}
+        text = state_text(
+            ended=len(ended),
+            most=len(self.jobs),
+            is_most_certain=self.is_most_certain,
+            running=sum(not each.wait for each in active),
+            waits={each.planned.run_name: self._wait(each.wait) for each in active if each.wait} | dict(blocked),
+            spent=total([*(each.cost for each in ended), *running.values()]),
+            left=amount_left(self.jobs, ended, running, self.expected),
+            spending=spending,
+        )
+        if self.show_status:
+            self.show_status(text)
+        else:
+            self.echo(f"  {text}")
+
+    def close(self) -> None:
+        """Remove the line from a terminal, before the next wave or the end."""
+        if self.show_status:
+            self.show_status("")
+            self._due = None
+
+    def _wait(self, wait: Wait) -> tuple[str, float]:
+        """Return the reason of a wait, with jobs of this group under the names of their runs, and its seconds."""
+        reason = wait.reason
+        for job in self.jobs:
+            reason = re.sub(rf"\b{re.escape(job.spec.name)}(?![\w-])", job.run_name, reason)
+        return reason, max(0.0, (datetime.now(UTC) - wait.since).total_seconds())
+
+
+def amount_left(
+    jobs: Sequence[PlannedJob],
+    outcomes: Iterable[Outcome],
+    running: Mapping[str, Amount],
+    expected: ExpectedSeconds,
+) -> Amount | None:
+    """Return the expected cost of what remains, or None if it is unknown.
+
+    `running` is the cost so far of the running jobs by name. A job costs what the successful jobs of its arm have cost
+    on average; else what `expected` says; else what the jobs of the other arms have cost. A job that runs longer than
+    that is about to end.
+    """
+    ended, costs = set[str](), dict[str, list[float]]()
+    for outcome in outcomes:
+        ended.add(outcome.planned.spec.name)
+        if outcome.failure is None and outcome.cost.seconds > 0:
+            costs.setdefault(outcome.planned.arm, []).append(outcome.cost.seconds)
+    left = []
+    for job in jobs:
+        if job.spec.name in ended:
+            continue
+        seconds = fmean(costs[job.arm]) if job.arm in costs else expected(job)
+        if seconds is None and costs:
+            seconds = fmean(fmean(each) for each in costs.values())
+        if seconds is None:
+            return None
+        so_far = running.get(job.spec.name)
+        billable = InstanceSeconds(max(0.0, seconds - (so_far.seconds if so_far else 0.0)))
+        left.append(Amount(seconds=billable, usd=job.price.usd(billable) if job.price else None))
+    return total(left)

@@ -1,8 +1,11 @@
-"""Write the report of a group, of chosen runs or of all groups of an experiment."""
+"""Write the report of a group, of chosen runs or of all groups of an experiment, and open MLflow's UI."""
 
 from __future__ import annotations
 
 import os
+import signal
+import sys
+import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -21,8 +24,7 @@ from state.digests import digest
 from state.home import home
 from tracking.groups.group import Group, find_group
 from tracking.queries.job_tables import chosen_jobs
-from tracking.queries.mlflow_ui import LOCAL, run_table
-from tracking.server.database import database_file
+from tracking.queries.mlflow_ui import LOCAL, experiment_to_show, require_database, run_table, serve
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError
 
@@ -93,7 +95,7 @@ def _report_chosen(store: Store, runs: Sequence[str], options: CompareOptions, c
     title = str(store.call(store.client.get_experiment, experiment_id).name)
     rendered = render_chosen(store.client, table, title, options, runs)
     store.subject = f"experiment '{title}'"
-    folder = _folder(f"runs-{_digest(*sorted(table['run_id']))}", options)
+    folder = _folder(f"runs-{digest(' '.join(sorted(table['run_id'])), 12)}", options)
     _print_report(store, rendered, folder, experiment_id, chosen)
     with tolerate_rejection(_location_printer(chosen)):
         log_separately(store, experiment_id, title, runs, rendered, folder)
@@ -120,12 +122,8 @@ def overview(name: str) -> None:
 
 def _folder(name: str, options: CompareOptions = DEFAULT) -> Path:
     """Return the folder of a report. Each choice of options has its own, so none overwrites the group's own report."""
-    suffix = "" if options == DEFAULT else f"-{_digest(str(options.baseline), *sorted(options.allowed))}"
+    suffix = "" if options == DEFAULT else f"-{digest(' '.join((str(options.baseline), *sorted(options.allowed))), 12)}"
     return home() / "reports" / f"{name}{suffix}"
-
-
-def _digest(*texts: str) -> str:
-    return digest(" ".join(texts), 12)
 
 
 def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: str, chosen: str) -> None:
@@ -154,10 +152,37 @@ def _location_printer(chosen: str) -> Callable[[str], None]:
 def _ui_location(uri: str, experiment_id: str) -> str:
     if uri.startswith(("http:", "https:", "arn:")):
         return run_table(uri, experiment_id)
-    # A database's address is shown without its password, so the command takes it from the variable.
-    shown_uri = uri if uri.startswith("sqlite:") else '"$MLFLOW_TRACKING_URI"'
-    command = f"mlflow ui --backend-store-uri {shown_uri}"
-    if database_file(uri) == Path.cwd() / "mlflow.db":
-        # The repository's own environment may not be active.
-        command = "make ui" if Path.cwd() == REPOSITORY else "trainfare ui"
+    # The repository's own environment may not be active.
+    command = "make ui" if Path.cwd() == REPOSITORY else "trainfare ui"
     return f"`{command}`, then {run_table(LOCAL, experiment_id)}"
+
+
+def ui(fields: Mapping[str, str]) -> int:
+    """Show the runs of `--experiment NAME`, or of the latest command, in a browser.
+
+    A tracking server has its own UI, which is opened. For a database file, MLflow's UI runs until Ctrl-C.
+    """
+    require_database()
+    store = open_store(echo=print_line)
+    experiment_id = experiment_to_show(store, fields.get("experiment"))
+    if store.uri.startswith(("http:", "https:", "arn:")):
+        _show(run_table(store.uri, experiment_id))
+        return 0
+    # SIGINT, too: a process that a script starts in the background ignores it by default.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    print_line(f"Starting MLflow on {store.uri}")
+    try:
+        log = home() / "mlflow-ui.log"
+        serve(store, log, lambda address: _show(run_table(address, experiment_id), "Press Ctrl-C to stop it."))
+    except KeyboardInterrupt:
+        print_line("\nStopped MLflow's UI.")
+    return 0
+
+
+def _show(address: str, *more: str) -> None:
+    print_line("\n".join((f"MLflow: {address}", *more)))
+    # Without a display, webbrowser would open a text browser in this terminal. Remote editors set BROWSER.
+    has_display = sys.platform != "linux" or any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))
+    if address.startswith("http") and has_display:
+        webbrowser.open(address)

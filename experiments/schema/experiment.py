@@ -1,26 +1,29 @@
-"""Experiment: all fields, checked by the rules between them, and by the limits of this machine."""
+"""Experiment: all fields, checked by the rules between them, and by the limits of this machine.
+
+The last part is about scripts, whose hyperparameters may refer to fields.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from pydantic import model_validator
+from pydantic import JsonValue, model_validator
 
-from experiments.schema.fields import ExperimentFields, Target, check_metric
-from experiments.schema.machine_fields import Machine, check_group_budget
-from experiments.schema.script_rules import check_script
-from training.contract.errors import InputError
-from training.contract.job_spec import NOT_CHOSEN
+from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields, check_metric
+from experiments.schema.overrides import known_fields
+from experiments.schema.sections import Machine, Script, check_group_budget
+from training.contract.errors import InputError, nearest
+from training.contract.job_spec import NOT_CHOSEN, Scalar
 from training.contract.request import TRAINING_COMPILER
 from training.job.settings.declared import SHARDING_SINCE, contradictions, unused_options
 from training.job.tasks import METRICS_BY_NAME, TASKS
-from training.services.registry import SERVICES, traits_of
+from training.services.registry import SERVICES, services_with, traits_of
 
 Check = Callable[[ExperimentFields], None]
 MAX_TASK_LEARNING_RATE = 10.0
@@ -45,85 +48,76 @@ class Experiment(ExperimentFields):
 
 def broken_rules(experiment: ExperimentFields) -> list[str]:
     """Return the messages of all rules between fields that an experiment breaks."""
-    broken: dict[str, None] = {}
-    for check in _checks(experiment):
+    if experiment.script is None and experiment.data is None:
+        return ["data is missing"]
+    broken = {message: None for is_broken, message in _conditions(experiment) if is_broken}
+    for check in (check_script, _check_service) if experiment.script else CHECKS:
         try:
             check(experiment)
         except ValueError as error:
             broken[str(error)] = None
     if experiment.script is not None:
         broken |= dict.fromkeys(unused_options(experiment))
-    elif experiment.data is not None:
+    else:
         broken |= dict.fromkeys(contradictions(experiment, experiment.evaluation))
     return list(broken)
 
 
-def _checks(experiment: ExperimentFields) -> tuple[Check, ...]:
-    """Return the checks that apply, each of which raises `ValueError`."""
+def _conditions(experiment: ExperimentFields) -> Iterator[tuple[bool, str]]:
+    """Yield conditions that break a rule, each with its message: those that a single expression states."""
+    machine, calibration = experiment.machine, experiment.calibration
+    for name, values in (
+        ("compare.looks", experiment.compare.looks),
+        ("bucket_lengths", experiment.bucket_lengths or ()),
+        ("calibration.batch_sizes", calibration.batch_sizes if calibration else ()),
+    ):
+        for first, second in pairwise(values):
+            yield first >= second, f"{name} must be ascending, but {second} follows {first}"
     if experiment.script is not None:
-        return (_check_order, _check_service, check_script)
-    if experiment.data is None:
-        return (_check_order, _check_data)
-    return (
-        *(_check_order, _check_model, _check_learning_rates, _check_push, _check_service, _check_sharding),
-        *(_check_padding_free, _check_task_options, _check_labels, _check_metrics, _check_calibration, _check_cadences),
-    )
-
-
-def _check_order(experiment: ExperimentFields) -> None:
-    _check_ascending("compare.looks", experiment.compare.looks)
-    _check_ascending("bucket_lengths", experiment.bucket_lengths or ())
-
-
-def _check_data(_: ExperimentFields) -> None:
-    raise ValueError("data is missing")
-
-
-def _check_model(experiment: ExperimentFields) -> None:
-    if (experiment.model is None) == (experiment.model_type is None):
-        problem = "neither is set" if experiment.model is None else "both are set"
-        raise ValueError(f"exactly one of model and model_type is required, but {problem}")
-    if experiment.model_type is not None:
-        _check_model_type(experiment)
-    if experiment.first_weights == "pretrained":
-        if experiment.model_overrides:
-            raise ValueError(
-                "model_overrides requires weights: random, because pretrained weights fit only their own configuration"
-            )
-        if experiment.tokenizer is not None:
-            raise ValueError(
-                "tokenizer requires weights: random, because pretrained weights fit only their own tokenizer"
-            )
-
-
-def _check_model_type(experiment: ExperimentFields) -> None:
-    name = experiment.model_type
-    if experiment.weights == "pretrained":
-        raise ValueError(
-            f"weights must be 'random' if model_type is set: architecture {name!r} has no pretrained weights"
+        return
+    model_type, is_pretrained = experiment.model_type, experiment.first_weights == "pretrained"
+    problem = "neither is set" if experiment.model is None else "both are set"
+    is_one = (experiment.model is None) != (model_type is None)
+    yield not is_one, f"exactly one of model and model_type is required, but {problem}"
+    for name, kind in (("model_overrides", "configuration"), ("tokenizer", "tokenizer")):
+        reason = f"because pretrained weights fit only their own {kind}"
+        yield is_pretrained and bool(getattr(experiment, name)), f"{name} requires weights: random, {reason}"
+    if is_one and model_type is not None:
+        yield (
+            is_pretrained,
+            f"weights must be 'random' if model_type is set: architecture {model_type!r} has no pretrained weights",
         )
-    if experiment.model_revision is not None:
-        raise ValueError(f"model_revision requires a model of the Hub, not model_type {name!r}")
-    if experiment.tokenizer is None:
-        raise ValueError(f"tokenizer is required with model_type {name!r}: an architecture has no tokenizer of its own")
-
-
-def _check_learning_rates(experiment: ExperimentFields) -> None:
+        yield (
+            experiment.model_revision is not None,
+            f"model_revision requires a model of the Hub, not model_type {model_type!r}",
+        )
+        yield (
+            experiment.tokenizer is None,
+            f"tokenizer is required with model_type {model_type!r}: an architecture has no tokenizer of its own",
+        )
     for name in ("base_learning_rate", "max_learning_rate"):
-        rate = getattr(experiment, name)
-        if rate is not None and rate > MAX_TASK_LEARNING_RATE:
-            raise ValueError(f"{name} must be at most {MAX_TASK_LEARNING_RATE:g} for a task, not {rate:g}")
-
-
-def _check_ascending(name: str, values: Sequence[int]) -> None:
-    for first, second in pairwise(values):
-        if first >= second:
-            raise ValueError(f"{name} must be ascending, but {second} follows {first}")
-
-
-def _check_push(experiment: ExperimentFields) -> None:
-    if experiment.push_to_hub is not None and not experiment.save_model:
-        raise ValueError("push_to_hub needs the trained model, but save_model is false")
+        rate = getattr(experiment, name) or 0.0
+        message = f"{name} must be at most {MAX_TASK_LEARNING_RATE:g} for a task, not {rate:g}"
+        yield rate > MAX_TASK_LEARNING_RATE, message
+    yield (
+        experiment.push_to_hub is not None and not experiment.save_model,
+        "push_to_hub needs the trained model, but save_model is false",
+    )
+    yield (
+        experiment.padding == "none" and bool(machine.model_parallel),
+        "padding 'none' and machine.model_parallel cannot be combined: the library splits the layers",
+    )
+    yield (
+        experiment.eval_strategy == "samples" and experiment.eval_samples is None,
+        "eval_strategy 'samples' requires eval_samples, the number of samples in between",
+    )
+    for name in ("probe", "push_to_hub"):
+        message = f"calibration and {name} cannot be combined: a calibration trains nothing"
+        yield calibration is not None and getattr(experiment, name) is not None, message
+    yield (
+        calibration is not None and bool(machine.model_parallel),
+        "calibration and machine.model_parallel cannot be combined: the library runs its own steps",
+    )
 
 
 def _check_service(experiment: ExperimentFields) -> None:
@@ -175,11 +169,6 @@ def _check_sharding(experiment: ExperimentFields) -> None:
         )
 
 
-def _check_padding_free(experiment: ExperimentFields) -> None:
-    if experiment.padding == "none" and experiment.machine.model_parallel:
-        raise ValueError("padding 'none' and machine.model_parallel cannot be combined: the library splits the layers")
-
-
 def _check_task_options(experiment: ExperimentFields) -> None:
     for task in TASKS.values():
         for name, option in task.options.items() if task.name != experiment.task else ():
@@ -198,14 +187,11 @@ def _check_labels(experiment: ExperimentFields) -> None:
 
 
 def _check_metrics(experiment: ExperimentFields) -> None:
-    if experiment.target is not None:
-        check_metric("target.metric", experiment.target.metric, experiment.task)
-        _check_reachable(experiment.target)
     if experiment.best_metric is not None:
         check_metric("best_metric", experiment.best_metric, experiment.task)
-
-
-def _check_reachable(target: Target) -> None:
+    if (target := experiment.target) is None:
+        return
+    check_metric("target.metric", target.metric, experiment.task)
     best, direction = METRICS_BY_NAME[target.metric].best, METRICS_BY_NAME[target.metric].direction
     if target.direction not in (None, direction):
         return  # the experiment sets the opposite direction on purpose
@@ -213,20 +199,8 @@ def _check_reachable(target: Target) -> None:
         raise ValueError(f"target.value {target.value:g} cannot be reached: {target.metric} is at best {best:g}")
 
 
-def _check_calibration(experiment: ExperimentFields) -> None:
-    if experiment.calibration is None:
-        return
-    _check_ascending("calibration.batch_sizes", experiment.calibration.batch_sizes)
-    for name in ("probe", "push_to_hub"):
-        if getattr(experiment, name) is not None:
-            raise ValueError(f"calibration and {name} cannot be combined: a calibration trains nothing")
-    if experiment.machine.model_parallel:
-        raise ValueError("calibration and machine.model_parallel cannot be combined: the library runs its own steps")
-
-
-def _check_cadences(experiment: ExperimentFields) -> None:
-    if experiment.eval_strategy == "samples" and experiment.eval_samples is None:
-        raise ValueError("eval_strategy 'samples' requires eval_samples, the number of samples in between")
+CHECKS: tuple[Check, ...] = (_check_service, _check_sharding, _check_task_options, _check_labels, _check_metrics)
+"""Checks of an experiment with a task. Each raises `ValueError`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,3 +240,155 @@ def check_machine(experiment: ExperimentFields, machine: ThisMachine) -> None:
             f"compiler 'inductor' needs a C++ compiler on a CPU, but {machine.cxx!r} is not installed: install g++ "
             f"(Debian and Ubuntu: apt-get install g++) or set CXX"
         )
+
+
+SIGN = "$"
+
+INDEPENDENT_OF_SCRIPT = frozenset(
+    {
+        "description",
+        "script",
+        "service",
+        "machine",
+        "aws",
+        "compare",
+        "sweep",
+        "compiler",
+        "compiler_debug",
+        "learning_rate_scaling",
+        *BUDGET_FIELDS,
+    }
+)
+"""Fields that apply to any job, or only control how other fields are computed."""
+
+_NAME_CHARACTERS = 60
+"""Most characters of a name in a message."""
+_RATE = {"base_learning_rate", "base_batch_size", "learning_rate_multiplier", "max_learning_rate"}
+
+DERIVED = {
+    "learning_rate": _RATE | {"batch_size"},
+    "adam_beta1": {"adam_beta1", "base_batch_size", "batch_size"},
+    "adam_beta2": {"adam_beta2", "base_batch_size", "batch_size"},
+    "adam_epsilon": {"adam_epsilon", "base_batch_size", "batch_size"},
+    "global_batch_size": {"batch_size", "gradient_accumulation_steps"},
+}
+"""Computed values that `$name` can refer to -> the fields that they depend on."""
+
+
+def referenced_fields(script: Script) -> dict[str, str]:
+    """Return the field whose `$field` each hyperparameter contains, by the hyperparameter's name."""
+    return {
+        name: value.removeprefix(SIGN)
+        for name, value in script.hyperparameters.items()
+        if isinstance(value, str) and value.startswith(SIGN) and not value.startswith(2 * SIGN)
+    }
+
+
+def script_hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]:
+    """Return the script's hyperparameters with each `$name` replaced by its value, without null.
+
+    `$$` is a literal `$`. Text within lists and mappings stays as it is.
+    """
+    assert experiment.script is not None
+    fields = referenced_fields(experiment.script)
+    values: dict[str, JsonValue] = {}
+    for name, value in experiment.script.hyperparameters.items():
+        if name in fields:
+            values[name] = value_of(experiment, fields[name])
+        elif value is not None:
+            escaped = isinstance(value, str) and value.startswith(2 * SIGN)
+            values[name] = str(value).removeprefix(SIGN) if escaped else value
+    return values
+
+
+def logged_hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]:
+    """Return the hyperparameters to log: one that refers to a field by the field's name, others by their own.
+
+    `lr: $learning_rate` is logged as `learning_rate`, unless the script has another hyperparameter of this name.
+    """
+    assert experiment.script is not None
+    fields, values = referenced_fields(experiment.script), script_hyperparameters(experiment)
+    logged = {}
+    for name, value in values.items():
+        field = fields.get(name, name)
+        is_taken = "." in field or (field in values and fields.get(field) != field)
+        logged[name if is_taken else field] = value
+    return logged
+
+
+def value_of(experiment: ExperimentFields, name: str) -> Scalar:
+    """Return the value of `$name`. Settings of the optimizer are those at the global batch size."""
+    derived: dict[str, Scalar] = {**asdict(experiment.optimiser), "global_batch_size": experiment.global_batch_size}
+    if name in derived:
+        return derived[name]
+    value: object = experiment
+    for part in name.split("."):
+        value = getattr(value, part)
+    if value is None and name == "eval_batch_size":
+        return experiment.batch_size
+    if value is None:
+        raise ValueError(f"{SIGN}{name} has no value: {name} is not set")
+    assert isinstance(value, Scalar)
+    return value
+
+
+def check_script(experiment: ExperimentFields) -> None:
+    """Raise ValueError for an unknown `$name`, and for a field that would have no effect."""
+    assert experiment.script is not None
+    missing = [name for name, secret in experiment.script.secrets.items() if secret is None]
+    traits = traits_of(experiment.service)
+    if traits.runs_containers and missing:
+        raise ValueError(
+            f"script.secrets.{missing[0]} needs the name of a secret in AWS Secrets Manager on {traits.label}, because "
+            "jobs do not get variables of this machine"
+        )
+    for name, channel in experiment.script.channels.items():
+        if not traits.streams_channels and (reason := channel.needs_streams):
+            raise ValueError(
+                f"script.channels.{_cut(name)} {reason} is not read on {traits.label}: set service to "
+                f"{services_with('streams_channels')}, or download the data and name its folder"
+            )
+    fields = referenced_fields(experiment.script)
+    for hyperparameter, field in fields.items():
+        if field not in referable_names():
+            raise ValueError(
+                f"script.hyperparameters.{_cut(hyperparameter)} refers to {SIGN}{_cut(field)}, which is not a field."
+                f"{nearest(field, referable_names())}"
+            )
+        value_of(experiment, field)
+    if experiment.compiler == "inductor" and "compiler" not in fields.values():
+        raise ValueError(
+            f"compiler 'inductor' would have no effect, because the script itself must compile. Pass the compiler by "
+            f"script.hyperparameters, for example torch_compile_backend: {SIGN}compiler"
+        )
+    used = set(fields.values()).union(*(DERIVED.get(field, ()) for field in fields.values()))
+    for field in sorted(experiment.model_fields_set - INDEPENDENT_OF_SCRIPT - used):
+        if getattr(experiment, field) is not None:
+            raise ValueError(_without_effect(field))
+    if used & {"base_learning_rate"} and not {"batch_size", "global_batch_size"} & set(fields.values()):
+        raise ValueError(
+            f"script.hyperparameters refers to {SIGN}learning_rate, which depends on batch_size, but not to "
+            f"{SIGN}batch_size: the script would train with a different batch size"
+        )
+
+
+def _cut(name: str) -> str:
+    """Return a name short enough for a message."""
+    return name if len(name) <= _NAME_CHARACTERS else f"{name[: _NAME_CHARACTERS - 3]}..."
+
+
+def _without_effect(field: str) -> str:
+    if field == "data":
+        return "data requires a task: a script reads its files from script.channels"
+    if field in referable_names():
+        referred_to_as = "learning_rate" if field in _RATE else field
+        return f"{field} would have no effect: no hyperparameter of the script refers to {SIGN}{referred_to_as}"
+    return f"{field} requires a task, but the experiment runs a script"
+
+
+def referable_names() -> list[str]:
+    """Return the names that can follow `$`: all fields with a single value, and the values derived from them."""
+    excluded = ("description", "task", "script", "data", "target", "compare", "service", "aws")
+    scalar = {str, int, float, bool, type(None)}
+    plain = [name for name, kinds in known_fields().items() if kinds <= scalar and name.split(".")[0] not in excluded]
+    return [*plain, *(name for name in DERIVED if name not in plain)]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
-from experiments.schema.machine_fields import Aws, Machine
-from experiments.schema.script_fields import Script
+from experiments.schema.sections import Aws, Machine, Script
 from sweeps.search_space import BatchGrid, Optimiser, ScalingRule, scale
 from sweeps.trials import CostName
 from training.contract.errors import InputError, nearest
@@ -115,8 +114,8 @@ class Compare(Frozen):
     """Largest acceptable drop in quality, in the metric's unit. None means 0.03 for accuracy and macro F1, 3 points for
     scores in percent, and 5 % of the baseline's mean for a loss."""
     trainings: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    """Number of trainings to come, for which the settings are compared: the first with a cold compile cache, later ones
-    with a warm one."""
+    """Number of trainings to come, the first with a cold compile cache. The report estimates what they cost together;
+    the verdict is for a warm cache."""
     when_disturbed: Literal["keep", "repeat"] = "keep"
     """`repeat` runs a job again, once, if other programs or the hypervisor disturbed its measurement, and counts the
     second one. `keep` only marks it."""

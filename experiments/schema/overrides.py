@@ -1,19 +1,24 @@
-"""Overrides from the command line, from arms and from backend files, applied by dotted name to an experiment's tree."""
+"""Overrides from the command line, from arms and from backend files, applied by dotted name to an experiment's tree.
+
+The last part turns errors of pydantic into sentences with the location of the field.
+"""
 
 from __future__ import annotations
 
 import copy
+import re
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from experiments.schema.fields import OPTIONS_OF_COMPILERS, ExperimentFields
-from experiments.schema.yaml_document import Document, KeyPath, parse, scalar
-from training.contract.errors import InputError, InputErrors, nearest_name
+from experiments.schema.yaml_document import Document, parse, scalar
+from training.contract.errors import InputError, InputErrors, nearest, nearest_name
+from training.contract.frozen import broken_rule, dotted
 
 Tree = dict[str, Any]
 UNIONS = (Union, types.UnionType)
@@ -246,31 +251,21 @@ def meant_field(name: str, known: Collection[str]) -> str | None:
 OTHER_NAMES = {
     "learning_rate": "base_learning_rate",
     "lr": "base_learning_rate",
-    "lr_scheduler_type": "lr_scheduler",
     "train_batch_size": "batch_size",
     "per_device_train_batch_size": "batch_size",
     "per_device_eval_batch_size": "eval_batch_size",
     "num_train_epochs": "epochs",
-    "num_epochs": "epochs",
-    "warmup_steps": "warmup_samples",
-    "warmup_ratio": "warmup_samples",
-    "optim": "optimizer",
-    "fp16": "precision",
     "bf16": "precision",
     "torch_compile": "compiler",
     "torch_compile_mode": "compile_mode",
-    "attn_implementation": "attention",
     "use_liger_kernel": "kernels",
     "fsdp": "sharding",
     "group_by_length": "length_grouping",
     "pad_to_max_length": "padding",
     "max_seq_length": "max_length",
-    "dataloader_num_workers": "dataloader_workers",
     "dataloader_drop_last": "drop_last",
     "metric_for_best_model": "best_metric",
-    "model_name": "model",
     "model_name_or_path": "model",
-    "tokenizer_name": "tokenizer",
     "dataset_name": "data.hub.name",
     "dataset_config_name": "data.hub.config",
     "train_file": "data.train",
@@ -286,7 +281,7 @@ OTHER_NAMES = {
     "volume_size": "machine.volume_gib",
     "keep_alive_period_in_seconds": "machine.keep_alive_seconds",
 }
-"""Name elsewhere -> field of an experiment."""
+"""Name elsewhere -> field of an experiment, unless its spelling is close."""
 FORMER_FIELDS = {
     "allocator": "Every job keeps the memory that a step has freed.",
     "compile_cache": "Jobs keep what they compile; to compile again, delete compile-cache in the state folder.",
@@ -306,8 +301,8 @@ def backend_values(document: Document) -> tuple[dict[str, Any], dict[str, str]]:
     project: the parameter `backend_config` names the file instead.
     """
     values, locations = {}, {}
-    for name, value, path in _flat(document.tree, ()):
-        location = f"{document.name} line {document.lines[path]}"
+    for name, value in flat(document.tree):
+        location = _location(keys_of(name), document, {})
         if name.split(".")[0] not in BACKEND_FIELDS:
             raise InputError(
                 f"{name[:80]} is not a field of a backend configuration ({location}). It may set only "
@@ -319,10 +314,87 @@ def backend_values(document: Document) -> tuple[dict[str, Any], dict[str, str]]:
     return values, locations
 
 
-def _flat(tree: Mapping[str, Any], path: KeyPath) -> Iterator[tuple[str, Any, KeyPath]]:
-    for key, value in tree.items():
-        inner = (*path, key)
-        if isinstance(value, Mapping):
-            yield from _flat(value, inner)
-        else:
-            yield ".".join(map(str, inner)), value, inner
+LONGEST_KEY = 80
+"""Characters of a key that a message shows."""
+LONG_VALUE = re.compile(r"""(?<!\w)(['"])([^'"]{201,})\1(?!\w)""")
+"""A quoted value that is too long for a message. An apostrophe follows a letter."""
+
+
+def messages(error: ValidationError, document: Document, other_locations: Mapping[str, str]) -> list[str]:
+    """Return the messages for the problems of an error.
+
+    `other_locations` maps dotted names that the document does not set to their locations, such as an override.
+    """
+    problems: list[Any] = sorted(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
+    # A misspelt key also makes the right one missing. The misspelt key is the better message.
+    misspelt = {each["loc"][:-1] for each in problems if each["type"] == "extra_forbidden"}
+    kept = [each for each in problems if each["type"] != "missing" or each["loc"][:-1] not in misspelt]
+    return list(dict.fromkeys(_message(each, document, other_locations) for each in kept))
+
+
+def rule_message(rule: str, document: Document, other_locations: Mapping[str, str]) -> str:
+    """Return the message for a rule between fields, with the location of the first field that it names."""
+    message = printable(_with_short_values(rule))
+    return f"{message} ({_location(_field_named_in(message), document, other_locations)})"
+
+
+def _message(problem: Any, document: Document, other_locations: Mapping[str, str]) -> str:
+    # The name of a field, and not pydantic's name of a branch of a union.
+    path = tuple(part for part in problem["loc"] if isinstance(part, int) or "[" not in part)
+    name = dotted(path)
+    shown = printable(dotted([_short(part) for part in path]))
+    if problem["type"] == "value_error":
+        message = printable(_with_short_values(str(problem["ctx"]["error"])))
+        return f"{message} ({_location(_field_named_in(message) or path, document, other_locations)})"
+    location = _location(path[:-1] if problem["type"] == "missing" else path, document, other_locations)
+    if problem["type"] == "extra_forbidden":
+        return unknown_field(name, location)
+    keys = [field.rpartition(".")[2] for field in known_fields() if field.startswith(f"{name}.")]
+    return f"{shown} {broken_rule(problem, keys)} ({location}){_hint(problem)}"
+
+
+def _with_short_values(rule: str) -> str:
+    """Return a message about a rule between fields, whose quoted values are cut in the middle if they are long."""
+    return LONG_VALUE.sub(lambda match: f"{match[1]}{_short(match[2])}{match[1]}", rule)
+
+
+def _short(part: str | int) -> str | int:
+    """Return a key, cut in the middle if it is long: keys of a user's mapping may have any length."""
+    if isinstance(part, int) or len(part) <= LONGEST_KEY:
+        return part
+    return f"{part[: LONGEST_KEY // 2]}…{part[-LONGEST_KEY // 2 :]}"
+
+
+def printable(message: str) -> str:
+    """Return a message with invisible characters, such as a byte order mark, escaped."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in message)
+
+
+def _field_named_in(message: str) -> tuple[str, ...]:
+    """Return the path of the first field that a message names."""
+    named = (word.strip("':,.") for word in message.split())
+    name = next((word for word in named if is_field(word)), None)
+    return tuple(keys_of(name)) if name else ()
+
+
+def _hint(problem: Any) -> str:
+    if problem["type"] != "literal_error" or not isinstance(problem["input"], str):
+        return ""
+    hint = nearest(problem["input"], re.findall(r"'([^']*)'", problem["ctx"]["expected"]))
+    return f".{hint}" if hint else ""
+
+
+def _location(path: Sequence[str | int], document: Document, other_locations: Mapping[str, str]) -> str:
+    """Return the override or the line that sets a value, or else the file."""
+    name = dotted(path)
+    for other, location in other_locations.items():
+        if _is_within(name, other) or (name and _is_within(other, name)):
+            return location
+    for end in range(len(path), 0, -1):
+        if line := document.lines.get(tuple(path[:end])):
+            return f"{document.name} line {line}"
+    return document.name
+
+
+def _is_within(name: str, outer: str) -> bool:
+    return name == outer or name.startswith((f"{outer}.", f"{outer}["))

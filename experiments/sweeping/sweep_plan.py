@@ -9,10 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from experiments.planning.arms import Arm, variant
-from experiments.planning.budgets import budget_of, check_budget, why_no_price
+from experiments.planning.costs import budget_of, check_budget, why_no_price
 from experiments.planning.inputs import Inputs
-from experiments.planning.load import load
+from experiments.planning.load import Arm, load, variant
 from experiments.planning.plan import design_of, job, source_digest
 from experiments.running.launch import Preparation, Prepared, priced
 from experiments.running.options import read_fail_on
@@ -283,7 +282,8 @@ class SweepJobs:
         """Hash of the sweep's name or, without a name, of all fields that must not change when it is resumed."""
         fields = self.sweep.fields
         named = {"verb": "sweep", "experiment": self.name, "name": fields.name}
-        return key_of(named if fields.name else {**named, **self._fixed_fields, "trains": self.training_key})
+        fixed = fields.model_dump(mode="json", exclude=CHANGEABLE_FIELDS)
+        return key_of(named if fields.name else {**named, **fixed, "trains": self.training_key})
 
     @property
     def training_key(self) -> str:
@@ -354,10 +354,6 @@ class SweepJobs:
         for compiler in self.sweep.fields.compilers:
             for point in {points[0], points[-1]}:
                 context.check(self.trial("check", compiler, point).spec)
-
-    @property
-    def _fixed_fields(self) -> dict[str, object]:
-        return self.sweep.fields.model_dump(mode="json", exclude=CHANGEABLE_FIELDS)
 
 
 def _short(setting: str) -> str:
@@ -439,10 +435,7 @@ def prepare_sweep(overrides: Mapping[str, str], steps: Preparation) -> PreparedS
     sample = steps.attempt(partial(priced, context, jobs.trial("check", *sweep.baseline)))
     if sample is None:
         return prepared
-    steps.attempt(partial(_check_price, sweep, sample))
-    sentences = steps.attempt(
-        lambda: check_budget([sample], budget_of(sweep.experiment, is_sweep=True), at_most=most_jobs(sweep))
-    )
+    sentences = steps.attempt(partial(_check_budget, sweep, sample))
     return replace(prepared, budget_text=sentences or ())
 
 
@@ -471,6 +464,7 @@ def _read(overrides: Mapping[str, str]) -> PreparedSweep:
     )
 
 
-def _check_price(sweep: SweepPlan, sample: PlannedJob) -> None:
+def _check_budget(sweep: SweepPlan, sample: PlannedJob) -> list[str]:
     if "usd" in sweep.fields.objective and sample.price is None:
         raise InputError(f"sweep.objective contains usd, but {why_no_price(sample.spec.instance_type)}")
+    return check_budget([sample], budget_of(sweep.experiment, is_sweep=True), at_most=most_jobs(sweep))

@@ -10,52 +10,65 @@ import json
 import math
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
 import optuna
 
-from experiments.planning.arms import variant
-from experiments.planning.budgets import budget_of
-from experiments.planning.inputs import Echo
-from experiments.planning.load import with_absolute_paths
-from experiments.running.follow_group import log_trained, run_waves
-from experiments.running.launch import Preparation, prepare
+from experiments.planning.costs import budget_of
+from experiments.planning.load import variant, with_absolute_paths
+from experiments.running.followed_job import FollowedJob, start_job
+from experiments.running.launch import Preparation, log_trained, prepare, run_waves
 from experiments.running.output import exit_code, print_line
 from experiments.running.scheduler import run_jobs
 from experiments.running.write_report import report_group
 from experiments.schema.yaml_document import as_yaml
 from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, full_names, prepare_sweep
-from experiments.sweeping.trial_jobs import TrialJobs, calibrated_costs, outcome_of
 from judging.design import Design
 from judging.summaries import geometric_mean
-from reports.charts.class_charts import PngClassCharts
 from reports.model.report import Report
 from state.home import home
-from sweeps.costs import CostModel
+from sweeps.costs import FIGURES, CostModel, cost_model, measurements
 from sweeps.early_stopping import choose, finalists, settings
 from sweeps.optuna_study import Limits, Part, PointSampler, importances, open_study
 from sweeps.search_space import Point
 from sweeps.storage import Storage, hold_lease, open_storage, sqlite_url
-from sweeps.trials import Objective, Search, best_trial, cost, cost_of, eligible_trials, excess, values_of
-from sweeps.worker import run_worker
+from sweeps.trials import (
+    CurvePoint,
+    Objective,
+    Search,
+    TrialOutcome,
+    best_trial,
+    cost,
+    cost_of,
+    eligible_trials,
+    excess,
+    values_of,
+)
+from sweeps.worker import Running, run_worker
 from tracking.budgets.ledger import Ledger, end_sentence, set_budget
 from tracking.groups.group import Group, close_group, open_group
 from tracking.groups.plan_file import DESIGN, read_design, write_design, write_sweep
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables
+from tracking.queries.metric_histories import histories
 from tracking.recorded.arms import NOT_OF_THE_SETTING
 from tracking.recorded.waves import repeat_rows
 from tracking.recording.recorder import JobRun, Outcome, find_job_run
 from tracking.server.store import Store, open_store
-from training.contract.errors import InputError
+from training.contract.errors import InputError, TrackingError
+from training.contract.events import Event
 from training.contract.plain_text import counted
+from training.contract.price import instance_seconds
 from training.contract.service import ServiceContext
 
 STORAGE_VARIABLE = "TRAINFARE_SWEEP_STORAGE"
 """Variable with the address of the workers' database. A variable keeps its password out of commands and runs."""
+STOPPED = "Stopped. The same command resumes the sweep."
 SETTING = ("compiler", "batch_size", "learning_rate_multiplier")
 """Fields that a command to train a setting always has. It has others if they differ from the experiment's."""
 BestPoints = Mapping[str, tuple[Point, float]]
@@ -71,11 +84,7 @@ def sweep(overrides: Mapping[str, str]) -> int:
         print_line(sentence)
     own = {name: text for name, text in full_names(overrides).items() if not name.startswith("sweep.")}
     own = {"experiment": overrides.get("experiment", "demo"), **own}
-    return run(open_sweep(prepared.jobs, prepared.context, own, print_line), prepared.fail_on)
-
-
-class CalibrationIncomplete(Exception):
-    """Not all batch sizes were timed: the budget is spent, or a person stopped the sweep."""
+    return run(open_sweep(prepared.jobs, prepared.context, own), prepared.fail_on)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +100,6 @@ class OpenSweep:
     """Studies by compiler."""
     overrides: Mapping[str, str]
     """The experiment and the overrides of the command that also apply to a training."""
-    echo: Echo
 
     @property
     def name(self) -> str:
@@ -110,8 +118,7 @@ class OpenSweep:
             self.group,
             [prepare(self.context, job) for job in planned],
             parallel=self.jobs.sweep.fields.max_parallel,
-            echo=self.echo,
-            charts=PngClassCharts(),
+            echo=print_line,
         )
 
     def find_run(self, planned: PlannedJob) -> JobRun | None:
@@ -122,18 +129,18 @@ class OpenSweep:
         return Ledger(self.store, self.context.service, self.group)
 
 
-def open_sweep(jobs: SweepJobs, context: ServiceContext, overrides: Mapping[str, str], echo: Echo) -> OpenSweep:
+def open_sweep(jobs: SweepJobs, context: ServiceContext, overrides: Mapping[str, str]) -> OpenSweep:
     """Open or resume a sweep.
 
     Raises TrainfareError if the storage or the tracking server does not answer, and InputError if a different sweep
     has the same name. In these cases no job is started and no run is opened.
     """
-    storage = open_storage(storage_url(), echo=echo)
+    storage = open_storage(storage_url(), echo=print_line)
     name = jobs.sweep.fields.name
     studies = _studies(storage, name, jobs) if name else {}
     experiment, key = jobs.sweep.experiment, jobs.key
-    with hold_lease(storage, f"{key}/opening", echo):  # workers that start together must share one group
-        store = open_store(echo=echo)
+    with hold_lease(storage, f"{key}/opening", print_line):  # workers that start together must share one group
+        store = open_store(echo=print_line)
         group = open_group(
             store,
             experiment_name=jobs.name,
@@ -152,7 +159,6 @@ def open_sweep(jobs: SweepJobs, context: ServiceContext, overrides: Mapping[str,
         storage=storage,
         studies=studies or _studies(storage, group.id, jobs),
         overrides=overrides,
-        echo=echo,
     )
 
 
@@ -182,45 +188,38 @@ def run(opened: OpenSweep, fail_on: frozenset[str] = frozenset()) -> int:
     Returns the exit code: 0, 1 if no best point was found, 3 for a result of the winner that `fail_on` names, 130 if
     stopped.
     """
-    sweep, echo = opened.jobs.sweep, opened.echo
+    sweep = opened.jobs.sweep
     size = f"{len(sweep.space.points)} points for each compiler setting: {', '.join(sweep.fields.compilers)}"
-    echo(f"{'Resuming' if opened.group.continued else 'Sweeping'} {opened.group.id}: {size}")
-    try:
-        parts = [_part(opened, compiler, search) for compiler, search in prepare_searches(opened).items()]
-    except CalibrationIncomplete as stopped:
-        echo(f"Stopped. {stopped.__doc__} The same command resumes it.")
+    print_line(f"{'Resuming' if opened.group.continued else 'Sweeping'} {opened.group.id}: {size}")
+    if (searches := prepare_searches(opened)) is None:
+        print_line("Stopped. Not all batch sizes were timed. The same command resumes the sweep.")
         return 130
+    parts = [_part(opened, compiler, search) for compiler, search in searches.items()]
     write_sweep(opened.store, opened.group, metadata(sweep, parts, opened.jobs.samples, opened.overrides))
-    runner = TrialJobs(
-        opened.store,
-        opened.context.service,
-        opened.group,
-        opened.prepared_trial,
-        parts[0].search.objective,
-        echo,
-        PngClassCharts(),
-        sweep.fields.max_parallel,
+    limits = Limits(
+        trials=sweep.fields.trials,
+        parallel=sweep.fields.max_parallel,
+        max_parallel=sweep.fields.max_parallel,
+        no_room=partial(opened.ledger.why_no_room, opened.prepared_trial(*sweep.baseline)),  # all trials cost the same
     )
-    done = run_worker(opened.storage, opened.name, parts, runner, _limits(opened), echo=echo)
+    runner = TrialJobs(opened, parts[0].search.objective)
+    done = run_worker(opened.storage, opened.name, parts, runner, limits, echo=print_line)
     if done.is_stopped:
-        return _stopped(opened)
+        print_line(STOPPED)
+        return 130
     if done.is_over_budget:
         opened.ledger.end()
-    echo(f"The search ended: {done.reason.rstrip('.')}.")
-    with hold_lease(opened.storage, f"{opened.name}/repeats of the winner", echo):
+    print_line(f"The search ended: {done.reason.rstrip('.')}.")
+    with hold_lease(opened.storage, f"{opened.name}/repeats of the winner", print_line):
         if not train_finalists(opened, parts):
-            return _stopped(opened)
+            print_line(STOPPED)
+            return 130
         best_points = find_best_points(opened, parts)
         repeated = confirm(opened, best_points)
         rendered = report(opened, parts, best_points, done.reasons, repeated)
         if end := opened.ledger.ended:
-            echo(end_sentence(end))
+            print_line(end_sentence(end))
     return exit_code(rendered, fail_on) if best_points else 1
-
-
-def _stopped(opened: OpenSweep) -> int:
-    opened.echo("Stopped. The same command resumes the sweep.")
-    return 130
 
 
 def _part(opened: OpenSweep, compiler: str, search: Search) -> Part:
@@ -235,27 +234,15 @@ def _part(opened: OpenSweep, compiler: str, search: Search) -> Part:
     )
 
 
-def _limits(opened: OpenSweep) -> Limits:
-    fields = opened.jobs.sweep.fields
-    ledger, (compiler, point) = opened.ledger, opened.jobs.sweep.baseline
-    planned = opened.prepared_trial(compiler, point)  # all trials have the same worst case
-    return Limits(
-        trials=fields.trials,
-        parallel=fields.max_parallel,
-        max_parallel=fields.max_parallel,
-        no_room=lambda names: ledger.why_no_room(planned, names),
-    )
-
-
-def prepare_searches(opened: OpenSweep) -> dict[str, Search]:
+def prepare_searches(opened: OpenSweep) -> dict[str, Search] | None:
     """Run the calibrations and return the search of each compiler whose calibration succeeded.
 
-    Raises `CalibrationIncomplete`, and `InputError` if no compiler is left.
+    None if not all ended: the budget is spent, or a person stopped the sweep. Raises `InputError` if none succeeded.
     """
     planned = [job for _, job in opened.jobs.measurements(opened.group.id)]
-    with hold_lease(opened.storage, f"{opened.name}/timing", opened.echo):
+    with hold_lease(opened.storage, f"{opened.name}/timing", print_line):
         if len(opened.run(planned)) < len(planned):
-            raise CalibrationIncomplete
+            return None
     sweep = opened.jobs.sweep
     objective = replace(sweep.objective, bound=_bound(opened))
     searches: dict[str, Search] = {}
@@ -275,12 +262,13 @@ def _costs(opened: OpenSweep, compiler: str) -> CostModel | None:
     run = opened.find_run(planned)
     if run is None or run.failure or not run.has_ended:
         why = f" ({run.failure.failure_class})" if run and run.failure else ""
-        opened.echo(f"Skipping {compiler}: its calibration job {planned.spec.name} did not complete{why}.")
+        print_line(f"Skipping {compiler}: its calibration job {planned.spec.name} did not complete{why}.")
         return None
     try:
-        return calibrated_costs(opened.store, run)
+        found = opened.store.call(lambda: histories(opened.store.client, {run.id: 0.0}, list(FIGURES)))[run.id]
+        return cost_model(measurements(zip(found["step"], found["key"], found["value"], strict=True)))
     except ValueError as error:
-        opened.echo(f"Skipping {compiler}: {error}.")
+        print_line(f"Skipping {compiler}: {error}.")
         return None
 
 
@@ -296,7 +284,7 @@ def _bound(opened: OpenSweep) -> float | None:
     if not math.isfinite(value):
         named = f"job {planned.spec.name} logged no {quality.metric}"
         raise InputError(f"sweep.worse_by needs the baseline's quality, but {named}")
-    opened.echo(f"The baseline's {quality.metric} is {value:.4g}; a trial may be at most {worse_by:g} worse.")
+    print_line(f"The baseline's {quality.metric} is {value:.4g}; a trial may be at most {worse_by:g} worse.")
     return value - worse_by if quality.higher_is_better else value + worse_by
 
 
@@ -310,12 +298,12 @@ def train_finalists(opened: OpenSweep, parts: Sequence[Part]) -> bool:
     left = [job for job in planned if not ((run := opened.find_run(job)) and run.has_ended)]
     if not left:
         return True
-    opened.echo(f"Training the best settings a second time: {counted(len(left), 'job')}")
+    print_line(f"Training the best settings a second time: {counted(len(left), 'job')}")
     outcomes = opened.run(left)
     if any(outcome.failure and outcome.failure.is_stop for outcome in outcomes):
         return False
     if len(outcomes) < len(left):
-        opened.echo("Not all second trainings ran: the budget is spent.")
+        print_line("Not all second trainings ran: the budget is spent.")
     return True
 
 
@@ -363,7 +351,7 @@ def confirm(opened: OpenSweep, best_points: BestPoints) -> list[Outcome]:
     planned = opened.jobs.confirmation(opened.group.id, chosen)
     design = _design(opened)
     most = "at most " if design and len(design.looks) > 1 else ""
-    opened.echo(f"Repeating the winner and its controls: {most}{len(planned)} jobs")
+    print_line(f"Repeating the winner and its controls: {most}{len(planned)} jobs")
     if design:
         by_name = {job.spec.name: job for job in planned}
         planned, outcomes = run_waves(
@@ -373,13 +361,12 @@ def confirm(opened: OpenSweep, best_points: BestPoints) -> list[Outcome]:
             [replace(job, repeat=job.repeat - 1) for job in planned],
             design,
             lambda wave: opened.run([by_name[job.spec.name] for job in wave]),
-            opened.echo,
             repeat_rows,
         )
     else:
         outcomes = opened.run(planned)
     if len(outcomes) < len(planned):
-        opened.echo("Not all repeats ran: the budget is spent, or a person stopped them.")
+        print_line("Not all repeats ran: the budget is spent, or a person stopped them.")
     return outcomes
 
 
@@ -417,8 +404,8 @@ def report(
     if setting := winner(jobs.sweep, best_points):
         path = home() / "reports" / opened.group.id / "winner.yaml"
         path.write_text(winner_file(jobs.sweep, setting), encoding="utf-8")
-        opened.echo(f"The winner as an experiment: {path}")
-    log_trained(opened.store, opened.context.service, opened.group, repeated, opened.echo)
+        print_line(f"The winner as an experiment: {path}")
+    log_trained(opened.store, opened.context.service, opened.group, repeated)
     close_group(opened.store, opened.group, "FINISHED" if best_points else "FAILED")
     return rendered
 
@@ -438,8 +425,10 @@ def metadata(
     """
     setting = winner(sweep, best_points)
     compiler, base = sweep.baseline
+    objective = asdict(parts[0].search.objective)
+    quality = objective.pop("quality") or {"metric": None, "higher_is_better": None}
     return {
-        "objective": _objective(parts[0].search.objective),
+        "objective": {**objective, **quality},
         "batch_sizes": sweep.space.batch_sizes,
         "multipliers": sweep.space.multipliers,
         "compilers": [part.compiler for part in parts],
@@ -449,18 +438,6 @@ def metadata(
         "importances": {part.compiler: importances(part.study) for part in parts},
         "stopped_because": dict(reasons),
         "train_command": train_command(overrides, setting) if setting else None,
-    }
-
-
-def _objective(objective: Objective) -> dict[str, Any]:
-    quality = objective.quality
-    return {
-        "cost": objective.cost,
-        "metric": quality.metric if quality else None,
-        "higher_is_better": quality.higher_is_better if quality else None,
-        "target": objective.target,
-        "bound": objective.bound,
-        "is_front": objective.is_front,
     }
 
 
@@ -487,3 +464,107 @@ def winner_file(sweep: SweepPlan, setting: Mapping[str, Any]) -> str:
     """Return the sweep's experiment with a setting, as an experiment file for any folder."""
     experiment = variant(sweep.experiment, setting, "the winner")
     return as_yaml(with_absolute_paths(experiment.model_dump(mode="json", exclude_unset=True)))
+
+
+class TrialJobs:
+    """Implementation of `Runner` with the jobs of a sweep."""
+
+    def __init__(self, opened: OpenSweep, objective: Objective) -> None:
+        self._opened, self._objective = opened, objective
+        # Each job is planned only once, because planning uploads its inputs.
+        self._job = cache(opened.prepared_trial)
+
+    def job_name(self, compiler: str, point: Point) -> str:
+        return self._job(compiler, point).spec.name
+
+    def start(self, compiler: str, point: Point, trial_number: int) -> Running | TrialOutcome:
+        """Start the job of this point of the search space, or attach to it if it exists.
+
+        Raises `QuotaError` if the account has no room for the job, `BudgetFull` if the budget has none, and
+        `InputError` if the service refuses it. A permanent refusal is recorded in the job's run.
+        """
+        opened, planned, tags = self._opened, self._job(compiler, point), {"platform.trial": str(trial_number)}
+        planned, ledger = replace(planned, tags={**planned.tags, **tags}), opened.ledger
+        jobs_at_once = opened.jobs.sweep.fields.max_parallel  # they share what is left of the budget
+        run = opened.find_run(planned) or ledger.open_run(planned, jobs_at_once)
+        if run.has_ended:
+            opened.store.tag(run.id, {**tags, "platform.role": "trial"})
+            return outcome_of(run, self._objective)
+        started = start_job(ledger, planned, run, print_line, jobs_at_once)
+        if not isinstance(started, Outcome):
+            return _RunningJob(started, self._read, self._objective)
+        assert started.refusal
+        raise started.refusal
+
+    def conclude(self, job_name: str, end: str) -> None:
+        self._opened.store.tag(self._read(job_name).id, {"platform.end": end})
+
+    def _read(self, job_name: str) -> JobRun:
+        store = self._opened.store
+        if (run := find_job_run(store, self._opened.group, job_name)) is None:
+            raise TrackingError(f"The tracking server {store.uri} no longer has the run of job {job_name}.")
+        return run
+
+
+class _RunningJob:
+    def __init__(self, followed: FollowedJob, read: Callable[[str], JobRun], objective: Objective) -> None:
+        self._followed, self._read, self._objective = followed, read, objective
+        self.job_name = followed.planned.spec.name
+
+    @property
+    def due(self) -> float:
+        return self._followed.due
+
+    @property
+    def curve(self) -> Sequence[CurvePoint]:
+        quality, started = self._objective.quality, self._followed.training_started
+        if quality is None or started is None:
+            return ()
+        return curve(self._followed.events, quality.metric, started, self._followed.planned.spec.instance_count)
+
+    @property
+    def billable_instance_seconds(self) -> float:
+        started = self._followed.training_started
+        instances = self._followed.planned.spec.instance_count
+        return instance_seconds(time.time() - started, instances) if started else 0.0
+
+    def look(self) -> TrialOutcome | None:
+        if self._followed.advance() is None:
+            return None
+        return outcome_of(self._read(self.job_name), self._objective)
+
+    def stop(self) -> None:
+        self._followed.stop()
+
+    def close(self) -> None:
+        self._followed.close()
+
+
+def curve(events: Iterable[Event], metric: str, started: float, instances: int) -> list[CurvePoint]:
+    """Return the evaluations of a job; `started` is the start of its billed time, in seconds since the epoch."""
+    evaluations = [each for each in events if each.kind == "metric" and metric in each.fields.get("values", {})]
+    return [
+        CurvePoint(
+            samples=int(each.fields.get("samples") or 0),
+            value=float(each.fields["values"][metric]),
+            billable_instance_seconds=instance_seconds(each.time - started, instances),
+        )
+        for each in evaluations
+    ]
+
+
+def outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
+    """Return the outcome of an ended job under the objective."""
+    metrics = run.metrics
+    return TrialOutcome(
+        failure=run.failure,
+        death=run.death,
+        # A cost that has not arrived is unknown: with 0 the trial would be the best one.
+        billable_instance_seconds=metrics.get("cost/billable_instance_seconds", 0.0 if run.failure else math.nan),
+        usd=metrics.get("cost/usd"),
+        samples=int(metrics.get("samples", 0)),
+        steady_samples_per_second=metrics.get("throughput/steady_samples_per_second", math.nan),
+        quality=metrics.get(objective.quality.metric, math.nan) if objective.quality else math.nan,
+        reached=None if objective.target is None else bool(metrics.get("target/reached")),
+        run_id=run.id,
+    )

@@ -328,13 +328,7 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> No
         axes.plot(x, y, marker=arm_marker(i), markersize=6, color=arm_colour(i), clip_on=False)
         axes.plot([x, at], [y, last], color=arm_colour(i), linewidth=0.8, linestyle=":", clip_on=False)
         axes.annotate(
-            names[label],
-            (at, last),
-            (2, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9.5,
-            color=INK,
+            names[label], (at, last), (2, 0), textcoords="offset points", va="center", fontsize=9.5, color=INK
         )
 
 

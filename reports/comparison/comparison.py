@@ -23,6 +23,7 @@ from typing import Literal, get_args
 import pandas as pd
 
 from judging.break_even import BreakEven, Pace, break_even
+from judging.cache_states import ColdStart
 from judging.design import Design
 from judging.intervals import Interval, ratio_interval, ratio_intervals
 from judging.quality import Measure, Quality, compare_quality
@@ -73,20 +74,6 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class CacheVerdicts:
-    """Cost ratios of an arm, if some jobs started with a cold compile cache and others did not."""
-
-    trainings: int
-    """Trainings to come that the verdict is for; the first starts with a cold cache."""
-    cold: Interval | None
-    """Ratio for one training with a cold cache; None with too few jobs."""
-    warm: Interval | None
-    """Ratio for trainings with a warm cache; None with too few jobs."""
-    cheaper_from: int | None
-    """Fewest trainings for which the arm is shown to cost less; None if there is no such number."""
-
-
-@dataclass(frozen=True)
 class Verdict:
     outcome: Outcome
     reason: str
@@ -104,8 +91,13 @@ class Verdict:
     """Differences in the work that were allowed."""
     allowable: tuple[Kind, ...] = ()
     """Kinds of differences that must be allowed to compare the arms; empty if allowing them does not help."""
-    caches: CacheVerdicts | None = None
-    """Ratios for each state of the compile cache; None if all jobs started with the same one."""
+    cold: ColdStart | None = None
+    """What a cold compile cache adds; None if all jobs started with the same state. The ratio is then for a warm
+    cache."""
+    bills: float | None = None
+    """Observed ratio of the mean bills, if it lies outside of the ratio's interval: a few jobs took much longer."""
+    unscored: int = 0
+    """Successful jobs of the arm without a finite score, which count as lost quality."""
 
 
 @dataclass(frozen=True)
@@ -153,33 +145,20 @@ class Comparison:
         cheaper = [c for c in self.contrasts if c.verdict.outcome == "cheaper" and c.verdict.ratio]
         return min(cheaper, key=lambda c: c.verdict.ratio.estimate if c.verdict.ratio else 1.0, default=None)
 
-    @property
-    def later_best(self) -> tuple[Contrast, int] | None:
-        """The arm that is cheaper from the fewest trainings on, and their number. None if an arm is cheaper already, or
-        if no arm of equal quality ever is."""
-        later = [
-            (contrast, caches.cheaper_from)
-            for contrast in self.contrasts
-            if (caches := contrast.verdict.caches)
-            and caches.cheaper_from
-            and (contrast.verdict.target or (contrast.verdict.quality and contrast.verdict.quality.kept))
-        ]
-        return min(later, key=lambda each: each[1], default=None) if self.best is None else None
-
     def typical(self, arm: Arm, column: str) -> float | None:
         """Return the typical value of an arm, as tables, charts and metrics show it; None if it is unknown.
 
-        A cost is the cost of a usable model: by the rules of waves, failed jobs count towards it.
+        By the rules of waves, the cost of an arm with failed jobs is its mean bill of a usable model.
         """
         values = arm.summary(column)
-        is_raised = self.progress and column in COSTS
-        return values.typical * (arm.surcharge(column) if is_raised else 1.0) if values else None
+        bill = arm.mean_bill(column) if self.progress and column in COSTS else None
+        return bill or (values.typical if values else None)
 
     def unlike_shown(self, *columns: str) -> list[tuple[str, float]]:
         """Return the label and the ratio of each arm whose ratio differs visibly from the ratio of the shown costs.
 
-        The ratio comes from the look that stopped the arm, or from trainings with cold and warm caches; the shown costs
-        come from all jobs of one cache state. Only ratios in these units of cost are returned.
+        The ratio comes from the look that stopped the arm; the shown costs come from all jobs of one cache state. Only
+        ratios in these units of cost are returned.
         """
         unlike = []
         for each in self.contrasts:
@@ -334,12 +313,17 @@ def _judge_looks(
     if look is None:
         has_ended = arm.label in progress.stopped
         return Verdict("inconclusive", _too_few(arm, baseline) if has_ended else "the first wave has not ended")
-    kept, caches = look.quality, None
-    if look.cold or look.warm:
-        caches = CacheVerdicts(design.trainings, look.cold, look.warm, look.cheaper_from)
-    verdict = Verdict("inconclusive", "", look.ratio, kept, unit, target, caches=caches)
+    kept, ratio = look.quality, look.ratio
+    bills = None if ratio.low <= look.bills <= ratio.high else look.bills
+    verdict = Verdict(
+        "inconclusive", "", ratio, kept, unit, target, cold=look.cold, bills=bills, unscored=look.unscored
+    )
     if look.cost_outcome == "dearer":
         return replace(verdict, outcome="not cheaper")
+    if look.unscored:
+        label = measure.label if measure else "score"
+        reason = f"and {look.unscored} of {counted(len(arm.succeeded), 'job')} ended without a finite {label}"
+        return replace(verdict, outcome="not cheaper", reason=reason)
     if kept and kept.shown_beyond:
         return replace(verdict, outcome="not cheaper", reason=f"but the {kept.measure.label} is worse")
     if look.failure_note:
@@ -348,7 +332,9 @@ def _judge_looks(
         reason = f"and a gain of {100 * design.least_gain:g} % is unlikely"
         return replace(verdict, outcome="not cheaper", reason=reason)
     if look.cost_outcome == "undecided":
-        return replace(verdict, reason=INCLUDES_ZERO)
+        if ratio.low <= 1 <= ratio.high:
+            return replace(verdict, reason=INCLUDES_ZERO)
+        return replace(verdict, reason=f"but the mean bill is {'no lower' if ratio.high < 1 else 'no higher'}")
     if target or (kept and kept.kept):
         return replace(verdict, outcome="cheaper")
     if kept is None:
@@ -391,6 +377,10 @@ def _not_shown(quality: Quality) -> str:
     label, margin, most = quality.measure.label, quality.margin, quality.most_lost
     assert margin is not None
     assert most is not None
+    if not quality.is_above_commonest and quality.commonest is not None:
+        return f"but the {label} is not shown to be above {score(quality.commonest)}, the score of the commonest class"
+    if most <= margin:
+        return f"but {counted(quality.seeds, 'seed')} are too few for an arm that learns in another way"
     sentence = f"but the {label} may be up to {score(most)} worse, and {score(margin)} is acceptable"
     if quality.repeats_to_show is None:
         return sentence

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from judging.break_even import BreakEven
-from judging.cost_ratio import MOST_TRAININGS
+from judging.cache_states import MOST_TRAININGS, ColdStart
 from judging.intervals import Interval
 from judging.quality import Quality
-from reports.comparison.comparison import INCLUDES_ZERO, CacheVerdicts, Comparison, Contrast, Verdict
+from reports.comparison.comparison import INCLUDES_ZERO, Comparison, Contrast, Verdict
 from reports.model.numbers import (
     TOO_FEW,
     capitalized,
@@ -69,21 +69,13 @@ def answer_of(comparison: Comparison) -> tuple[str, ShortAnswer]:
         return f"“{baseline.label}” took {number} billable seconds.", ShortAnswer("", seconds)
     if (best := comparison.best) and (ratio := best.verdict.ratio):
         fewer = f"{change(ratio.estimate)} {noun(best.verdict)} than “{baseline.label}”"
-        sentence = f"“{best.arm.label}” is cheaper: {fewer}{trainings_phrase(best.verdict.caches)}."
+        sentence = f"“{best.arm.label}” is cheaper: {fewer}{cache_phrase(best.verdict)}."
         return sentence, cheaper(best.arm.label, ratio)
     outcomes = {contrast.verdict.outcome for contrast in contrasts}
     if outcomes == {"not comparable"}:
         has_warnings = any(arm.compiler_warnings for arm in comparison.arms)
         why = "a compiler did not run as its setting says" if has_warnings else "the settings did not do the same work"
         return f"No verdict: {why}.", ShortAnswer("", "not comparable")
-    if later := comparison.later_best:
-        contrast, first = later
-        label, trainings = contrast.arm.label, f"cheaper from {first} trainings on"
-        sentence = f"“{label}” is cheaper than “{baseline.label}” from {first} trainings on, but not"
-        return (
-            f"{sentence}{trainings_phrase(contrast.verdict.caches)}.",
-            ShortAnswer(label, f"{_comma(label)} {trainings}"),
-        )
     if outcomes == {"not cheaper"}:
         return f"No setting is cheaper than “{baseline.label}”.", ShortAnswer("", "nothing cheaper")
     return f"No setting is shown to be cheaper than “{baseline.label}”.", ShortAnswer("", "inconclusive")
@@ -101,8 +93,8 @@ def _comma(setting: str) -> str:
 
 def measured_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
     """Return the verdict, the time and the quality of an arm."""
-    quality, caches = contrast.verdict.quality, contrast.verdict.caches
-    sentences = [verdict_sentence(contrast, baseline), *(state_sentences(caches) if caches else [])]
+    quality = contrast.verdict.quality
+    sentences = [verdict_sentence(contrast, baseline), *bill_sentences(contrast.verdict)]
     sentences += time_sentences(contrast.arm, baseline)
     return [*sentences, *([quality_sentence(quality)] if quality else [])]
 
@@ -112,10 +104,10 @@ def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:
     verdict, ratio = contrast.verdict, contrast.verdict.ratio
     if ratio is None:
         return f"{capitalized(verdict.reason)}."
-    trainings = trainings_phrase(verdict.caches)
     repeats = f"{ratio.n_arm} repeats against {ratio.n_baseline}"
     interval = f"95 % interval: {change_interval(ratio)}" if ratio.is_informative else f"{TOO_FEW} for an interval"
-    sentence = f"{change(ratio.estimate)} {noun(verdict)} than “{baseline.label}”{trainings} ({interval}; {repeats})"
+    costs = f"{change(ratio.estimate)} {noun(verdict)} than “{baseline.label}”{cache_phrase(verdict)}"
+    sentence = f"{costs} ({interval}; {repeats})"
     is_said = not verdict.reason or (verdict.reason == INCLUDES_ZERO and not ratio.is_informative)
     return f"{sentence}." if is_said else f"{sentence}, {verdict.reason}."
 
@@ -125,35 +117,31 @@ def noun(verdict: Verdict) -> str:
     return f"{verdict.currency.noun} to {verdict.target}" if verdict.target else verdict.currency.noun
 
 
-def trainings_phrase(verdicts: CacheVerdicts | None) -> str:
-    """Return the trainings that a cost ratio is for, such as ` for 2 trainings, the first with a cold cache`."""
-    if verdicts is None:
-        return ""
-    if verdicts.trainings == 1:
-        return " for one training with a cold compile cache"
-    return f" for {counted(verdicts.trainings, 'training')}, the first with a cold compile cache"
+def cache_phrase(verdict: Verdict) -> str:
+    """Return the state of the compile cache that a cost ratio is for, if the jobs had different ones."""
+    return " with a warm compile cache" if verdict.cold else ""
 
 
-def state_sentences(verdicts: CacheVerdicts) -> list[str]:
-    """Return the verdict on the cost for each cache state, and the trainings from which the arm is cheaper."""
-    sentences = [
-        f"With a {state} compile cache: {_cost_outcome(ratio)}."
-        for state, ratio in (("cold", verdicts.cold), ("warm", verdicts.warm))
-        if state == "warm" or verdicts.trainings > 1
-    ]
-    trainings = verdicts.cheaper_from
-    if trainings is None:
-        return [*sentences, f"No number of trainings up to {MOST_TRAININGS:,} is shown to make it cheaper."]
-    if trainings == 1:
-        return [*sentences, "It is cheaper from the first training on."]
-    return [*sentences, f"It is cheaper from {trainings} trainings on, if only the first starts with a cold cache."]
+def bill_sentences(verdict: Verdict) -> list[str]:
+    """Return the ratio of the mean bills if it says something else, and what a cold compile cache adds."""
+    sentences = []
+    if verdict.bills:
+        sentences.append(
+            f"That is the typical job. The mean bill is {change(verdict.bills)}, because a few jobs took much longer."
+        )
+    return [*sentences, *(cold_sentences(verdict.cold, noun(verdict)) if verdict.cold else [])]
 
 
-def _cost_outcome(ratio: Interval | None) -> str:
-    if ratio is None:
-        return "too few jobs for a verdict"
-    outcome = "cheaper" if ratio.high < 1 else "not cheaper" if ratio.low > 1 else "inconclusive"
-    return f"{outcome}, {change(ratio.estimate)} ({change_interval(ratio)})"
+def cold_sentences(cold: ColdStart, unit: str) -> list[str]:
+    first = "Not judged: the first training, with a cold compile cache, costs"
+    sentences = [f"{first} {change(cold.ratio)} {unit} ({counted(cold.jobs, 'job')})."]
+    if cold.trainings > 1:
+        sentences.append(f"With it, {cold.trainings:,} trainings cost {change(cold.total)}.")
+    if cold.cheaper_from is None:
+        return [*sentences, f"It would not be earned back within {MOST_TRAININGS:,} trainings."]
+    if cold.cheaper_from > 1:
+        sentences.append(f"It is earned back after {cold.cheaper_from:,} trainings.")
+    return sentences
 
 
 def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
@@ -179,7 +167,11 @@ def quality_sentence(quality: Quality) -> str:
         return f"{sentence}."
     if not quality.is_informative:
         return f"{sentence} (difference {signed(d.estimate)}; {TOO_FEW} for an interval)."
-    return f"{sentence} (difference {signed(d.estimate)}, 95 % interval {signed(d.low)} to {signed(d.high)})."
+    sentence = f"{sentence} (difference {signed(d.estimate)}, 95 % interval {signed(d.low)} to {signed(d.high)})."
+    if quality.seeds and not quality.is_paired:
+        share = f"{100 * quality.diverging_share:.0f} %"
+        sentence += f" {counted(quality.seeds, 'seed')} cannot exclude that up to {share} of seeds diverge."
+    return sentence
 
 
 def contrast_sentences(contrast: Contrast, baseline: Arm) -> list[str]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -29,17 +30,7 @@ from reports.model.numbers import (
     signed_interval,
     signed_percent,
 )
-from reports.model.report import (
-    Block,
-    Cell,
-    Column,
-    Definition,
-    Section,
-    Table,
-    Text,
-    build_table,
-    number_cell,
-)
+from reports.model.report import Block, Cell, Column, Definition, Section, Table, Text, build_table, number_cell
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
 from tracking.recorded.recorded_job import STEADY, Job
 
@@ -58,6 +49,7 @@ BILLABLE_SECONDS = Definition(
 def figures(comparison: Comparison) -> list[Column[Arm]]:
     """Return the columns with an arm's settings and figures. Scripts measured from outside may not record them all."""
     loss, measure, steady_seconds = comparison.loss_column, comparison.measure, "time_train_steady_seconds"
+    has_bills = any(contrast.verdict.bills for contrast in comparison.contrasts)
     has_steady_seconds = any(arm.values(steady_seconds) for arm in comparison.arms)
 
     def figure_of(column: str, text: Callable[[float], str] = figure) -> Callable[[Arm], Cell]:
@@ -117,6 +109,14 @@ def figures(comparison: Comparison) -> list[Column[Arm]]:
             unit="s",
             metric="billable_instance_seconds",
             explanation=BILLABLE_SECONDS,
+        ),
+        Column(
+            "mean bill",
+            lambda arm: summary_cell(summary(arm.positive(BILLABLE) if has_bills else [], fmean)),
+            head="mean\nbill\ns",
+            unit="s",
+            is_optional=True,
+            explanation=Definition("Mean bill", "Where a few jobs took much longer than the typical one."),
         ),
         Column("cost", figure_of(DOLLARS.column), unit="USD", metric="usd", is_optional=True),
         Column(_LOSSES[loss][0], figure_of(loss, score), head=_LOSSES[loss][1], metric=loss),
@@ -238,10 +238,10 @@ _ENDINGS: dict[Reason | None, str] = {
 def look_sentence(look: Look) -> str:
     """Return the cost ratio with its interval at a look, and whether the arm continues.
 
-    If some jobs started with a cold cache, the ratio with a warm one follows.
+    If some jobs started with a cold cache, the ratio with it follows.
     """
     text = f"{change(look.ratio.estimate)} ({change_interval(look.ratio)})"
-    text += f", with a warm cache {change(look.warm.estimate)}" if look.warm else ""
+    text += f", with a cold cache {change(look.cold.ratio)}" if look.cold else ""
     return f"{text}; {_ENDINGS[look.stops]}"
 
 

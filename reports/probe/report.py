@@ -34,8 +34,7 @@ from reports.model.report import (
 )
 from reports.probe.spot import spot_sentences, spot_table
 from tracking.recorded.arms import BILLABLE, Arm, arms_of, setting_of
-from tracking.recorded.recorded_job import STEADY, Job, job_of
-from tracking.recorded.spot_cost import Discount, SpotEstimate, estimate_of_probe
+from tracking.recorded.recorded_job import STEADY, Discount, Job, SpotEstimate, estimate_of_probe, job_of
 from training.contract.failures import recorded_failure
 
 SECONDS = "projected_billable_seconds"
@@ -69,8 +68,7 @@ _PROJECTED_COST = Definition(
     "and date.",
 )
 _LOSS_AT_EQUAL_SAMPLES = Definition(
-    "Loss at equal samples",
-    "Mean training loss over the second half of the samples that all arms have seen.",
+    "Loss at equal samples", "Mean training loss over the second half of the samples that all arms have seen."
 )
 _INDISTINGUISHABLE = Definition(
     "Cannot be distinguished",
@@ -162,10 +160,6 @@ class Probes:
         return money(cost) if self.unit == "USD" else figure(cost)
 
     @property
-    def fastest(self) -> Projected | None:
-        return min(self.projected, key=lambda each: each.seconds.estimate, default=None)
-
-    @property
     def jobs(self) -> list[Job]:
         """All jobs, projected ones first."""
         return [job for arm in (*(each.arm for each in self.projected), *self.unprojected) for job in arm.jobs]
@@ -218,15 +212,6 @@ def probes_of(
         unit=unit,
         common_samples=common,
     )
-
-
-def arms_with_higher_loss(probes: Probes) -> list[tuple[Projected, Projected]]:
-    """Return (arm, best arm) for every arm whose loss exceeds the lowest loss by more than the tolerance."""
-    measured = [each for each in probes.projected if math.isfinite(each.loss)]
-    if not measured:
-        return []
-    best = min(measured, key=lambda each: each.loss)
-    return [(each, best) for each in measured if each.loss > best.loss + LOSS_TOLERANCE * abs(best.loss)]
 
 
 def _unit_of_cost(jobs: Sequence[Job]) -> tuple[str, str]:
@@ -327,7 +312,7 @@ def headline(probes: Probes) -> str:
 
 def sentences(probes: Probes) -> list[str]:
     remarks = [sentence for each in probes.projected for sentence in warning_sentences(each.arm)]
-    cheapest, fastest = probes.cheapest, probes.fastest
+    cheapest, fastest = probes.cheapest, min(probes.projected, key=lambda each: each.seconds.estimate, default=None)
     if cheapest and fastest and cheapest is not fastest and cheapest.is_faster_or_slower_than(fastest):
         speed = cheapest.seconds.estimate / fastest.seconds.estimate
         cost = fastest.cost.estimate / cheapest.cost.estimate
@@ -340,11 +325,13 @@ def sentences(probes: Probes) -> list[str]:
             f"{joined(wide)} ran out of samples before the projection was as precise as requested: raise "
             "probe.samples, or measure on a machine with less noise."
         )
+    measured = [each for each in probes.projected if math.isfinite(each.loss)]
+    best = min(measured, key=lambda each: each.loss, default=None)
     remarks += [
         f"After {figure(probes.common_samples)} samples, the loss of “{each.arm.label}” is "
         f"{figure(100 * (each.loss / best.loss - 1))} % above the loss of “{best.arm.label}”."
-        for each, best in arms_with_higher_loss(probes)
-        if best.loss > 0
+        for each in measured
+        if best and best.loss > 0 and each.loss > best.loss * (1 + LOSS_TOLERANCE)
     ]
     for arm in probes.unprojected:
         job = arm.jobs[0]
@@ -380,30 +367,15 @@ def projection_table(probes: Probes) -> Table:
         return 100 * projected.seconds.relative_error if projected.seconds.estimate > 0 else None
 
     cost = Column[Projected](
-        "projected cost",
-        lambda p: cell(p.cost, money),
-        head="whole\nUSD",
-        unit="USD",
-        explanation=_PROJECTED_COST,
+        "projected cost", lambda p: cell(p.cost, money), head="whole\nUSD", unit="USD", explanation=_PROJECTED_COST
     )
     columns = [
         Column[Projected]("arm", lambda p: p.arm.label),
         *([cost] if probes.unit == "USD" else []),
         Column[Projected](
-            "projected time",
-            lambda p: cell(p.seconds, figure),
-            head="whole\ns",
-            unit="s",
-            explanation=_PROJECTED_TIME,
+            "projected time", lambda p: cell(p.seconds, figure), head="whole\ns", unit="s", explanation=_PROJECTED_TIME
         ),
-        Column[Projected](
-            "interval",
-            error,
-            head="±\n%",
-            unit="± %",
-            explanation=_INTERVAL,
-            is_optional=True,
-        ),
+        Column[Projected]("interval", error, head="±\n%", unit="± %", explanation=_INTERVAL, is_optional=True),
         Column[Projected]("steady", lambda p: p.job.number(STEADY), head="steady\nsamples\n/s", unit="samples/s"),
         Column[Projected]("compile + warm-up", lambda p: p.job.setup_seconds, head="compile,\nwarm-up\ns", unit="s"),
         Column[Projected](

@@ -157,7 +157,7 @@ def test_dollars_limit_the_time_of_a_sagemaker_job(
     left = command_line("compare", {**request, **budget, "aws.prices": prices, "wait": "false"})
     assert left.returncode == 0, left.stdout + left.stderr
     assert "at worst these jobs cost 420.00 USD (2 jobs, each up to its limit of 60 s and 150 s to stop)" in text(left)
-    assert "To fit all jobs: --machine.max_run_seconds 45, or --max_usd 420." in text(left)
+    assert "To fit all jobs, raise the budget" in text(left)
     limits = {run.data.tags["platform.max_run_seconds"] for run in command_line.runs()}
     assert limits == {"45"}
     for name in account.jobs.names():

@@ -78,14 +78,14 @@ PLANNING = (
         "tests/experiments/planning/test_load.py::test_the_learning_rate_follows_from_the_global_batch",
     ),
     Fault(
-        "experiments/planning/arms.py",
+        "experiments/planning/load.py",
         'return {"eval_batch_size": experiment.batch_size} if is_used',
         "return {} if is_used",
         "Arms evaluate with batches of different sizes.",
         "tests/experiments/planning/test_arms.py::test_all_arms_evaluate_with_the_same_batch_size",
     ),
     Fault(
-        "experiments/planning/arms.py",
+        "experiments/planning/load.py",
         "    if wanted is None:\n        return 0\n",
         "    if wanted is None:\n        return len(names) - 1\n",
         "The last arm is the baseline.",
@@ -106,7 +106,7 @@ PLANNING = (
         "tests/experiments/planning/test_load.py::test_max_steps_replaces_epochs",
     ),
     Fault(
-        "experiments/planning/hyperparameters.py",
+        "experiments/planning/plan.py",
         "experiment.eval_batch_size or experiment.batch_size",
         "experiment.batch_size",
         "The job evaluates with the batch size of the training.",
@@ -115,7 +115,7 @@ PLANNING = (
 )
 COSTS = (
     Fault(
-        "experiments/planning/expected_cost.py",
+        "experiments/planning/costs.py",
         "return max(0.0, whole - steady) + samples / rate",
         "return whole + samples / rate",
         "The expected cost counts the training of the earlier job, too.",
@@ -129,7 +129,7 @@ COSTS = (
         "tests/training/services/test_budget.py::test_a_job_costs_at_most_its_limit_the_grace_and_the_upload",
     ),
     Fault(
-        "tracking/budgets/reserving.py",
+        "tracking/budgets/ledger.py",
         "        return record.worst or (unknown if record.is_submitted else NOTHING)\n",
         "        return NOTHING\n",
         "Running jobs take nothing of the budget.",
@@ -204,7 +204,7 @@ FOLLOWING = (
         "tests/tracking/groups/test_group.py::test_the_same_request_continues_its_open_group",
     ),
     Fault(
-        "tracking/groups/claim.py",
+        "tracking/groups/group.py",
         "rivals = [run for run in runs.values() if run.data.tags.get(KIND) == CLAIM]",
         "rivals = list[Run]()",
         "A launcher ignores the claims of others, so a job gets two runs.",

@@ -5,8 +5,11 @@ import pytest
 from judging.round_order import round_order
 
 
-def test_two_arms_reverse_every_round() -> None:
-    assert [round_order(2, number, seed=7) for number in range(4)] == [(0, 1), (1, 0), (0, 1), (1, 0)]
+def test_two_arms_reverse_every_round_and_every_pair_of_rounds() -> None:
+    ab, ba = (0, 1), (1, 0)
+    assert [round_order(2, number, seed=7) for number in range(4)] == [ab, ba, ba, ab]
+    later = {tuple(round_order(2, number, seed) for number in range(4, 8)) for seed in range(20)}
+    assert later == {(ab, ba, ba, ab), (ba, ab, ab, ba)}
 
 
 @pytest.mark.parametrize("arms", [1, 2, 3, 8])

@@ -21,7 +21,7 @@ def results_of(seconds: dict[str, float | None], repeats: int) -> dict[Job, Resu
 
 def test_the_first_wave_is_three_rounds_in_alternating_order() -> None:
     state = progress(DESIGN, ["a", "b"], {})
-    assert state.due == (("a", 0), ("b", 0), ("b", 1), ("a", 1), ("a", 2), ("b", 2))
+    assert state.due == (("a", 0), ("b", 0), ("b", 1), ("a", 1), ("b", 2), ("a", 2))
     assert (state.looks, state.stopped) == ((), {})
 
 

@@ -23,6 +23,7 @@ from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store
 from training.contract.errors import InputError
+from training.contract.frozen import broken_rule, dotted
 
 PLAN_FILE = "plan.json"
 SWEEP_FILE = "sweep.json"
@@ -79,7 +80,7 @@ def read_plan(store: Store, group: Group, home: Path) -> tuple[Plan, bool]:
         raise InputError(f"the {PLAN_FILE} of group {group.id} cannot be read: {str(error).splitlines()[0]}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        problem = f"{dotted(first['loc'])} {broken_rule(first)}"
         raise InputError(
             f"the {PLAN_FILE} of group {group.id} was written by another version of trainfare ({problem}): "
             "run the command that started the group again"
@@ -143,10 +144,6 @@ Scales = Mapping[str, Mapping[str, str]]
 """Declared `unit` and `better` by column of the table of jobs."""
 
 
-def write_scales(scales: Scales) -> str:
-    return json.dumps(scales)
-
-
 def read_scales(text: str | None) -> Scales:
     """Return the declarations; empty if the run has none, or if they are damaged."""
     try:
@@ -161,8 +158,6 @@ def read_scales(text: str | None) -> Scales:
 def common_scales(every: list[Scales]) -> Scales:
     """Return the declarations of several runs. A metric with contradicting declarations has an empty one."""
     scales: dict[str, Mapping[str, str]] = {}
-    contradicted: set[str] = set()
-    for of_run in every:
-        for column, scale in of_run.items():
-            contradicted |= {column} if scales.setdefault(column, scale) != scale else set()
-    return {column: {} if column in contradicted else scale for column, scale in scales.items()}
+    for column, scale in (item for of_run in every for item in of_run.items()):
+        scales[column] = scale if scales.get(column, scale) == scale else {}
+    return scales

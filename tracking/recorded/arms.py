@@ -19,8 +19,7 @@ import pandas as pd
 from judging.deterministic_failures import Death, deterministic_failure
 from judging.summaries import Summary, summary
 from tracking.groups.plan_file import SCALES_COLUMN, read_scales
-from tracking.queries.measures import MEASURES
-from tracking.recorded.recorded_job import COSTS, Job, job_of
+from tracking.recorded.recorded_job import COSTS, MEASURES, Job, job_of
 from tracking.recording.recorder import EXCEPTION, MOMENT, compiler_warning, recorded_death
 
 BILLABLE = "cost_billable_instance_seconds"
@@ -119,11 +118,12 @@ class Arm:
         is_score = column in _MEANS or any(column in read_scales(job.text.get(SCALES_COLUMN)) for job in self.jobs)
         return summary(values, fmean if is_score else None)
 
-    def surcharge(self, column: str) -> float:
-        """Return the factor by which failed jobs raise the cost of a usable model; 1 without failures."""
-        succeeded = math.fsum(value for value in finite(self.succeeded, column) if value > 0)
+    def mean_bill(self, column: str) -> float | None:
+        """Return the mean cost of a usable model, everything paid over the compared jobs; None if no job failed."""
         lost = [job for job in self.failed if job.text.get("failure_class") not in NOT_OF_THE_SETTING]
-        return 1 + math.fsum(value for value in finite(lost, column) if value > 0) / succeeded if succeeded else 1.0
+        compared = self.positive(column)
+        paid = math.fsum([*compared, *(value for value in finite(lost, column) if value > 0)])
+        return paid / len(compared) if lost and compared else None
 
     @property
     def setup_seconds(self) -> list[float]:

@@ -15,11 +15,10 @@ import pandas as pd
 from judging.design import Design
 from judging.measures import choose_measure
 from judging.quality import Measure
-from judging.result import CACHE_STATES, CacheState, Result, costs
+from judging.result import CACHE_STATES, Result, costs
 from judging.sequential import Reason, look_at_arms
 from judging.waves import Progress, Results, progress
 from tracking.groups.plan_file import SCALES_COLUMN, common_scales, read_scales
-from tracking.queries.measures import MEASURES
 from tracking.recorded.arms import (
     BILLABLE,
     DOLLARS,
@@ -30,7 +29,7 @@ from tracking.recorded.arms import (
     misses_target,
     target_of,
 )
-from tracking.recorded.recorded_job import Job
+from tracking.recorded.recorded_job import MEASURES, Job
 
 _ALIKE = frozenset(
     {
@@ -127,16 +126,22 @@ def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> 
         for job in _ended(arm):
             if id(job) in unsettled:
                 continue
-            score = job.number(measure.column) if measure and has_scale else math.nan
-            results[arm.label, int(job.repeat)] = _result(job, column, score)
+            results[arm.label, int(job.repeat)] = _result(job, column, measure if has_scale else None)
     return results
 
 
-def _result(job: Job, column: str, score: float) -> Result | None:
+def _result(job: Job, column: str, measure: Measure | None) -> Result | None:
     cost = job.compared(column)
     if job.succeeded and not misses_target(job):
-        cache: CacheState = job.cache_state if job.cache_state in CACHE_STATES else "off"
-        return Result(cost if cost > 0 else None, score, repeat=int(job.repeat), cache=cache)
+        seed = job.number("hp_seed")
+        return Result(
+            cost if cost > 0 else None,
+            job.number(measure.column) if measure else math.nan,
+            repeat=int(job.repeat),
+            cache=job.cache_state if job.cache_state in CACHE_STATES else "off",
+            seed=int(seed) if math.isfinite(seed) else None,
+            commonest=job.number(f"{measure.column}_commonest") if measure else math.nan,
+        )
     if job.stopped or job.text.get("failure_class") in NOT_OF_THE_SETTING:
         return None
     return Result(cost if cost > 0 else 0.0, succeeded=False, repeat=int(job.repeat))

@@ -70,7 +70,7 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
         (["jobs", "stop"], "jobs stop needs one job name, or --group ID."),
         (["jobs", "log"], "jobs log: Missing argument 'NAME'."),
         (["jobs", "prune", "--older-than", "7"], "--older-than is '7': it must be a number of hours or days, such as"),
-        (["jobs", "prune", "--service", "sagemaker"], "--service is 'sagemaker': jobs prune deletes only local state."),
+        (["jobs", "--service", "sagemaker", "prune"], "--service is 'sagemaker': jobs prune deletes only local state."),
         (["register", "--run", "a", "--group", "b"], "--run and --group cannot be combined"),
         (["report", "--runs", " , "], "runs is empty: name runs, jobs or groups, separated by commas."),
         (["report", "--runs", "a", "--group", "b"], "--runs and --group cannot be combined"),

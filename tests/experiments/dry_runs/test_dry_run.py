@@ -10,11 +10,11 @@ import pytest
 
 from experiments.dry_runs.command_plan import print_plan
 from experiments.dry_runs.dry_run import NOT_STAGED, ScratchState, job_entry, plan_deploy, scratch_state
-from experiments.planning.arms import Arm
-from experiments.planning.load import load
+from experiments.planning.load import Arm, load
 from experiments.planning.plan import job
 from tests.support.aws.account import Account
-from training.staging import estimate
+from training.staging import stage
+from training.staging.tokens.staged import Staged
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scratch
 
 def test_a_deployment_on_this_machine(scratch: ScratchState, tmp_path: Path) -> None:
     plan = plan_deploy({"model": str(tmp_path / "model"), "name": "demo"}, scratch)
-    assert (plan.exit_code, plan.refusals) == (0, ())
+    assert (plan.exit_code, plan.refusals) == (0, {})
     assert plan.endpoint is not None
-    assert (plan.endpoint.action, plan.endpoint.requests) == ("create", ())
+    assert (plan.endpoint.deployment.action, plan.endpoint.deployment.requests) == ("create", ())
     assert not (tmp_path / "home").exists()
 
 
@@ -44,9 +44,9 @@ def test_a_deployment_on_sagemaker_has_its_price(
     fields = {"model": str(tmp_path / "model"), "service": "sagemaker", "machine": "ml.g4dn.xlarge", "machines": "2"}
     fields |= {"aws.role": "trainer", "aws.prices": str(tmp_path / "prices.json")}
     plan = plan_deploy(fields, scratch)
-    assert plan.refusals == ()
+    assert plan.refusals == {}
     assert plan.endpoint is not None
-    assert [operation for operation, _ in plan.endpoint.requests] == [
+    assert [operation for operation, _ in plan.endpoint.deployment.requests] == [
         "CreateModel",
         "CreateEndpointConfig",
         "CreateEndpoint",
@@ -63,7 +63,7 @@ def test_all_errors_are_listed(scratch: ScratchState, account: Account) -> None:
     """A run without a tracking database, and a role that does not exist."""
     fields = {"run": "models:/demo@champion", "service": "sagemaker", "machine": "ml.g4dn.xlarge"}
     plan = plan_deploy(fields, scratch)
-    assert [each.message for each in plan.refusals] == [
+    assert list(plan.refusals) == [
         "--run is 'models:/demo@champion', but the tracking database does not exist yet: train a model first."
     ]
     assert plan.exit_code == 2
@@ -84,7 +84,7 @@ def test_fields_that_only_staging_determines_are_marked(
     arm: Arm, tmp_path: Path, account: Account, service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account.make_role()
-    monkeypatch.setattr(estimate, "SMALL_BYTES", 0)
+    monkeypatch.setattr(stage, "SMALL_BYTES", 0)
     fields = {"service": service, "aws.role": "trainer", "machine.instance_type": "ml.g5.xlarge"}
     changes = fields if service == "sagemaker" else {}
     experiment = load("demo", {**changes, "data.train": str(tmp_path / "rows.jsonl"), "bucket_lengths": "null"})
@@ -92,7 +92,8 @@ def test_fields_that_only_staging_determines_are_marked(
     with scratch_state(tmp_path / "home") as state:
         context = state.open_context(experiment)
         inputs = state.inputs(experiment)
-        assert state.sample_rows(inputs) == 80
+        assert isinstance(inputs, Staged)
+        assert inputs.sample_rows == 80
         planned = job("demo-a0r0", "demo", arm, 0, inputs, tmp_path / "home")
         context.check(planned.spec)
         entry = job_entry(planned, arm, inputs, context=context, state=state, earlier=[])

@@ -11,9 +11,8 @@ import pytest
 
 from experiments.dry_runs.command_plan import CommandPlan, JobEntry, cost_definitions, json_text
 from experiments.dry_runs.dry_run import FROM_LOG, planned_costs, quality_text
-from experiments.planning.arms import Arm
-from experiments.planning.expected_cost import JobSize
-from experiments.planning.load import Experiment, load
+from experiments.planning.costs import JobSize
+from experiments.planning.load import Arm, Experiment, load
 from experiments.planning.plan import group_key, job
 from tests.support.reports.earlier_jobs import ended_job
 from tests.support.requests.building import staged

@@ -10,9 +10,8 @@ import pytest
 
 from experiments.dry_runs.command_plan import CommandPlan, JobEntry, cost_definitions, json_text, print_plan
 from experiments.dry_runs.dry_run import ScratchState, plan_jobs, scratch_state, search_plan
-from experiments.planning.arms import Arm
-from experiments.planning.expected_cost import ExpectedCost
-from experiments.planning.load import load
+from experiments.planning.costs import ExpectedCost
+from experiments.planning.load import Arm, load
 from experiments.planning.plan import job
 from experiments.sweeping.sweep_plan import plan_sweep
 from tests.support.requests.building import staged
@@ -76,7 +75,7 @@ def test_a_sweep_without_a_known_first_job_has_a_plan(
     """The experiment's own batch size, 32, is not searched, and a front has no baseline."""
     fields = {"data.train": str(tmp_path / "rows.jsonl"), "sweep.batch_sizes": "8..16"}
     plan = plan_jobs("sweep", {**fields, "sweep.objective": "billable_seconds,eval_accuracy"}, scratch)
-    assert (plan.refusals, plan.jobs) == ((), ())
+    assert (plan.refusals, plan.jobs) == ({}, ())
     assert "Plan of sweep demo, on this machine: at most 4 jobs." in shown(plan, capsys)
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.planning.arms import check_token, without_pushes
-from experiments.planning.load import arms, load
+from experiments.planning.load import arms, check_token, load, without_pushes
 from tests.support.requests.refused import refused
 from training.contract.errors import InputError
 

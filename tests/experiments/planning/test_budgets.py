@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.planning.budgets import (
-    fitting_limit_of_all,
-    fitting_repeats,
-    worst_case_by_look,
+from experiments.planning.costs import (
     worst_case_of,
     worst_case_of_job,
 )
-from judging.design import Design
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.planned_job import AGAIN, PlannedJob
 from training.contract.price import Price
-from training.services.budget import Budget
 
 PRICE = Price(usd_per_hour=3.6, source="table", date="2026-11-01")  # 0.001 USD a second
 DEARER = Price(usd_per_hour=7.2, source="table", date="2026-11-01")
@@ -45,24 +40,8 @@ def test_repeats_and_disturbed_jobs_count(jobs: list[PlannedJob]) -> None:
     assert worst.amount.usd == pytest.approx(20.7)
 
 
-def test_waves_add_up(jobs: list[PlannedJob]) -> None:
-    by_look = worst_case_by_look(jobs, Design(looks=(2, 3)))
-    assert [(repeats, worst.amount.seconds) for repeats, worst in by_look] == [(2, 4 * 3450), (3, 6 * 3450)]
-
-
 def test_the_dearest_fallback_counts(tmp_path: Path) -> None:
     one = job(tmp_path, "a", 0, 0)
     fallback = replace(one, spec=one.spec.model_copy(update={"fallback_instance_types": ("ml.p3.2xlarge",)}))
     assert worst_case_of_job(replace(fallback, fallback_prices={"ml.p3.2xlarge": DEARER})).usd == pytest.approx(2.3)
     assert worst_case_of_job(fallback).usd is None
-
-
-def test_fewer_repeats_or_a_shorter_limit_fit(jobs: list[PlannedJob]) -> None:
-    """A round of both arms costs 3450 s, and again as much if both are disturbed."""
-    assert fitting_repeats(jobs, Budget(max_billable_seconds=6900 * 2)) == 2
-    assert fitting_repeats(jobs, Budget(max_billable_seconds=6899)) == 0
-    assert fitting_repeats(jobs, Budget()) == 3
-    # A twelfth of 6000 s is 500 s: 250 s on each of two instances, 100 s without the stop.
-    assert fitting_limit_of_all(jobs, Budget(max_billable_seconds=6000)) == 100
-    assert fitting_limit_of_all(jobs, Budget(max_billable_seconds=600)) == 0
-    assert fitting_limit_of_all(jobs, Budget(max_billable_seconds=1e6)) == 1000

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from experiments.planning.arms import Arm, probes
-from experiments.planning.expected_cost import JobSize, expected_cost, size_of
-from experiments.planning.load import load
+from experiments.planning.costs import JobSize, expected_cost, size_of
+from experiments.planning.load import Arm, load, probes
 from experiments.planning.plan import job
 from tests.support.reports.earlier_jobs import ended_job
 from tests.support.requests.building import staged

@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 import pytest
 
-from experiments.planning.hyperparameters import hyperparameters, staging_request
+from experiments.planning.inputs import staging_request
 from experiments.planning.load import experiment_names, load
+from experiments.planning.plan import hyperparameters
 from training.job.settings.arguments import parse
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.planning.arms import Arm, arms
 from experiments.planning.inputs import FLAGS, ScriptInputs, script_inputs, stage_inputs
-from experiments.planning.load import Experiment, load
+from experiments.planning.load import Arm, Experiment, arms, load
 from experiments.planning.plan import plan
-from experiments.schema.script_rules import hyperparameters, logged_hyperparameters
+from experiments.schema.experiment import logged_hyperparameters, script_hyperparameters
 from state.folders import delete, discard
 from state.locks import lock_for_deletion
 from tests.support.requests.refused import refused
@@ -57,9 +56,9 @@ def inputs(experiment: Experiment, tmp_path: Path) -> ScriptInputs:
 def test_hyperparameters_take_fields_of_the_experiment(file: str) -> None:
     # 3e-5 at 16, linearly: 6e-5 at 32.
     expected = {"per_device_train_batch_size": 32, "learning_rate": pytest.approx(6e-5), "seed": 42, "fp16": True}
-    assert hyperparameters(load(file, {})) == expected | {"note": "$5", "output_dir": "/opt/ml/model"}
+    assert script_hyperparameters(load(file, {})) == expected | {"note": "$5", "output_dir": "/opt/ml/model"}
     limited = load(file, {"learning_rate_multiplier": "2", "max_learning_rate": "1e-4"})
-    assert hyperparameters(limited)["learning_rate"] == 1e-4
+    assert script_hyperparameters(limited)["learning_rate"] == 1e-4
     # Runs and reports use the experiment's names, and each value has one name.
     assert logged_hyperparameters(load(file, {})) == {
         "batch_size": 32,
@@ -89,8 +88,8 @@ def test_arms_set_hyperparameters_by_dotted_name_or_nested(file: str) -> None:
     text = "[{script.hyperparameters.warm.up: 1}, {script: {hyperparameters: {warm.up: 2}}, batch_size: 64}]"
     first, second = arms(load(file, {"compare.arms": text}))
     assert [first.label, second.label] == ["warm.up 1, batch 32", "warm.up 2, batch 64"]
-    assert hyperparameters(second.experiment)["warm.up"] == 2
-    assert hyperparameters(second.experiment)["learning_rate"] == pytest.approx(1.2e-4)
+    assert script_hyperparameters(second.experiment)["warm.up"] == 2
+    assert script_hyperparameters(second.experiment)["learning_rate"] == pytest.approx(1.2e-4)
 
 
 def test_a_script_without_a_compiler_option_is_one_arm_by_default(file: str) -> None:

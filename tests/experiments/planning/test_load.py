@@ -1,8 +1,7 @@
-"""Experiments: loading, overrides, paths under `mlflow run`, and one-sentence errors for anything else."""
+"""Experiments: loading, overrides, paths, and one-sentence errors for anything else."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from experiments.planning.load import FOLDER, Experiment, arms, experiment_names, find_in_user_folder, load, user_folder
+from experiments.planning.load import FOLDER, Experiment, arms, experiment_names, load
 from experiments.schema.experiment import ThisMachine, check_machine
-from tests.conftest import ROOT
 from tests.support.requests.refused import refused
 from training.contract.errors import InputError
 
@@ -218,38 +216,14 @@ def test_contradictory_model_fields_are_refused(tmp_path: Path, overrides: dict[
     assert sentence in refused(written(tmp_path, MINIMAL), overrides)
 
 
-PRINT_FOLDER = "from experiments.planning.load import user_folder; print(user_folder())"
-
-
-@pytest.mark.usefixtures("plain_interpreter")
-def test_the_users_folder_is_that_of_the_process_which_opened_the_run(tmp_path: Path) -> None:
-    """As `mlflow run` does: a process in the user's folder starts bash with the run's id in the project's folder."""
-    clean = {name: value for name, value in os.environ.items() if name != "MLFLOW_RUN_ID"}
-    program = (
-        "import os, subprocess, sys; project, code = sys.argv[1:]; "
-        "environment = {**os.environ, 'MLFLOW_RUN_ID': 'a', 'PYTHONPATH': project}; "
-        'subprocess.run(["bash", "-c", "\\"$0\\" -c \\"$1\\"; true", sys.executable, code], '
-        "cwd=project, env=environment, check=True)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(ROOT), PRINT_FOLDER],
-        cwd=tmp_path,
-        env=clean,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == str(tmp_path)
-
-
 def test_a_missing_file_is_reported_with_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert user_folder() == tmp_path
     with pytest.raises(InputError) as error:
         load("own.yaml", {})
     assert str(error.value) == f"experiment file 'own.yaml' does not exist in {tmp_path}."
-    (tmp_path / "own.yaml").write_text("epochs: 1\n")
-    assert find_in_user_folder(Path("own.yaml"), "experiment") == Path("own.yaml")
+    monkeypatch.setenv("MLFLOW_RUN_ID", "a")
+    with pytest.raises(InputError, match="use an absolute path"):
+        load("own.yaml", {})
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from experiments.planning.arms import Arm
+from experiments.planning.load import Arm, load
 from experiments.planning.load import arms as arms_of
-from experiments.planning.load import load
 from experiments.planning.plan import batch_sizes, group_key, plan
 from experiments.schema.experiment import Experiment
 from tests.support.requests.staged import staged

@@ -15,9 +15,9 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from experiments.__main__ import main
-from experiments.running import attach_job
-from experiments.running.attach_job import described_job
-from experiments.running.follow_group import follow
+from experiments.running import attach
+from experiments.running.attach import described_job
+from experiments.running.launch import follow
 from tests.conftest import ROOT
 from tests.support.aws.account import Account
 from tests.support.services.following import ended, running, until
@@ -135,7 +135,7 @@ def test_a_job_that_has_ended_is_recorded_once_and_without_likely_secrets(team: 
 def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A script that trains until this process follows its job."""
     gate = tmp_path / "follows"
-    monkeypatch.setattr(attach_job, "follow", lambda *values, **named: gate.touch() or follow(*values, **named))
+    monkeypatch.setattr(attach, "follow", lambda *values, **named: gate.touch() or follow(*values, **named))
     return WAITS.format(gate=str(gate))
 
 

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from mlflow import MlflowClient
 
-from experiments.running.open_ui import ui
+from experiments.running.write_report import ui
 from tests.conftest import ROOT
 from tests.support.fork_server.interpreter import INTERPRETER
 from tests.support.services.following import until

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.running.progress import GroupProgress, GroupState, amount_left, state_text
+from experiments.running.scheduler import GroupProgress, amount_left, state_text
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import Outcome
@@ -20,9 +20,7 @@ def amount(seconds: float, usd: float | None = None) -> Amount:
     return Amount(seconds=InstanceSeconds(seconds), usd=usd)
 
 
-def state(**fields: Any) -> GroupState:
-    known = {"ended": 3, "most": 18, "is_most_certain": True, "running": 1, "waits": {}, "spent": amount(92)}
-    return GroupState(**{**known, "left": amount(480), **fields})
+KNOWN: dict[str, Any] = {"ended": 3, "most": 18, "is_most_certain": True, "running": 1, "waits": {}}
 
 
 def outcome(job: PlannedJob, seconds: float, failure: Failure | None = None) -> Outcome:
@@ -48,7 +46,7 @@ def outcome(job: PlannedJob, seconds: float, failure: Failure | None = None) -> 
     ],
 )
 def test_the_line_states_jobs_time_money_and_waits(fields: dict[str, Any], text: str) -> None:
-    assert state_text(state(**fields)) == text
+    assert state_text(**{**KNOWN, "spent": amount(92), "left": amount(480), **fields}) == text
 
 
 def test_what_is_left_follows_from_the_jobs_that_have_ended(tmp_path: Path) -> None:
@@ -76,13 +74,12 @@ def test_a_terminal_gets_one_line_a_second(tmp_path: Path) -> None:
     assert lines == []
 
 
-def test_a_log_gets_a_line_a_minute_and_one_for_each_new_wait(tmp_path: Path) -> None:
+def test_a_log_gets_a_line_a_minute(tmp_path: Path) -> None:
     now, lines = [0.0], list[str]()
     jobs = [planned(tmp_path, "job-0"), planned(tmp_path, "job-1", repeat=1)]
     progress = GroupProgress(lines.append, clock=lambda: now[0], jobs=jobs)
     for now[0], free in ((0.0, 0), (5.0, 0), (30.0, 1), (60.0, 1)):
         progress.show([], {}, {"none, repeat 2": (f"2 cores ({free} of 2 free)", now[0])})
     assert lines == [
-        "  none, repeat 2 has waited 5 s for 2 cores (0 of 2 free)",
         "  0 of 2 jobs done; 0 s billed; none, repeat 2 has waited 60 s for 2 cores (1 of 2 free)",
     ]

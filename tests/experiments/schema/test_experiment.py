@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.load import load
+from experiments.planning.plan import hyperparameters
 from training.contract.errors import InputError
 
 GPUS = {"service": "sagemaker", "machine.instance_type": "ml.p4d.24xlarge", "machine.devices": "8"}

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from experiments.planning.arms import arms
-from experiments.planning.load import load
+from experiments.planning.load import arms, load
 from experiments.planning.plan import run_tags
-from experiments.schema.experiment import Experiment
-from experiments.schema.script_fields import Script, declared_scales
-from experiments.schema.script_rules import hyperparameters, logged_hyperparameters
+from experiments.schema.experiment import Experiment, logged_hyperparameters, script_hyperparameters
+from experiments.schema.sections import Script, declared_scales
 from training.contract.errors import InputError
 
 TEXT = """\
@@ -51,7 +49,7 @@ def refusal(file: str, overrides: dict[str, str]) -> str:
 def test_values_of_every_kind_are_read(file: str) -> None:
     own = script(load(file, {}))
     values: dict[str, Any] = {"files": ["a", 1, True], "options": {"b": "x"}, "empty": []}
-    assert hyperparameters(load(file, {})) == values == logged_hyperparameters(load(file, {}))
+    assert script_hyperparameters(load(file, {})) == values == logged_hyperparameters(load(file, {}))
     assert own.environment == {"HF_EVALUATE_OFFLINE": "1", "LOUD": "true", "NAME": "x"}
     assert own.secrets == {"HF_TOKEN": None, "OTHER": None}
     assert (own.arguments.style, own.arguments.booleans, own.requirements) == ("equals", "auto", "list")
@@ -83,8 +81,8 @@ def test_secrets_may_be_written_with_commas_or_with_names_of_secrets(file: str) 
 def test_an_arm_sets_a_mapping_as_a_whole(file: str) -> None:
     text = "[{script.hyperparameters.options: {a: 1}}, {script: {hyperparameters: {options: {b: 2}}}}]"
     first, second = arms(load(file, {"compare.arms": text}))
-    assert hyperparameters(first.experiment)["options"] == {"a": 1}
-    assert hyperparameters(second.experiment)["options"] == {"b": 2}
+    assert script_hyperparameters(first.experiment)["options"] == {"a": 1}
+    assert script_hyperparameters(second.experiment)["options"] == {"b": 2}
     assert [first.label, second.label] == ["options a=1", "options b=2"]
 
 

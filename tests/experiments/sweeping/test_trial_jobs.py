@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from experiments.sweeping.trial_jobs import curve, outcome_of
+from experiments.sweeping.sweep_worker import curve, outcome_of
 from sweeps.trials import TrialOutcome, cost_of, values_of
 from sweeps.worker import attributes, seconds_of
 from tests.support.sweeps.bench import SECONDS

@@ -12,12 +12,11 @@ from judging.design import Design
 from judging.result import Result
 from reports.comparison.comparison import Comparison, Contrast, Verdict, judge
 from reports.comparison.messages import (
-    answer_of,
+    bill_sentences,
     caveat_sentences,
     disturbance_sentences,
     headline,
-    state_sentences,
-    trainings_phrase,
+    verdict_sentence,
 )
 from reports.formats.html import html_page
 from reports.formats.text import markdown, summary
@@ -27,7 +26,7 @@ from tests.support.reports.verdicts import ACCURACY, job
 from tests.support.reports.worked_cases import spread
 from tracking.groups.plan_file import DESIGN as DESIGN_TAG
 from tracking.groups.plan_file import write_design
-from tracking.recorded.arms import Arm
+from tracking.recorded.arms import BILLABLE, Arm
 from tracking.recorded.recorded_job import Job
 from tracking.recorded.waves import jobs_to_repeat, progress_of, results_of, trains_alike
 from training.contract.errors import InputError
@@ -111,34 +110,39 @@ def with_cold_jobs(cold: int, repeats: int) -> Arm:
     return arm("inductor", *jobs(1.4, cold, cache_state="cold"), *warm[cold:])
 
 
-def test_the_verdict_is_for_the_trainings_to_come() -> None:
-    baseline, mixed = arm("none", *jobs(1.0, 9)), with_cold_jobs(5, 9)
-    results = results_of(DESIGN, [baseline, mixed], ACCURACY)
-    assert [each.cache for at in range(9) if (each := results["inductor", at])] == ["cold"] * 5 + ["warm"] * 4
-    once = verdict(mixed, baseline, Design(looks=(9,)))
-    often = verdict(mixed, baseline, Design(looks=(9,), trainings=100))
-    assert (once.outcome, often.outcome) == ("not cheaper", "cheaper")
-    for result in (once, often):
-        assert result.caches is not None
-        assert result.caches.cold is not None
-        assert result.caches.warm is not None
-        assert result.caches.cold.estimate == pytest.approx(1.4, rel=0.01)
-        assert result.caches.warm.estimate == pytest.approx(0.8, rel=0.01)
-        # (140 + (N - 1) x 80) / 100 N is 1 at N = 3, so the fourth training is ahead.
-        assert result.caches.cheaper_from == 4
-    assert trainings_phrase(often.caches) == " for 100 trainings, the first with a cold compile cache"
-    assert often.caches is not None
-    cold, warm, cheaper_from = state_sentences(often.caches)
-    assert cold.startswith("With a cold compile cache: not cheaper, 40 % more (")
-    assert warm.startswith("With a warm compile cache: cheaper, 20 % fewer (")
-    assert cheaper_from == "It is cheaper from 4 trainings on, if only the first starts with a cold cache."
-    comparison = Comparison("g", (baseline, mixed), (Contrast(mixed, once, None, {}),), ACCURACY)
-    assert headline(comparison) == (
-        "“inductor” is cheaper than “none” from 4 trainings on, but not for one training with a cold compile cache."
+def test_the_verdict_is_for_a_warm_cache_with_the_cold_cost_beside_it() -> None:
+    baseline, mixed = arm("none", *jobs(1.0, 9)), with_cold_jobs(1, 9)
+    result = verdict(mixed, baseline, Design(looks=(9,), trainings=100))
+    assert (result.outcome, result.ratio and (result.ratio.n_arm, result.ratio.n_baseline)) == ("cheaper", (8, 9))
+    contrast = Contrast(mixed, result, None, {})
+    assert verdict_sentence(contrast, baseline).startswith(
+        "20 % fewer billable seconds than “none” with a warm compile cache (95 % interval: "
     )
-    assert answer_of(comparison)[1].text == " cheaper from 4 trainings on"
+    # The extra 60 s are earned back at 20 s a training, and (140 + 99 x 80) / 100 x 100 is 0.806.
+    assert bill_sentences(result) == [
+        "Not judged: the first training, with a cold compile cache, costs 40 % more billable seconds (1 job).",
+        "With it, 100 trainings cost 19 % fewer.",
+        "It is earned back after 4 trainings.",
+    ]
+    comparison = Comparison("g", (baseline, mixed), (contrast,), ACCURACY)
+    assert headline(comparison) == (
+        "“inductor” is cheaper: 20 % fewer billable seconds than “none” with a warm compile cache."
+    )
     fresh = arm("inductor", *jobs(1.4, 3, cache_state="cold"))
-    assert (verdict(fresh).caches, verdict(fresh).outcome) == (None, "not cheaper")
+    assert (verdict(fresh).cold, verdict(fresh).outcome) == (None, "not cheaper")
+
+
+def test_a_mean_bill_that_differs_from_the_typical_job_is_said() -> None:
+    slow = [
+        replace(each, numbers={**each.numbers, BILLABLE: seconds})
+        for each, seconds in zip(jobs(0.8, 9), (80.0, 80.5, 81.0, 79.5, 80.2, 79.8, 80.1, 80.3, 270.0), strict=True)
+    ]
+    result = verdict(arm("inductor", *slow), arm("none", *jobs(1.0, 9)), Design(looks=(9,)))
+    assert (result.outcome, result.reason) == ("inconclusive", "but the mean bill is no lower")
+    # 911.4 s of nine jobs, against 900 s.
+    assert bill_sentences(result) == [
+        "That is the typical job. The mean bill is 1.3 % more, because a few jobs took much longer."
+    ]
 
 
 def disturbed(of: Job) -> Job:

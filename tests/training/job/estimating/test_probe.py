@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student_t
 
-from experiments.planning import arms
+from experiments.planning import load
 from tests.support.job.job_process import DYING, TORCHRUN
 from training.job.data.padding import Padding, step_positions
 from training.job.estimating.projection import MIN_STEPS, remaining, t_975
@@ -28,7 +28,7 @@ def test_quantiles_are_those_of_students_t() -> None:
 
 def test_the_planner_knows_the_jobs_fewest_steps() -> None:
     """The experiment's rule refuses a probe that is too short. It may not import the job, so it has a copy."""
-    assert arms.MIN_STEPS == MIN_STEPS
+    assert load.MIN_STEPS == MIN_STEPS
 
 
 def test_the_projection_follows_the_positions() -> None:

@@ -1,20 +1,37 @@
-"""Work of a planned job, from its data, and its expected cost, from earlier jobs on the tracking server. Pure."""
+"""Costs of planned jobs: expected, from earlier jobs on the tracking server, and in the worst case. Pure.
+
+A budget is checked against the worst case before anything is started.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from experiments.planning.arms import MIN_STEPS
 from experiments.planning.inputs import Inputs
+from experiments.planning.load import MIN_STEPS
 from experiments.schema.experiment import Experiment
 from judging.summaries import typical
+from tracking.budgets.ledger import GroupBudget, with_limit
 from tracking.groups.planned_job import PlannedJob
-from tracking.recorded.recorded_job import STEADY, Job
-from tracking.recorded.spot_cost import running_seconds
+from tracking.recorded.recorded_job import STEADY, Job, running_seconds
+from training.contract.errors import InputError
 from training.contract.plain_text import counted
 from training.contract.price import instance_seconds
+from training.services.budget import (
+    SHORTEST_LIMIT_SECONDS,
+    Amount,
+    Budget,
+    amount_text,
+    budget_text,
+    certain_starts,
+    overhead_seconds,
+    total,
+    worst_case,
+)
+from training.services.registry import service_name, services_with, traits_of
 from training.staging.tokens.staged import Staged
 
 PROBE_FRACTION = 10
@@ -90,11 +107,20 @@ def expected_cost(job: PlannedJob, size: JobSize | None, earlier: Sequence[Job])
     and batch size on this machine, scaled to the samples of this job.
     """
     similar = _comparable(job, earlier)
-    for source in (_from_equal_jobs, _from_probes, _from_similar_jobs):
-        if (estimate := source(job, size, similar)) is not None:
-            seconds, text = estimate
-            billable = instance_seconds(seconds, job.spec.instance_count)
-            return ExpectedCost(seconds=billable, usd=job.price.usd(billable) if job.price else None, source=text)
+    equal = [each for each in similar if _agrees(job, each, FEATURES)]
+    probes = [each for each in similar if each.text.get("hp_probe_precision") and _agrees(job, each, ())]
+    sources = [
+        ([_billable(job, each, SECONDS) for each in equal], "earlier job", " of this setting"),
+        ([_billable(job, each, PROJECTED) for each in probes], "probe", " of this setting"),
+    ]
+    if size is not None and not any(name.startswith(FEATURES) for name in job.spec.hyperparameters):
+        scaled = [_scaled(each, size.samples) for each in jobs_of_equal_steps(job, similar)]
+        sources.append((scaled, "similar job", ", scaled to the samples"))
+    for seconds, noun, rest in sources:
+        if known := [value for value in seconds if value > 0]:
+            billable = instance_seconds(typical(known), job.spec.instance_count)
+            usd = job.price.usd(billable) if job.price else None
+            return ExpectedCost(seconds=billable, usd=usd, source=f"{counted(len(known), noun)}{rest}")
     return None
 
 
@@ -114,37 +140,11 @@ def _is_on_same_machine(job: PlannedJob, each: Job) -> bool:
     return is_same_setting and counts == (str(spec.instance_count), str(spec.devices))
 
 
-SecondsAndSource = tuple[float, str] | None
-
-
-def _from_equal_jobs(job: PlannedJob, _: JobSize | None, earlier: Sequence[Job]) -> SecondsAndSource:
-    equal = [each for each in earlier if _agrees(job, each, FEATURES)]
-    seconds = [value for each in equal if (value := _billable(job, each, SECONDS)) > 0]
-    return (typical(seconds), f"{counted(len(seconds), 'earlier job')} of this setting") if seconds else None
-
-
-def _from_probes(job: PlannedJob, _: JobSize | None, earlier: Sequence[Job]) -> SecondsAndSource:
-    probes = [each for each in earlier if each.text.get("hp_probe_precision") and _agrees(job, each, ())]
-    seconds = [value for each in probes if (value := _billable(job, each, PROJECTED)) > 0]
-    return (typical(seconds), f"{counted(len(seconds), 'probe')} of this setting") if seconds else None
-
-
-def _from_similar_jobs(job: PlannedJob, size: JobSize | None, earlier: Sequence[Job]) -> SecondsAndSource:
-    """Scale the steady time of similar jobs to the samples of this job, and keep the rest of their time as it is."""
-    if size is None or any(name.startswith(FEATURES) for name in job.spec.hyperparameters):
-        return None
-    seconds = [value for each in _of_equal_steps(job, earlier) if (value := _scaled(each, size.samples)) > 0]
-    return (typical(seconds), f"{counted(len(seconds), 'similar job')}, scaled to the samples") if seconds else None
-
-
 def jobs_of_equal_steps(job: PlannedJob, earlier: Sequence[Job]) -> list[Job]:
     """Return the earlier jobs whose start-up and steps take as long as a planned job's."""
-    return _of_equal_steps(job, _comparable(job, earlier))
-
-
-def _of_equal_steps(job: PlannedJob, earlier: Sequence[Job]) -> list[Job]:
     fixed_columns = [column for column in SETUP_COLUMNS if _is_fixed(job, column)]
-    return [each for each in earlier if all(_equals(job, each, column) for column in fixed_columns)]
+    alike = _comparable(job, earlier)
+    return [each for each in alike if all(_equals(job, each, column) for column in fixed_columns)]
 
 
 def _billable(job: PlannedJob, each: Job, column: str) -> float:
@@ -153,6 +153,7 @@ def _billable(job: PlannedJob, each: Job, column: str) -> float:
 
 
 def _scaled(each: Job, samples: int) -> float:
+    """Return the time of a similar job, its steady part scaled to the samples of a planned one."""
     rate, steady = each.number(STEADY), each.number("time_train_steady_seconds")
     whole = running_seconds(each, SECONDS)
     if not (rate > 0 and steady >= 0 and whole > 0):
@@ -202,3 +203,100 @@ def _equals(job: PlannedJob, each: Job, column: str) -> bool:
 def _plain(value: object) -> str:
     """Return a value as text, the same for a list and for its items separated by commas."""
     return str(value).lower().strip("[]()").replace(" ", "")
+
+
+WITHOUT_PRICE = "Without a price, set max_billable_seconds, such as --max-billable-seconds 36000"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorstCase:
+    jobs: int
+    """Jobs without those that run again."""
+    again: int
+    """Jobs that run only because an equal job was disturbed."""
+    amount: Amount
+    """Cost if every job runs to its time limit and through its grace."""
+
+
+def budget_of(experiment: Experiment, *, is_sweep: bool = False) -> GroupBudget:
+    """Return the budget of an experiment. A sweep also has it under its earlier names. Raises InputError for both."""
+    values: dict[str, float | None] = {}
+    for name in ("max_usd", "max_billable_seconds"):
+        value, earlier = getattr(experiment, name), getattr(experiment.sweep, name) if is_sweep else None
+        if value is not None and earlier is not None:
+            raise InputError(
+                f"{name} {value:g} and sweep.{name} {earlier:g} are the same budget: remove sweep.{name}, its old name"
+            )
+        values[name] = earlier if value is None else value
+    return GroupBudget(budget=Budget(**values), least_seconds=experiment.min_run_seconds)
+
+
+def check_budget(jobs: Sequence[PlannedJob], group_budget: GroupBudget, *, at_most: int | None = None) -> list[str]:
+    """Return sentences about the budget and the worst case of the jobs, which have their prices.
+
+    `at_most` is the number of jobs if `jobs` is a sample of equal ones, as in a sweep. Raises InputError if a price is
+    unknown, or if no job fits.
+    """
+    budget = group_budget.budget
+    if not budget.is_limited:
+        return []
+    unknown = next((job.spec for job in jobs if job.dearest_price is None), None)
+    if budget.max_usd is not None and unknown is not None:
+        why = why_no_price(unknown.instance_type, *unknown.fallback_instance_types)
+        raise InputError(f"max_usd is {budget.max_usd:g}, but {why}. {WITHOUT_PRICE}")
+    for job in jobs:
+        _check_one(job, group_budget)
+    worst = worst_case_of(jobs)
+    amount = worst.amount if at_most is None else worst_case_of(jobs[:1]).amount.times(at_most)
+    cost = amount_text(amount, budget)
+    if budget.allows(amount):
+        return [f"Budget of {budget_text(budget)}: enough for the worst case of these jobs, {cost}."]
+    count = counted(worst.jobs + worst.again if at_most is None else at_most, "job")
+    sample = jobs if at_most is None else [jobs[0]] * at_most
+    limits = {job.spec.max_run_seconds for job in jobs}
+    each = f", each up to its limit of {limits.pop():,} s and {overhead_seconds(jobs[0].spec):.0f} s to stop"
+    started = certain_starts(list(map(worst_case_of_job, sample)), budget)
+    return [
+        f"Budget of {budget_text(budget)}: at worst these jobs cost {cost} ({count}{'' if limits else each}). "
+        "Their time limits are lowered, and a job starts only if it certainly fits.",
+        f"Even if every job runs to its time limit, {started} of {len(sample)} jobs start.",
+        "To fit all jobs, raise the budget, or lower machine.max_run_seconds or the number of repeats.",
+    ]
+
+
+def why_no_price(*instance_types: str) -> str:
+    """Return why a price is unknown, and how to set it."""
+    traits = traits_of(service_name(instance_types[0]))
+    if not traits.has_prices:
+        return f"{traits.label} has no price: only instances of service {services_with('has_prices')} have one"
+    table = json.dumps({"date": "2026-11-01", "usd_per_hour": dict.fromkeys(instance_types, 1.41)})
+    return f"the price of {', '.join(instance_types)} is unknown: set aws.prices to a JSON file such as {table}"
+
+
+def _check_one(job: PlannedJob, group_budget: GroupBudget) -> None:
+    """Raise InputError for a job that does not fit even alone."""
+    shortest = group_budget.least_seconds or SHORTEST_LIMIT_SECONDS
+    limit = min(job.spec.max_run_seconds, math.ceil(shortest))
+    least = worst_case_of_job(replace(job, spec=with_limit(job.spec, limit)))
+    if group_budget.budget.allows(least):
+        return
+    pool = f" and {job.spec.keep_alive_seconds} s of its warm pool" if job.spec.keep_alive_seconds else ""
+    instances = f" on {job.spec.instance_count} instances" if job.spec.instance_count > 1 else ""
+    raise InputError(
+        f'the budget of {budget_text(group_budget.budget)} is too small for one job of "{job.arm}": with '
+        f"{limit} s of training, {overhead_seconds(job.spec):.0f} s to stop it{pool}{instances}, it may cost "
+        f"{amount_text(least, group_budget.budget)}. Raise the budget, or lower min_run_seconds or "
+        "machine.max_run_seconds"
+    )
+
+
+def worst_case_of_job(job: PlannedJob) -> Amount:
+    """Return the most that a job can cost on the dearest of its instance types."""
+    return worst_case(job.spec, job.dearest_price)
+
+
+def worst_case_of(jobs: Sequence[PlannedJob]) -> WorstCase:
+    """Return the most that jobs can cost if all of them run. A plan holds the most repeats, and repeats of disturbed
+    jobs."""
+    again = sum(job.is_again for job in jobs)
+    return WorstCase(jobs=len(jobs) - again, again=again, amount=total(map(worst_case_of_job, jobs)))
