@@ -32,7 +32,7 @@ from benchmarks.support.results import Row, figure, write
 from judging.design import Design
 
 COMPARISONS = 2_000
-HARD_COMPARISONS = 8_000
+HARD_COMPARISONS = 4_000
 SEED = 20261122
 GAIN = 0.9
 """Cost of an arm that costs 10 % less, relative to the baseline's."""

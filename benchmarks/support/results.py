@@ -139,7 +139,7 @@ SECTIONS: Mapping[str, Section] = {
         short="In most of these measurements, `auto` still chose by a trial of real steps; today it follows rules.",
     ),
     "waves": Section(
-        measures="Simulated comparisons, 2,000 a figure with recorded noise, 8,000 in situations that break the "
+        measures="Simulated comparisons, 2,000 a figure with recorded noise, 4,000 in situations that break the "
         "assumptions; looks after 3, 5, 7 and 9 repeats. The noise is taken from 340 recorded jobs "
         "(`benchmarks/recorded`), or normal with a spread of 3.7 %. A false verdict calls a setting cheaper or dearer "
         "than an equal one. The situations are judged by code that imports no formula of the product "
