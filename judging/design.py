@@ -13,7 +13,8 @@ from judging.spending import early_spending, look_levels, pocock_spending
 RULES = 4
 """Version of the rules by which comparisons are judged. docs/judging.md lists them."""
 FIRST_WITH_SEEDS = 4
-"""First version of the rules by which arms that learn in another way need all of their repeats to pass."""
+"""First version of the rules by which arms that learn in another way pass at the last look alone: a few of their seeds
+may diverge, and three seeds often show none of them."""
 MIN_SEEDS = 5
 """Fewest seeds that can pass such an arm."""
 
@@ -50,17 +51,6 @@ class Design:
         Together, the looks pass an arm that is worse by the margin in at most 5 %.
         """
         return tuple(level / 2 for level in _levels(self.looks, 2 * ERROR, self.rules))
-
-    def seed_level(self, number: int) -> float | None:
-        """Return the one-sided level at which look `number` passes an arm that learns in another way; None if it
-        passes none.
-
-        A few seeds of such an arm may diverge, and three seeds often show none of them. So only the last look can pass
-        it, with the whole error. Versions of the rules before 4 passed such arms at every look.
-        """
-        if self.rules < FIRST_WITH_SEEDS:
-            return self.quality_levels()[number]
-        return ERROR if number == len(self.looks) - 1 else None
 
 
 @cache

@@ -16,7 +16,7 @@ from judging.cost_ratio import cost_ratio
 from judging.design import FIRST_WITH_SEEDS, MIN_SEEDS, Design
 from judging.failures import failure_note
 from judging.intervals import Interval
-from judging.non_inferiority import assess_quality
+from judging.non_inferiority import ERROR, assess_quality
 from judging.quality import Measure, Quality
 from judging.result import Result, paired_scores, scores, unscored
 
@@ -154,22 +154,26 @@ def _quality(
     measure: Measure, arm: Sequence[Result], baseline: Sequence[Result], design: Design, number: int, *, is_paired: bool
 ) -> Quality | None:
     """Return the quality, of arms of which every successful job has a score."""
-    level: float | None = design.quality_levels()[number]
-    pairs, sides = paired_scores(arm, baseline), (scores(arm), scores(baseline))
+    level, pairs, sides = design.quality_levels()[number], paired_scores(arm, baseline), (scores(arm), scores(baseline))
     is_paired = is_paired and len(pairs[0]) > 1
-    if not is_paired:
-        has_seeds = design.rules < FIRST_WITH_SEEDS or len(sides[0]) >= MIN_SEEDS
-        level = design.seed_level(number) if has_seeds else None
     known = [each.commonest for each in (*arm, *baseline) if math.isfinite(each.commonest)]
-    quality = assess_quality(
-        measure,
-        *(pairs if is_paired else sides),
-        level=level or design.quality_levels()[number],
-        margin=design.margin,
-        is_paired=is_paired,
-        commonest=max(known, default=math.nan),
-    )
-    return quality if quality is None or level else replace(quality, kept=False)
+
+    def at(level: float) -> Quality | None:
+        return assess_quality(
+            measure,
+            *(pairs if is_paired else sides),
+            level=level,
+            margin=design.margin,
+            is_paired=is_paired,
+            commonest=max(known, default=math.nan),
+        )
+
+    quality = at(level)
+    if quality is None or is_paired or design.rules < FIRST_WITH_SEEDS:
+        return quality
+    # Only the last look can pass an arm that learns in another way, so it has the whole error for that.
+    passing = at(ERROR) if number == len(design.looks) - 1 and quality.seeds >= MIN_SEEDS else None
+    return replace(passing, shown_beyond=quality.shown_beyond) if passing else replace(quality, kept=False)
 
 
 def _reason(result: Look, design: Design, *, is_unmeasured: bool) -> Reason | None:

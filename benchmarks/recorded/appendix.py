@@ -232,9 +232,9 @@ def look(
         passes = is_paired or (is_last and len(mine) >= 5)
         if passes and not is_paired:
             level = 0.05
-        least, most = lost(*sides, level, margin, paired=is_paired)
-        if least > margin:
+        if lost(*sides, levels(looks, 0.10)[number] / 2, margin, paired=is_paired)[0] > margin:
             return "quality lost"
+        most = lost(*sides, level, margin, paired=is_paired)[1]
         mean, variance, freedom = _mean(sides[0], least=margin / 10)
         is_above = not mean - float(stats.t.isf(level, freedom)) * math.sqrt(variance) <= commonest
         is_kept = is_kept and passes and most <= margin and is_above
@@ -251,7 +251,7 @@ def ending(arm: Side, baseline: Side, looks: tuple[int, ...] = LOOKS, *, paired:
     """Return why and after how many repeats an arm stops that is compared alone."""
     for number, repeats in enumerate(looks):
         reason = look(arm.first(repeats), baseline.first(repeats), number, looks, paired=paired)
-        if reason and (reason != "too few jobs succeeded" or repeats == looks[-1]):
+        if reason:
             return Ending(reason=reason, repeats=repeats)
     raise AssertionError("the last look ends a comparison")
 

@@ -168,7 +168,7 @@ def quality_sentence(quality: Quality) -> str:
     if not quality.is_informative:
         return f"{sentence} (difference {signed(d.estimate)}; {TOO_FEW} for an interval)."
     sentence = f"{sentence} (difference {signed(d.estimate)}, 95 % interval {signed(d.low)} to {signed(d.high)})."
-    if quality.seeds and not quality.is_paired:
+    if quality.seeds and not quality.is_paired and (quality.most_lost or 0) <= (quality.margin or 0):
         share = f"{100 * quality.diverging_share:.0f} %"
         sentence += f" {counted(quality.seeds, 'seed')} cannot exclude that up to {share} of seeds diverge."
     return sentence
