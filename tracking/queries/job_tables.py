@@ -10,6 +10,7 @@ job. All readers choose the one that counts with the same rule, so that no job c
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import tempfile
@@ -76,6 +77,10 @@ NUMBER_COLUMNS = [
     "target_seconds",
 ]
 """Number columns of every table of jobs; NaN where a run has no value."""
+LOSSES = ("loss", "train_loss", "eval_loss")
+DIVERGED = "diverged"
+"""Text column that exists if the last value of any of `LOSSES` in any run is not finite. In the table, such a number
+looks like a missing one."""
 EARLIER_PARAMETERS = {
     "hp.per_device_batch_size": "hp.batch_size",
     "hp.per_device_eval_batch_size": "hp.eval_batch_size",
@@ -147,6 +152,8 @@ def _row(run: Run) -> dict[str, object]:
     info, data = run.info, run.data
     tags = {key.removeprefix("platform."): value for key, value in data.tags.items() if key.startswith("platform.")}
     numbers = {key: number(value) for key, value in data.metrics.items()}
+    diverged = any(not math.isfinite(numbers.get(loss, 0.0)) for loss in LOSSES)
+    tags |= {DIVERGED: "true"} if diverged else {}
     columns: Mapping[str, object] = {**_current_names(data.params), **numbers, **tags}
     return {
         **{_column(key): value for key, value in columns.items()},

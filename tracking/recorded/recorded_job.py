@@ -9,6 +9,7 @@ from typing import Any
 
 from judging.disturbance import disturbances
 from tracking.groups.planned_job import AGAIN, job_title
+from tracking.queries.job_tables import DIVERGED
 
 STEADY = "throughput_steady_samples_per_second"
 COSTS = frozenset({"cost_billable_seconds", "cost_billable_instance_seconds", "cost_usd"})
@@ -65,6 +66,11 @@ class Job:
     def is_script(self) -> bool:
         """True for a user's own training script, which is measured from outside."""
         return self.text.get("measured") == "outside"
+
+    @property
+    def diverged(self) -> bool:
+        """True if a loss was not finite. Then no score of the model counts."""
+        return self.text.get("failure_class") == "Diverged" or (self.succeeded and self.text.get(DIVERGED) == "true")
 
     @property
     def disturbances(self) -> list[str] | None:
