@@ -11,9 +11,8 @@ import pytest
 from judging.design import Design
 from reports.comparison.comparison import Verdict, judge
 from tests.support.reports.verdicts import arm, job, numbered
-from tracking.queries.measures import EVALUATIONS
 from tracking.recorded.arms import Arm
-from tracking.recorded.recorded_job import Job
+from tracking.recorded.recorded_job import EVALUATIONS, Job
 from tracking.recorded.waves import measure_of, one_look, progress_of
 
 NAN = float("nan")
