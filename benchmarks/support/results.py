@@ -155,8 +155,8 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "sweep": Section(
         measures="Sweeps replayed on five recorded grids from every batch size. The cost is a share of the full "
-        "grid's, the excess by how much the chosen setting is dearer than the best. Then two compilers on made-up "
-        "surfaces: is the compiler of the cheapest trials right, and what do the repeats show?",
+        "grid's, the excess by how much the chosen setting is dearer than the best. Compilers: two, on made-up "
+        "surfaces.",
         figures=(
             Figure("grids: cost", r"(?!surfaces|compilers).*: cost until the sweep's own end"),
             Figure("grids: mean excess", r"(?!surfaces|compilers).*: excess of the choice, mean"),
@@ -166,10 +166,10 @@ SECTIONS: Mapping[str, Section] = {
             Figure("surfaces: excess, 90th percentile", r"surfaces.*: excess .*, 90th percentile"),
             Figure("compilers: cheapest trials have the wrong one", r"compilers .*: the cheapest trials .*"),
             Figure("compilers: wrong one shown to be cheaper", r"compilers .*: the wrong one is shown .*"),
-            Figure("compilers: no difference shown", r"compilers .*: no difference is shown"),
-            Figure("compilers: right one shown, true gap of 10 % or more", r"compilers .*: the right one .*"),
-            Figure("repeats without verdicts between compilers", r"compilers .*: repeats .* the base alone"),
-            Figure("repeats with verdicts between compilers", r"compilers .*: repeats .* between the compilers"),
+            Figure("compilers: no verdict", r"compilers .*: no difference is shown"),
+            Figure("compilers: right one shown, true gap from 10 %", r"compilers .*: the right one .*"),
+            Figure("repeats without this verdict", r"compilers .*: repeats .* the base alone"),
+            Figure("repeats with this verdict", r"compilers .*: repeats .* between the compilers"),
         ),
         short="On small grids the start, the best point and its neighbours are half of the points, so the cost misses "
         "0.35. emotion-16000 has two valleys: one choice in ten is a third dearer than the best.",

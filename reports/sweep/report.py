@@ -94,7 +94,7 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Repor
 
 
 def _command(sweep: Sweep) -> tuple[Block, ...]:
-    return (Command("Train the best trial's setting:", sweep.train_command),) if sweep.train_command else ()
+    return (Command("Train the best setting:", sweep.train_command),) if sweep.train_command else ()
 
 
 def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
