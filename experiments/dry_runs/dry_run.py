@@ -53,7 +53,7 @@ from experiments.schema.experiment import Experiment
 from experiments.schema.fields import reported_metrics
 from experiments.schema.sections import declared_scales
 from experiments.sweeping.sweep_plan import PreparedSweep, SweepPlan, full_names, label, most_jobs, prepare_sweep
-from judging.measures import choose_measure
+from judging.measures import ACCURACY, COMMONEST, choose_measure
 from judging.summaries import typical
 from models.endpoints.protocol import EndpointSpec
 from models.logged.model_folder import folder_of
@@ -64,9 +64,9 @@ from sweeps.optuna_study import automatic, first_points
 from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.measures import MEASURES
-from tracking.recorded.recorded_job import Job
-from tracking.recorded.spot_cost import (
+from tracking.recorded.recorded_job import (
+    MEASURES,
+    Job,
     SpotEstimate,
     Times,
     checkpoint_seconds,
@@ -80,14 +80,14 @@ from training.contract.errors import InputError, TrainfareError, messages_of
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.contract.service import ServiceContext
-from training.scripts.environments import requirement_lines
 from training.scripts.runtime_description import runtime_description
+from training.scripts.source import requirement_lines
 from training.services.budget import Amount
 from training.services.registry import DEFAULT, traits_of
-from training.staging.estimate import Estimate, stage_or_estimate
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
-from training.staging.tokens.staged import Staged, describe, lines
+from training.staging.stage import stage_or_estimate
+from training.staging.tokens.staged import Staged, lines
 
 TIME_LIMIT = "StoppingCondition.MaxRuntimeInSeconds"
 """Field of a request that a budget lowers to what is left when the job starts."""
@@ -159,6 +159,7 @@ def plan_jobs(verb: str, fields: Mapping[str, str], state: ScratchState) -> Comm
         return _refused(verb, fields, state)
     store = state.attempt(open_existing_store)
     experiment, design = prepared.experiment, prepared.design
+    inputs = next((each for _, each in prepared.arm_inputs if isinstance(each, Staged)), None)
     plan = CommandPlan(
         verb=verb,
         name=prepared.name,
@@ -166,7 +167,7 @@ def plan_jobs(verb: str, fields: Mapping[str, str], state: ScratchState) -> Comm
         design=design,
         budget=tuple(prepared.budget_text),
         search=search_plan(prepared.sweep) if isinstance(prepared, PreparedSweep) else None,
-        quality=quality_text(experiment, design.margin) if design and verb != "sweep" else "",
+        quality=quality_text(experiment, design.margin, inputs) if design and verb != "sweep" else "",
     )
     if prepared.is_complete and (context := prepared.context):
         plan = _with_jobs(plan, prepared, context, store, state)
@@ -253,7 +254,7 @@ def job_entry(
     if not isinstance(inputs, Staged):
         has_requirements = bool(requirement_lines(inputs.source.folder))
         runtime = list(runtime_description(prepared.spec, has_requirements=has_requirements))
-    elif state.sample_rows(inputs) is not None:
+    elif inputs.sample_rows is not None:
         is_chosen = experiment.padding in {"auto", "buckets"} and experiment.bucket_lengths is None
         estimated += SAMPLED_FIELDS if is_chosen else ()
         estimated += ("InputDataConfig",) if context.service.traits.uploads_inputs else ()
@@ -275,13 +276,13 @@ def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) ->
     if not isinstance(inputs, Staged):
         source = f"{inputs.source.description}; channels: {inputs.channels.description}"
         return InputPlan(source=source, key=inputs.key, arms=labels, is_staged=is_staged)
-    lengths, described = inputs.lengths, describe(inputs)
+    lengths, described = inputs.lengths, inputs.description
     return InputPlan(
         source=inputs.source,
         key=inputs.key,
         arms=labels,
         is_staged=is_staged,
-        rows={"train": inputs.train_rows, "validation": inputs.validation_rows},
+        rows={"train": inputs.train_rows, "validation": described.validation.rows},
         tokens={
             "mean": lengths.mean_tokens,
             "median": lengths.median_tokens,
@@ -291,7 +292,7 @@ def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) ->
         },
         description=asdict(described),
         lines=tuple(lines(described)),
-        sample_rows=state.sample_rows(inputs),
+        sample_rows=inputs.sample_rows,
     )
 
 
@@ -368,16 +369,19 @@ def planned_costs(
     return ExpectedCost(seconds=seconds, usd=spot.spot.usd, source=on_demand.source), spot
 
 
-def quality_text(experiment: Experiment, margin: float | None) -> str:
+def quality_text(experiment: Experiment, margin: float | None, data: Staged | None = None) -> str:
     """Return the metric by which the arms' quality is judged, and the loss that is accepted.
 
-    `margin` is the experiment's, in the metric's unit; None takes the metric's own.
+    `margin` is the experiment's, in the metric's unit; None takes the metric's own. `data` is None if it is not known.
     """
     scales = declared_scales(experiment.script.metrics) if experiment.script else {}
     values = dict.fromkeys(scales if experiment.script else reported_metrics(experiment.task), ANY_VALUE)
     by_jobs, by_scripts = ({}, values) if experiment.script else (values, {})
+    if data and (counts := data.description.validation.class_counts):
+        by_jobs[ACCURACY + COMMONEST] = (max(counts) / sum(counts),)
+    chosen = (experiment.best_metric, experiment.target.metric if experiment.target else None)
     measure = choose_measure(
-        MEASURES, lambda column: by_jobs.get(column, ()), lambda column: by_scripts.get(column, ()), scales
+        MEASURES, lambda column: by_jobs.get(column, ()), lambda column: by_scripts.get(column, ()), scales, chosen
     )
     if measure is None:
         return FROM_LOG
@@ -396,7 +400,7 @@ class ScratchState(Preparation):
     """The real state folder."""
     folder: Path
     """The temporary one."""
-    _estimates: dict[str, Estimate] = field(default_factory=dict)
+    _estimates: dict[str, Staged] = field(default_factory=dict)
     """Estimates so far by their request. Arms often share one."""
     refused: dict[str, int] = field(default_factory=dict)
     """Errors with which the command would end, in the order in which it would meet them, and their exit codes."""
@@ -433,21 +437,17 @@ class ScratchState(Preparation):
             key = request.model_dump_json()
             if key not in self._estimates:  # standard output may be JSON, so lines go to standard error
                 self._estimates[key] = stage_or_estimate(request, folder, print_error, progress)
-            return self._estimates[key].staged
+            return self._estimates[key]
 
         inputs = inputs_in(self.folder, experiment, stage, lambda _: None, is_planned=True)
         uploads = traits_of(experiment.service).uploads_inputs
-        if not uploads or not isinstance(inputs, Staged) or self.sample_rows(inputs) is None:
+        if not uploads or not isinstance(inputs, Staged) or inputs.sample_rows is None:
             return inputs
         missing = (self.folder / "staged").as_uri()
         uris = {
             name: f"{NOT_STAGED}/{name}" if uri.startswith(missing) else uri for name, uri in inputs.channels.items()
         }
         return replace(inputs, channels=uris)
-
-    def sample_rows(self, inputs: Inputs) -> int | None:
-        """Return the rows from which staged data was estimated, or None."""
-        return next((each.sample_rows for each in self._estimates.values() if each.staged.key == inputs.key), None)
 
     def at_home(self, text: str) -> str:
         """Return a text with the paths that its files would have in the real state folder."""

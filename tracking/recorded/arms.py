@@ -19,8 +19,7 @@ import pandas as pd
 from judging.deterministic_failures import Death, deterministic_failure
 from judging.summaries import Summary, summary
 from tracking.groups.plan_file import SCALES_COLUMN, read_scales
-from tracking.queries.measures import MEASURES
-from tracking.recorded.recorded_job import COSTS, Job, job_of
+from tracking.recorded.recorded_job import COSTS, MEASURES, Job, job_of
 from tracking.recording.recorder import EXCEPTION, MOMENT, compiler_warning, recorded_death
 
 BILLABLE = "cost_billable_instance_seconds"
@@ -49,6 +48,11 @@ class Arm:
     def succeeded(self) -> tuple[Job, ...]:
         """Jobs that finished successfully, without replaced ones."""
         return tuple(job for job in self.jobs if job.succeeded and self._counts(job))
+
+    @property
+    def trained(self) -> list[Job]:
+        """Jobs that finished successfully or diverged."""
+        return [*self.succeeded, *(job for job in self.failed if job.diverged)]
 
     def _counts(self, job: Job) -> bool:
         return job.is_again or job.repeat not in self._repeats_run_again

@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from reports.comparison.comparison import Difference
-from tracking.queries.measures import EVALUATIONS
 from tracking.recorded.arms import Arm
-from tracking.recorded.recorded_job import Job
+from tracking.recorded.recorded_job import EVALUATIONS, Job
 
 ACCURACY = EVALUATIONS["eval_accuracy"]
 AT_045 = {"hp_target_stop": "True", "hp_target_metric": "eval_loss", "hp_target_value": "0.45"}
@@ -36,6 +35,11 @@ def arm(*billed: float, label: str = "inductor", **numbers: float) -> Arm:
 def with_text(of: Arm, **text: str) -> Arm:
     """Return an arm whose jobs have these tags and parameters too."""
     return Arm(of.label, tuple(replace(each, text={**each.text, **text}) for each in of.jobs))
+
+
+def numbered(label: str, *jobs: Job, **text: str) -> Arm:
+    """Return an arm of jobs with the repeats 0, 1, 2, ... and with these tags and parameters too."""
+    return with_text(Arm(label, tuple(replace(each, repeat=str(at)) for at, each in enumerate(jobs))), **text)
 
 
 def to_target(label: str, *billed: float, reached: int | None = None, **numbers: float) -> Arm:
