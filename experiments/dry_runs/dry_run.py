@@ -62,7 +62,7 @@ from state.locks import SHARED
 from state.regular_files import user_path
 from sweeps.optuna_study import automatic, first_points
 from sweeps.trials import Search
-from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
+from tracking.groups.group import existing_experiment_id, placeholder_id, planned_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recorded.recorded_job import (
     MEASURES,
@@ -197,8 +197,11 @@ def _with_jobs(
     # Without an id, this state folder has no open group.
     is_keyed = isinstance(prepared, LaunchPlan) and traits_of(plan.service).keeps_state_in_home
     has_id = not is_keyed or (home() / "id").exists()
-    group = state.attempt(lambda: open_group_id(store, prepared.name, prepared.key)) if store and has_id else None
-    known = prepared.known_jobs(group or placeholder_id(plan.name, prepared.experiment.aws.job_prefix or ""))
+    find = partial(planned_group, experiment_name=prepared.name, verb=prepared.verb)
+    found = state.attempt(lambda: find(store, key=prepared.key if has_id else None)) if store else None
+    group, offset = found or (None, 0)
+    group_id = group or placeholder_id(plan.name, prepared.experiment.aws.job_prefix or "")
+    known = replace(prepared, seed_offset=offset).known_jobs(group_id)
     planned = [job for _, _, job in known]
     experiment_id = state.attempt(lambda: existing_experiment_id(store, plan.name)) if store else None
     earlier = (

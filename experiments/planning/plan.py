@@ -127,6 +127,7 @@ def plan(
     staged: Sequence[Inputs],
     home: Path,
     design: Design | None = None,
+    seed_offset: int = 0,
 ) -> list[PlannedJob]:
     """Return a group's jobs in rounds of one job of each arm: see `round_order`. `staged` has each arm's inputs.
 
@@ -138,7 +139,7 @@ def plan(
     def jobs(suffix: str) -> list[PlannedJob]:
         names = [f"{group_id}-{arms[at].experiment.compiler}-a{at}r{repeat}{suffix}" for repeat, at in rounds]
         return [
-            job(each, name, arms[at], repeat, staged[at], home)
+            job(each, name, arms[at], repeat, staged[at], home, seed_offset)
             for each, (repeat, at) in zip(names, rounds, strict=True)
         ]
 
@@ -147,9 +148,10 @@ def plan(
     return [*jobs(""), *(replace(each, tags={**each.tags, "platform.role": AGAIN}) for each in jobs("x"))]
 
 
-def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path) -> PlannedJob:
-    """Return one job of an arm. `name` is the name of the experiment. Each repeat has a different seed."""
-    experiment = arm.experiment.model_copy(update={"seed": arm.experiment.seed + repeat})
+def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path, offset: int = 0) -> PlannedJob:
+    """Return one job of an arm of experiment `name`. Each repeat has another seed; `offset` shifts one that is not set."""
+    first_seed = arm.experiment.seed + (0 if "seed" in arm.experiment.model_fields_set else offset)
+    experiment = arm.experiment.model_copy(update={"seed": first_seed + repeat})
     machine, image = experiment.machine, experiment.machine.image or Image()
     keeps_checkpoints = experiment.script is not None or experiment.save_strategy != "none"
     instances = {name: getattr(machine, name) for name in Instances.model_fields}

@@ -183,12 +183,12 @@ def contrast_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
 
 
 def despite_sentences(verdict: Verdict) -> list[str]:
-    """Return a sentence on the differences in work that were allowed or, if none were, that could be."""
+    """Return the cautions, and a sentence on the differences in work that were allowed or, if none were, could be."""
     if verdict.despite:
-        return [f"Compared as requested, although {' and '.join(verdict.despite)}."]
+        return [*verdict.cautions, f"Compared as requested, although {' and '.join(verdict.despite)}."]
     if verdict.allowable:
         return [f"To compare them anyway, run `trainfare report` with `--allow {','.join(verdict.allowable)}`."]
-    return []
+    return [*verdict.cautions]
 
 
 def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:

@@ -63,16 +63,17 @@ def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed
     )
 
 
-def one_look(design: Design, arms: Sequence[Arm], *, has_seeds: bool) -> Progress:
+def one_look(design: Design, arms: Sequence[Arm]) -> Progress:
     """Return the progress of jobs that did not run in waves, or are compared with another baseline than planned.
 
-    All jobs that have ended count. `has_seeds` is True if jobs of two arms with the same repeat have the same seed.
+    All jobs that have ended count. Scores of equal seeds are compared only if all seeds are known.
     """
     design = replace(design, looks=(max(len(arm.jobs) for arm in arms),))
     measure = None if target_of(*arms) else measure_of([job for arm in arms for job in arm.jobs])
     results = results_of(design, arms, measure)
     by_arm = {arm.label: [each for job, each in results.items() if job[0] == arm.label and each] for arm in arms}
     baseline = by_arm.pop(arms[0].label)
+    has_seeds = all(each.seed is not None for each in results.values() if each and each.succeeded)
     paired = _paired(arms) if has_seeds else frozenset()
     resolution = _whole_costs(results)
     looks = look_at_arms(by_arm, baseline, design, 0, measure=measure, paired=paired, resolution=resolution)

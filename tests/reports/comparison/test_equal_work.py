@@ -96,7 +96,7 @@ def test_arms_without_a_common_cache_state_have_too_few_jobs() -> None:
     """Two compiled arms, one always cold and one always warm: there is nothing to compare."""
     warm = numbered("b", *(job(80.0 + at, cache="warm") for at in range(3)))
     cold = numbered("a", *(job(140.0 + at, cache="cold") for at in range(3)))
-    result = judge(warm, cold, ACCURACY, progress=one_look(Design(), [cold, warm], has_seeds=False))
+    result = judge(warm, cold, ACCURACY, progress=one_look(Design(), [cold, warm]))
     assert result.outcome == "inconclusive"
     assert result.reason == "the arms have too few jobs that found the same state of the compile cache"
 
