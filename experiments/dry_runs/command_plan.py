@@ -28,7 +28,7 @@ from training.contract.price import Price
 from training.contract.service import Request, Traits
 from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 from training.services.registry import DEFAULT, service_name, traits_of
-from training.services.sagemaker.instance_types import described
+from training.services.sagemaker.machines import described
 
 MAX_ROUNDS = 12
 """Rounds that are listed one by one."""

@@ -308,7 +308,7 @@ def instance_type_of(description: Description) -> str:
     if chosen := resources.get("SelectedInstanceType") or resources.get("InstanceType"):
         return chosen
     groups = resources.get("InstanceGroups")
-    return groups[0]["InstanceType"] if groups else "unknown"
+    return str(groups[0]["InstanceType"]) if groups else "unknown"
 
 
 def _spec(description: Description, values: Mapping[str, Any]) -> JobSpec:

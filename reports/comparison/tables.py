@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -366,6 +367,10 @@ def published_sections(table: pd.DataFrame, comparison: Comparison) -> tuple[Sec
         f"“{comparison.arms[0].label}” on the machines listed below. Other machines and versions give other figures: "
         "compare direction and size only."
     )
+    rate, time = (figures.get(name, math.nan) for name in ("throughput_ratio", "training_time_ratio"))
+    if abs(rate * time - 1) > 0.05:
+        equal = signed_percent(1 / rate)
+        note += f" The published rate and time contradict each other: for equal work, the time would be {equal}."
     shown = build_table("Published figures", columns, figures, is_sortable=False)
     return (Section("Published figures of this recipe", (shown, Text(note, "small"))),)
 
