@@ -149,7 +149,7 @@ def plan(
 
 
 def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path, offset: int = 0) -> PlannedJob:
-    """Return one job of an arm of experiment `name`. Each repeat has another seed; `offset` shifts one that is not set."""
+    """Return one job of an arm of experiment `name`. Each repeat has another seed; `offset` shifts unless it is set."""
     first_seed = arm.experiment.seed + (0 if "seed" in arm.experiment.model_fields_set else offset)
     experiment = arm.experiment.model_copy(update={"seed": first_seed + repeat})
     machine, image = experiment.machine, experiment.machine.image or Image()

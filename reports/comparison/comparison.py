@@ -59,14 +59,9 @@ SEVERAL_GROUPS = (
     "Several groups are judged together: if groups were added until a setting looked cheaper, equal ones do in 5 % of "
     "reports on two groups, 9 % on three and 14 % on five."
 )
-CHOSEN = (
-    "The jobs were chosen or judged before: if their results led to this report, it calls equal settings different in "
-    "6 to 8 % of cases instead of 5 %."
-)
-OTHER_BASELINE = (
-    "The baseline was chosen afterwards: if results led to this choice, such reports call equal settings different in "
-    "5 to 17 % of cases instead of 5 %."
-)
+_LED = "{}: if results led to this, such reports call equal settings different in {} % of cases instead of 5 %."
+CHOSEN = _LED.format("The jobs were judged before or chosen", "6 to 8")
+OTHER_BASELINE = _LED.format("The baseline was chosen afterwards", "5 to 17")
 SAMPLES_TOLERANCE = 0.01
 """Largest relative difference in samples seen that counts as equal work, for example from a last, partial batch."""
 Kind = Literal["data", "samples", "target", "image", "machine"]

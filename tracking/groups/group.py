@@ -45,8 +45,6 @@ SEED_OFFSET = "platform.seed_offset"
 """Tag of a group with the number that its jobs add to the experiment's seed."""
 GROUP_SEEDS = 2_000
 """Distance between the seeds of two groups: more than a group uses."""
-JUDGED = ("compare", "sweep")
-"""Commands that train with seeds which no earlier group of their experiment has."""
 MAX_STEM = 24
 """Characters of a group's id before its time: SageMaker allows 63 for the name of a job, which begins with the id."""
 
@@ -144,12 +142,8 @@ def close_group(store: Store, group: Group, status: str, note: str = "") -> None
 
 
 def planned_group(store: Store, experiment_name: str, verb: str, key: str | None) -> tuple[str | None, int]:
-    """Return the id of the open group that `open_group` would continue, or None, and the seed offset.
-
-    No open group has the key None. Changes nothing.
-    """
-    experiment_id = existing_experiment_id(store, experiment_name)
-    if experiment_id is None:
+    """Return the id of the open group that `open_group` would continue, or None; and the seed offset."""
+    if (experiment_id := existing_experiment_id(store, experiment_name)) is None:
         return None, 0
     if key and (runs := _open_runs(store, experiment_id, key)):
         return runs[0].data.tags["platform.group"], _offset(runs[0])
@@ -161,11 +155,12 @@ def _offset(run: Run) -> int:
 
 
 def _new_offset(store: Store, experiment_id: str, experiment_name: str, verb: str) -> int:
-    """Return the seed offset of a new group; the experiment's first has 0. Deleted groups used their seeds, too."""
-    if verb not in JUDGED:
+    """Return the offset to seeds that no group of the experiment has, not even deleted ones; 0 if nothing is judged."""
+    judged = ("compare", "sweep")
+    if verb not in judged:
         return 0
     runs = search_runs(store, experiment_id, tagged(experiment=experiment_name), ViewType.ALL)
-    used = [_offset(run) for run in runs if run.data.tags.get("platform.verb") in ("train", *JUDGED)]
+    used = [_offset(run) for run in runs if run.data.tags.get("platform.verb") in ("train", *judged)]
     return max(used, default=-GROUP_SEEDS) + GROUP_SEEDS
 
 
