@@ -134,13 +134,13 @@ def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> 
 def _result(job: Job, column: str, measure: Measure | None) -> Result | None:
     cost = job.compared(column)
     if job.succeeded and not misses_target(job):
-        seed = job.number("hp_seed")
+        seed = job.text.get("hp_seed", "")
         return Result(
             cost if cost > 0 else None,
             job.number(measure.column) if measure else math.nan,
             repeat=int(job.repeat),
             cache=job.cache_state if job.cache_state in CACHE_STATES else "off",
-            seed=int(seed) if math.isfinite(seed) else None,
+            seed=int(seed) if seed.isdecimal() else None,
             commonest=job.number(f"{measure.column}_commonest") if measure else math.nan,
         )
     if job.stopped or job.text.get("failure_class") in NOT_OF_THE_SETTING:
