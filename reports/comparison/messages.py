@@ -27,6 +27,7 @@ from reports.model.numbers import (
     signed,
 )
 from reports.model.report import ShortAnswer
+from sweeps.search_space import linear_note
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, currency, has_common_currency, uses_other_machines
 from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import recorded_failure
@@ -162,13 +163,15 @@ def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
 
 def quality_sentence(quality: Quality) -> str:
     sentence = f"{capitalized(quality.measure.label)} {score(quality.arm)} against {score(quality.baseline)}"
-    d = quality.difference
-    if d is None:
-        return f"{sentence}."
-    if not quality.is_informative:
-        return f"{sentence} (difference {signed(d.estimate)}; {TOO_FEW} for an interval)."
-    sentence = f"{sentence} (difference {signed(d.estimate)}, 95 % interval {signed(d.low)} to {signed(d.high)})."
-    if quality.seeds and not quality.is_paired:
+    if d := quality.difference:
+        interval = f", 95 % interval {signed(d.low)} to {signed(d.high)}"
+        note = interval if quality.is_informative else f"; {TOO_FEW} for an interval"
+        sentence += f" (difference {signed(d.estimate)}{note})"
+    sentence += "."
+    if quality.commonest is not None:
+        sentence += f" Always answering the commonest class scores {score(quality.commonest)}"
+        sentence += "." if quality.is_above_commonest else ", and the arm is not shown to be above it."
+    if quality.is_informative and quality.seeds and not quality.is_paired:
         share = f"{100 * quality.diverging_share:.0f} %"
         sentence += f" {counted(quality.seeds, 'seed')} cannot exclude that up to {share} of seeds diverge."
     return sentence
@@ -274,7 +277,7 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     if is_undecided and keeps and any(job.disturbances for job in comparison.jobs):
         sentences.append("With compare.when_disturbed=repeat, each disturbed job runs once more.")
     sentences += left_out_sentences(comparison)
-    sentences += rate_sentences(comparison.jobs)
+    sentences += [*rate_sentences(comparison.jobs), *scaling_sentences(comparison.arms)]
     if comparison.has_scripts and comparison.assumes_equal_work:
         sentences.append("No job recorded how many samples it saw: equal work is assumed.")
     return sentences
@@ -334,6 +337,13 @@ def rate_sentences(jobs: Sequence[Job]) -> list[str]:
     reasons = {job.text.get("rate_unknown") for job in jobs if job.is_script and job.succeeded}
     sentence = next((_RATE_UNKNOWN[reason] for reason in _RATE_UNKNOWN if reason in reasons), None)
     return [sentence] if sentence and not any(job.number(STEADY) > 0 for job in jobs) else []
+
+
+def scaling_sentences(arms: Sequence[Arm]) -> list[str]:
+    """Return a note on arms of our own jobs whose batch grew with the linear rule from the first arm's."""
+    jobs = [(arm.label, job) for arm in arms for job in arm.succeeded if not job.is_script]
+    size, rate = "optim_global_batch_size", "hp_learning_rate"
+    return linear_note({f"“{label}”": (job.number(size), job.number(rate)) for label, job in jobs})
 
 
 def warning_sentences(arm: Arm) -> list[str]:
