@@ -139,7 +139,7 @@ def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> 
 def _result(job: Job, column: str, measure: Measure | None) -> Result | None:
     cost = job.compared(column)
     if job.succeeded and not misses_target(job):
-        seed = job.text.get("hp_seed", "")
+        seed = job.text.get("hp_seed") or ""
         return Result(
             cost if cost > 0 else None,
             job.number(measure.column) if measure and not job.diverged else math.nan,
