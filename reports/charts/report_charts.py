@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -33,7 +33,8 @@ from reports.charts.canvas import (
     plot,
 )
 from reports.comparison.comparison import Comparison
-from reports.model.numbers import figure, short_labels, signed_interval, signed_percent
+from reports.comparison.pair import BARS, percentages
+from reports.model.numbers import capitalized, figure, short_labels, signed_interval, signed_percent
 from reports.model.report import Chart
 from reports.probe.report import Probes
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
@@ -67,6 +68,8 @@ _HEADING_INCHES = 0.30
 
 def comparison_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
     """Return the charts that have numbers to show; `curves` are `histories` tables of `loss` by run id."""
+    if comparison.is_pair:
+        return pair_charts(replace(comparison, contrasts=()), curves)
     charts = (
         intervals(comparison),
         bars(comparison, BILLABLE, "billable", "Billable time", "billable instance seconds per job"),
@@ -77,6 +80,20 @@ def comparison_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]
         loss_curves(comparison, curves, *BY_SAMPLES),
         loss_curves(comparison, curves, *BY_SECONDS),
     )
+    return [chart for chart in charts if chart]
+
+
+def pair_charts(pair: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
+    """Return the four plots of the notebooks on SageMaker Training Compiler, and where the time of two jobs goes."""
+    changes, by_epoch = percentages(pair), dict[str, pd.DataFrame]()
+    for job in [job for job in pair.jobs if job.run_id in curves]:
+        epochs = curves[job.run_id]["samples"] * job.number("epoch") / job.number("samples")
+        by_epoch[job.run_id] = curves[job.run_id].assign(epoch=epochs)
+    charts = [
+        *(bars(pair, at, at, capitalized(BARS[at][0]), f"{BARS[at][1]}, change {changes[at].text}") for at in changes),
+        loss_curves(pair, by_epoch, "epoch", "loss_by_epoch", "Training loss by epoch", "epochs"),
+        phases(pair),
+    ]
     return [chart for chart in charts if chart]
 
 

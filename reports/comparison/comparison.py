@@ -145,6 +145,12 @@ class Comparison:
         cheaper = [c for c in self.contrasts if c.verdict.outcome == "cheaper" and c.verdict.ratio]
         return min(cheaper, key=lambda c: c.verdict.ratio.estimate if c.verdict.ratio else 1.0, default=None)
 
+    @property
+    def is_pair(self) -> bool:
+        """True for a look at two settings with one successful job each."""
+        looks = self.progress.design.looks if self.progress else ()
+        return looks == (1,) and len(self.arms) == 2 and all(arm.succeeded for arm in self.arms)
+
     def typical(self, arm: Arm, column: str) -> float | None:
         """Return the typical value of an arm, as tables, charts and metrics show it; None if it is unknown.
 

@@ -31,7 +31,7 @@ from reports.model.numbers import (
 )
 from reports.model.report import Block, Cell, Column, Definition, Section, Table, Text, build_table, number_cell
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
-from tracking.recorded.recorded_job import STEADY, Job
+from tracking.recorded.recorded_job import STEADY, TRAINER_RATE, Job
 
 _LOSSES = {
     "eval_loss": ("validation loss", "val.\nloss"),
@@ -331,6 +331,7 @@ def job_sections(jobs: Sequence[Job], tracking_uri: str, title: str = "Every job
         Column[Job]("status", status, kind="text"),
         Column[Job]("cache", lambda job: job.cache_state, kind="text"),
         Column[Job]("billable", lambda job: job.number(BILLABLE), unit="s", explanation=BILLABLE_SECONDS),
+        Column[Job](TRAINER_RATE, lambda job: job.number(TRAINER_RATE), is_optional=True),
         Column[Job]("run", run, kind="text"),
     ]
     return (Section(title, (build_table(title, columns, jobs, style="jobs"),)),) if jobs else ()

@@ -19,6 +19,7 @@ import pandas as pd
 from judging.deterministic_failures import Death, deterministic_failure
 from judging.summaries import Summary, summary
 from tracking.groups.plan_file import SCALES_COLUMN, read_scales
+from tracking.groups.planned_job import IMPORTED
 from tracking.recorded.recorded_job import COSTS, MEASURES, Job, job_of
 from tracking.recording.recorder import EXCEPTION, MOMENT, compiler_warning, recorded_death
 
@@ -171,10 +172,12 @@ _SHOWN_CHARACTERS = 12
 def with_common_arms(table: pd.DataFrame) -> pd.DataFrame:
     """Return a `job_tables.jobs` table with arms renamed after their settings, independent of their groups' labels.
 
-    Jobs of a single group keep their arms. Data, image and device are part of a setting: jobs that differ in one of
-    these are never averaged. A parameter distinguishes runs only if at least two different values were recorded.
+    Jobs of a single group keep their arms, and two imported jobs their names. Data, image and device are part of a
+    setting: jobs that differ in one of these are never averaged. A parameter distinguishes runs only if at least two
+    different values were recorded.
     """
-    if table["group"].notna().all() and table["group"].nunique() <= 1:
+    is_imported_pair = len(table) == 2 and list(table.get("role", ())) == [IMPORTED, IMPORTED]
+    if is_imported_pair or (table["group"].notna().all() and table["group"].nunique() <= 1):
         return table
     settings = [setting_of(row) for row in table.to_dict("records")]
     labels = _setting_labels(settings)
