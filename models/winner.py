@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 
 from models.quality import choose_measure, has
 from reports.comparison.comparison import Comparison, compare
-from reports.comparison.messages import answer_of
+from reports.comparison.messages import headline
 from reports.probe.report import is_probe_table
 from reports.sweep.messages import headline as sweep_headline
 from reports.sweep.sweep import Sweep, is_sweep_table, sweep_of
@@ -63,7 +63,7 @@ def _comparison_winner(comparison: Comparison) -> tuple[str, Sequence[Job], str]
     if not comparison.contrasts:
         return arm.label, arm.succeeded, ""
     _check_baseline(comparison)
-    verdict = answer_of(comparison)[0]
+    verdict = headline(comparison)
     stays = f"{verdict.rstrip('.')}, so the baseline stays."
     return arm.label, arm.succeeded, stays if not best and baseline.succeeded else verdict
 

@@ -149,6 +149,8 @@ class Replay:
     trials: int
     choice: Point | None
     """Best trial's point; None if no trial succeeded."""
+    cost: float = math.inf
+    """Cost of the choice: the geometric mean of both trainings of a finalist, or its trial's."""
     pruned: tuple[Point, ...] = ()
     """Points whose jobs were stopped."""
 
@@ -190,10 +192,13 @@ def replay(grid: Grid, sampler: str, start: Point, seed: int) -> Replay:
         return cost_of(search.objective, run.ended) if succeeded(search.objective, run) else math.inf
 
     costs = {point: [cost(grid.draw(point, seed)), cost(run)] for point, run in second.items()}
+    choice = choose(costs) or (best.point if best else None)
+    of_choice = costs.get(choice) or [cost(grid.draw(choice, seed))] if choice else [math.inf]
     return Replay(
         seconds=seconds,
         trials=len(trials),
-        choice=choose(costs) or (best.point if best else None),
+        choice=choice,
+        cost=math.prod(of_choice) ** (1 / len(of_choice)),
         pruned=tuple(pruned),
     )
 

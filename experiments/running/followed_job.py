@@ -423,7 +423,7 @@ class JobProgress:
         usd = f", {seconds * self._usd_per_second:.2f} USD" if self._usd_per_second else ""
         return (
             f"after {event.fields.get('samples', 0):.0f} samples: the whole training would take {seconds:,.0f} s "
-            f"({low:,.0f} to {high:,.0f}){usd} without its evaluations and checkpoints to come"
+            f"(by its steps, {low:,.0f} to {high:,.0f}){usd} without its evaluations and checkpoints to come"
         )
 
     def line(self, text: str) -> None:

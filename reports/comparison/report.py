@@ -276,7 +276,7 @@ def summary_of(comparison: Comparison) -> dict[str, Any]:
     """Return numbers and verdicts; non-finite numbers are kept, although strict JSON forbids them."""
     return {
         "group": comparison.group,
-        "headline": messages.answer_of(comparison)[0],
+        "headline": messages.headline(comparison),
         "baseline": comparison.baseline.label if comparison.baseline else None,
         "best": comparison.best.arm.label if comparison.best else None,
         "rules": comparison.rules,
