@@ -305,6 +305,7 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
         digest=staged.digest,
         rows={"train": staged.train_rows, "validation": staged.validation_rows},
         evaluation_key=staged.evaluation_key,
+        rows_key=staged.rows_key,
         label_names=staged.label_names,
         class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
         columns=TASKS[experiment.task].columns(data.columns),

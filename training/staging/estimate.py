@@ -53,8 +53,9 @@ class Estimate:
     """Rows of the data that an estimate comes from; None if the data itself was staged."""
 
 
-_Sample = tuple[int, list[int]]
-"""Number of rows that were read, and the length in tokens of each staged row that they make."""
+_Sample = tuple[int, list[int], int]
+"""Number of rows that were read, the length in tokens of each training row that they make, and how many validation rows
+they would make."""
 
 
 def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress: Progress | None = None) -> Estimate:
@@ -72,7 +73,7 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
     progress.begin("reading the first rows")
     tokenizer = load_tokenizer(model.tokenizer, None if model.scratch else request.max_length)
     with closing(source):
-        (sample_rows, lengths), (train, validation) = _sample_and_rows(source, request, tokenizer, echo)
+        (sample_rows, lengths, _), (train, validation) = _sample_and_rows(source, request, tokenizer, echo)
     check_rows(train, request, source.description)
     # Rows that are longer than the sample are likely, and the last bucket must hold them.
     staged = inputs.staged(
@@ -168,14 +169,16 @@ def _sampled(table: Table, request: StagingRequest, tokenizer: Any) -> _Sample:
     lengths = row_lengths(replace(table, rows=iter(rows)), request, tokenizer)
     if not lengths:
         raise InputError(f"the first {len(rows)} rows of {table.name} make no row to train on")
-    return len(rows), lengths
+    if not TASKS[request.task].predicts_tokens:
+        return len(rows), lengths, len(lengths)
+    return len(rows), lengths, len(row_lengths(replace(table, rows=iter(rows)), request, tokenizer, for_scoring=True))
 
 
 def _channel_rows(tables: Tables, starts: Sequence[Start], sample: _Sample, request: StagingRequest) -> tuple[int, int]:
     """Return the estimated rows of both channels. `tables.train` has been read up to the sample's end."""
     data = request.data
     train_start, validation_start = (*starts, None, None)[:2]
-    read, lengths = sample
+    read, lengths, scored = sample
     total = _row_count(train_start, data, tables.train, read)
     if tables.validation is not None:
         validation = _row_count(validation_start, data, tables.validation, 0)
@@ -186,9 +189,8 @@ def _channel_rows(tables: Tables, starts: Sequence[Start], sample: _Sample, requ
         validation = validation_count(total, data.validation_share)
         train = total - validation
     limits = ((train, data.train_rows), (validation, data.validation_rows))
-    limited = (count if limit is None else min(count, limit) for count, limit in limits)
-    first, second = (max(1, round(count * len(lengths) / read)) for count in limited)
-    return first, second
+    first, second = (count if limit is None else min(count, limit) for count, limit in limits)
+    return max(1, round(first * len(lengths) / read)), max(1, round(second * scored / read))
 
 
 def _row_count(start: Start | None, data: Data, table: Table, read: int) -> int:

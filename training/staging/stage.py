@@ -88,6 +88,8 @@ class Inputs:
     def staged(self, length_counts: Mapping[int, int], longest_tokens: int, *, cached: bool, **rows: Any) -> Staged:
         """Return the staged data with these rows. The last bucket holds `longest_tokens`."""
         request, source, model = self.request, self.source, self.model
+        described = rows.get("description")
+        evaluated = evaluation_key(request, source, model, is_cut=bool(described and described.validation.cut_rows))
         channels: dict[str, str] = {name: (self.folder / name).as_uri() for name in CHANNELS}
         if (model_folder := self.folder / MODEL if model.scratch else model.tokenizer.folder) is not None:
             channels[MODEL] = model_folder.as_uri()
@@ -102,7 +104,8 @@ class Inputs:
             lengths=length_statistics(length_counts, request.max_length),
             source=source.description,
             digest=source.digest,
-            evaluation_key=evaluation_key(request, source, model),
+            evaluation_key=evaluated,
+            rows_key=key_of([source.digest, request.data.train_rows, evaluated]),
             cached=cached,
             **rows,
         )
@@ -137,14 +140,15 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
         "max_length": request.max_length,
         "options": request.options,
     }
-    return key_of(material)
+    # Earlier versions packed or truncated the texts that evaluate a language model.
+    return key_of({**material, **({"evaluation": "whole texts"} if TASKS[request.task].predicts_tokens else {})})
 
 
-def evaluation_key(request: StagingRequest, source: Source, model: StartingModel) -> str:
+def evaluation_key(request: StagingRequest, source: Source, model: StartingModel, *, is_cut: bool) -> str:
     """Return the hash of everything that identifies the validation rows and the task.
 
-    Models with equal keys can be compared even if their training rows and tokenizers differ. For a language model
-    the key includes the tokenizer, because each token is a prediction.
+    Models with equal keys can be compared even if their training rows and tokenizers differ. For a language model the
+    key includes the tokenizer, because each token is a prediction, and `max_length` if it divided a text (`is_cut`).
     """
     data = request.data
     predicts_tokens = TASKS[request.task].predicts_tokens
@@ -159,7 +163,7 @@ def evaluation_key(request: StagingRequest, source: Source, model: StartingModel
         # The limit on training rows determines which rows are split.
         "split": [*split, data.train_rows] if (split := _split(request)) and data.train_rows else split,
         "tokens": (
-            [model.tokenizer.tokenizer_identity(), request.max_length, *request.options.values()]
+            [model.tokenizer.tokenizer_identity(), request.max_length if is_cut else None, "whole texts"]
             if predicts_tokens
             else None
         ),

@@ -307,6 +307,8 @@ class Staged(Rows):
     """SHA-256 of the data's content; for a Hub data set, of its name, commit and splits."""
     evaluation_key: str
     """Hash of everything that identifies the validation rows, independent of the training rows."""
+    rows_key: str = ""
+    """Hash of everything that identifies the rows of the data, however the training rows are cut or packed."""
     cached: bool
     """True if an earlier staging was reused."""
 
