@@ -128,7 +128,7 @@ licences: $(DEV)
 # List what `make setup` installs, with PyTorch for CPUs and for GPUs and with hashes, in the format CycloneDX.
 sbom: $(DEV)
 	@mkdir -p test-artifacts
-	$(BIN)/python -m dependencies.write_sbom test-artifacts/sbom.json
+	$(BIN)/python -m dependencies.write_locks sbom test-artifacts/sbom.json
 
 clean:
 	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -99,7 +99,7 @@ def stage_file(file: str, task: str, home: str, data: str) -> None:
     measured = {
         "seconds": time.monotonic() - start,
         "first_line_seconds": None if log.first_at is None else log.first_at - start,
-        "rows": staged.train_rows + staged.validation_rows,
+        "rows": staged.train_rows + staged.description.validation.rows,
     }
     status = Path("/proc/self/status").read_text()
     [kib] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
@@ -148,7 +148,7 @@ def staging_rate(file: Path) -> float:
     with tempfile.TemporaryDirectory(dir=file.parent) as home:
         start = time.monotonic()
         staged = stage(request_for(file, "classification"), Path(home))
-        return (staged.train_rows + staged.validation_rows) / (time.monotonic() - start)
+        return (staged.train_rows + staged.description.validation.rows) / (time.monotonic() - start)
 
 
 def rate_rows(folder: Path) -> Iterator[Row]:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dependencies.lock_file import normalised, parse
+from dependencies.write_locks import normalised, parse
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"

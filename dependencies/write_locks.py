@@ -1,5 +1,8 @@
 """`python -m dependencies.write_locks [--upgrade]`: resolve pyproject.toml, and write the lock files.
 
+`python -m dependencies.write_locks sbom FILE` lists all that `make setup` can install, with hashes, as CycloneDX:
+with PyTorch's builds for CPUs and for GPUs, of which a machine installs one, and with what the latter needs on Linux.
+
     requirements.lock         what trainfare needs; torch with the hashes of its builds for CPUs and for GPUs
     requirements-cpu.lock     torch's build for CPUs
     requirements-gpu.lock     what torch's build for GPUs needs on Linux
@@ -9,8 +12,7 @@
     python_env.yaml           the version of pip in these environments
 
 Versions that still meet pyproject.toml are kept, unless `--upgrade` is given. This runs on Linux, with a pip whose
-settings offer torch's build for CPUs. Without these settings, pip takes the build for GPUs.
-"""
+settings offer torch's build for CPUs. Without these settings, pip takes the build for GPUs."""
 
 from __future__ import annotations
 
@@ -21,9 +23,8 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-
-from dependencies.lock_file import Lock, parse, text_of, without
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNTIME, CPU, GPU, DEV, OLDEST = (
@@ -35,6 +36,67 @@ OPTIONS = (
     *("--quiet", "--generate-hashes", "--no-reuse-hashes", "--allow-unsafe", "--strip-extras", "--no-annotate"),
     *("--no-header", "--no-emit-index-url", "--no-emit-find-links", "--no-emit-trusted-host"),
 )
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A package with its version and the hashes of its files."""
+
+    name: str
+    """Normalised name (PEP 503)."""
+    version: str
+    """Version, with the suffix of a build such as `+cpu` if it has one."""
+    hashes: frozenset[str]
+    """Hashes such as `sha256:0f1a...`."""
+
+    @property
+    def release(self) -> str:
+        """Version without the suffix of a build."""
+        return self.version.partition("+")[0]
+
+    def with_hashes_of(self, *others: Pin) -> Pin:
+        """Return the pin of this release in all its builds: with the hashes of those `others` that are builds of it."""
+        same = [each.hashes for each in others if (each.name, each.release) == (self.name, self.release)]
+        return Pin(self.name, self.release, self.hashes.union(*same))
+
+    def lines(self) -> str:
+        """Return the pin as pip reads it."""
+        return " \\\n    ".join([f"{self.name}=={self.version}", *(f"--hash={each}" for each in sorted(self.hashes))])
+
+
+Lock = Mapping[str, Pin]
+"""Pins by name."""
+
+
+def parse(text: str) -> Lock:
+    """Return the pins of a lock file. Raises ValueError for a line that is not a pin."""
+    pins = {}
+    for line in text.replace("\\\n", " ").splitlines():
+        requirement, *options = line.split() or [""]
+        if not requirement or requirement.startswith("#"):
+            continue
+        name, separator, version = requirement.partition("==")
+        if not separator:
+            raise ValueError(f"'{line.strip()}' does not pin a version")
+        hashes = frozenset(option.removeprefix("--hash=") for option in options)
+        pins[normalised(name)] = Pin(normalised(name), version, hashes)
+    return pins
+
+
+def normalised(name: str) -> str:
+    """Return the name of a package as package indexes compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def without(lock: Lock, others: Iterable[str]) -> Lock:
+    """Return the pins whose names are not in `others`."""
+    excluded = set(others)
+    return {name: pin for name, pin in lock.items() if name not in excluded}
+
+
+def text_of(lock: Lock) -> str:
+    """Return the content of a lock file, in alphabetical order."""
+    return "".join(lock[name].lines() + "\n" for name in sorted(lock))
 
 
 def main(*options: str) -> None:
@@ -82,5 +144,16 @@ def without_settings() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in further} | {"PIP_CONFIG_FILE": os.devnull}
 
 
+def write_sbom(output: str) -> None:
+    """Write the list of what `make setup` can install."""
+    pins = "".join(path.read_text("utf-8") for path in (RUNTIME, CPU, GPU))
+    options = ["--pyproject", str(ROOT / "pyproject.toml"), "--output-reproducible", "--validate"]
+    command = [sys.executable, "-W", "ignore", "-m", "cyclonedx_py", "requirements", *options]
+    subprocess.run([*command, "--output-file", output, "-"], input=pins, text=True, check=True)
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1:2] == ["sbom"]:
+        write_sbom(sys.argv[2])
+    else:
+        main(*sys.argv[1:])

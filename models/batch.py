@@ -21,7 +21,7 @@ from training.job.tasks import TASKS
 from training.job.tasks.checks import checked_text
 from training.job.tasks.inputs import BadInputs
 from training.staging.formats.files import TextFormat
-from training.staging.formats.json_rows import is_json_array
+from training.staging.formats.readers import is_json_array
 from training.staging.sources.data_files import DataFiles, FileRows
 from training.staging.tokens.tokenizing import batches
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from judging.quality import Measure
-from tracking.queries.measures import EVALUATIONS
+from tracking.recorded.recorded_job import EVALUATIONS
 
 NOISE = 1e-6
 """Relative difference up to which two values count as equal, because summation order and kernels differ."""

@@ -25,8 +25,8 @@ from models.trained_model import (
     find_artifact_location,
     trained_model_of,
 )
-from tracking.queries.measures import EVALUATIONS
-from tracking.server.errors import is_unknown_call
+from tracking.recorded.recorded_job import EVALUATIONS
+from tracking.server.store import is_unknown_call
 from training.contract.errors import InputError, NotAllowed, NotGoodEnough, TrackingError
 from training.contract.plain_text import without_markup
 

@@ -18,8 +18,8 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from models.inference.evaluation import UNKNOWN, Evaluation, evaluation_of
 from tracking.queries.job_tables import NOT_SET, quoted, runs_where, tagged
-from tracking.queries.measures import EVALUATIONS
 from tracking.queries.metric_histories import number
+from tracking.recorded.recorded_job import EVALUATIONS
 from tracking.server.store import Store, require_answer
 from training.contract.errors import InputError, TrackingError
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
+import pandas as pd
 from mlflow.entities import Run
 
 from reports.model.numbers import NONE, counted, durations, figure, money, run_url
@@ -284,15 +283,11 @@ def _csv(overview: Overview) -> str:
             **group.costs.counts,
             "unbilled": group.costs.unbilled,
             "billable_instance_seconds": group.costs.billable_instance_seconds,
-            "usd": group.costs.usd if group.costs.usd >= 0 else None,
+            "usd": group.costs.usd,
         }
         for group in overview.groups
     ]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(lines[0]) if lines else ["group"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return out.getvalue()
+    return pd.DataFrame(lines).to_csv(index=False)
 
 
 def _headline(overview: Overview) -> str:

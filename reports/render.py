@@ -29,9 +29,8 @@ from tracking.queries import job_tables
 from tracking.queries.job_tables import similar_jobs
 from tracking.queries.metric_histories import histories
 from tracking.recorded.arms import with_common_arms
-from tracking.recorded.recorded_job import Job, job_of
-from tracking.recorded.spot_cost import discounts_of
-from tracking.server.errors import is_final
+from tracking.recorded.recorded_job import Job, discounts_of, job_of
+from tracking.server.store import is_final
 from training.contract.errors import InputError, TrackingError
 
 
@@ -204,8 +203,9 @@ class Reader:
         return self._read("runs", "the curves", partial(histories, self.client, starts, keys), {})
 
     def environment(self, run_id: str) -> dict[str, Any]:
-        """Return `job_tables.environment` of a run; empty if it cannot be read."""
-        return self._read("files", "versions and hardware", lambda: job_tables.environment(self.client, run_id), {})
+        """Return the versions and the hardware that a job's run recorded; empty if they cannot be read."""
+        read = partial(job_tables.json_artifact, self.client, run_id, "environment.json")
+        return self._read("files", "versions and hardware", read, {})
 
     def artifact(self, run_id: str, name: str) -> dict[str, Any]:
         """Return `job_tables.json_artifact`; empty if it cannot be read."""

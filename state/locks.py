@@ -69,8 +69,9 @@ def _lock(path: Path, operation: int, wait: bool, mode: int) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        if _is_at(descriptor, path):
-            return descriptor
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
         # The previous holder deleted the file, and another process may hold a lock on a new file of the same name.
         os.close(descriptor)
 
@@ -86,13 +87,6 @@ def _open(path: Path, mode: int) -> int:
             descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
             os.fchmod(descriptor, mode)  # also if the process's mask is stricter
             return descriptor
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def lock_for_use(home: Path, paths: Iterable[Path]) -> bool:

@@ -40,11 +40,6 @@ def private_mode(mode: int) -> int:
     return (stat.S_IMODE(mode) | stat.S_IRUSR | stat.S_IWUSR) & ~_mask()
 
 
-def shares_with_group() -> bool:
-    """Return whether the variable lets the group write new files. Raises `InputError`."""
-    return not _mask() & stat.S_IWGRP
-
-
 def _mask() -> int:
     mask = os.environ.get(VARIABLE, PRIVATE)
     if not re.fullmatch("0?[0-7]{3}", mask):
@@ -101,7 +96,8 @@ def _reason(status: os.stat_result, own_group: bool) -> str | None:
         return reason
     if status.st_mode & stat.S_ISVTX:
         return None
-    trusted = own_group and (shares_with_group() or _is_own_group(status.st_gid))
+    shares_with_group = not _mask() & stat.S_IWGRP
+    trusted = own_group and (shares_with_group or _is_own_group(status.st_gid))
     if status.st_mode & (stat.S_IWOTH | (0 if trusted else stat.S_IWGRP)):
         return "other users may write to it and it is not sticky: use `chmod +t`, or `chmod go-w`"
     return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -80,22 +79,17 @@ class CostModel:
     """Largest batch size that fits; infinite if every calibrated size fits."""
 
     def step_seconds(self, batch_size: int) -> float:
-        """Return the seconds of a step: the time of the line, corrected towards the nearest measured sizes."""
-        return self.line.step_seconds(batch_size) * self._correction(batch_size)
+        """Return the seconds of a step: the time of the line, corrected by the ratio of measured to fitted step time.
+
+        The ratio is interpolated between the nearest measured sizes on a logarithmic scale.
+        """
+        sizes = [math.log(row.batch_size) for row in self.measured]
+        ratios = [_measured_over_fitted(row, self.line) for row in self.measured]
+        return self.line.step_seconds(batch_size) * float(np.interp(math.log(batch_size), sizes, ratios))
 
     def samples_per_second(self, batch_size: int) -> float:
         """Return the steady training rate of all devices, without evaluations."""
         return batch_size * device_count(self.measured) / self.step_seconds(batch_size)
-
-    def _correction(self, batch_size: int) -> float:
-        """Return the ratio of measured to fitted step time, interpolated between two sizes on a logarithmic scale."""
-        sizes = [row.batch_size for row in self.measured]
-        ratios = [_measured_over_fitted(row, self.line) for row in self.measured]
-        at = bisect_left(sizes, batch_size)
-        if at == len(sizes) or at == 0:
-            return ratios[min(at, len(ratios) - 1)]
-        share = math.log(batch_size / sizes[at - 1]) / math.log(sizes[at] / sizes[at - 1])
-        return ratios[at - 1] + share * (ratios[at] - ratios[at - 1])
 
 
 def cost_model(rows: Iterable[Measurement]) -> CostModel:

@@ -205,7 +205,6 @@ class PointSampler(BaseSampler):
         self.name = automatic(search) if name == "auto" else name
 
     def reseed_rng(self) -> None:
-        """Start a new sequence of random numbers, as Optuna requires of copied samplers."""
         self.random.seed()
         self.tpe.reseed_rng()
 
@@ -335,7 +334,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class NoTrial:
-    """Reason why no trial can be claimed now."""
+    """Reason why no trial can be claimed now, or why a worker has ended."""
 
     reason: str
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -346,6 +345,8 @@ class NoTrial:
     """True if the budget has no room for another job now."""
     is_busy: bool = False
     """True if another worker is claiming a trial at the moment."""
+    is_stopped: bool = False
+    """True if a person stopped the worker. The sweep may have more trials to run."""
 
 
 def claim_trial(

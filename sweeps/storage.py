@@ -17,7 +17,7 @@ import sqlite3
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -104,7 +104,6 @@ def open_storage(
     *,
     heartbeat_seconds: int = HEARTBEAT_SECONDS,
     grace_seconds: int = GRACE_SECONDS,
-    retry_seconds: float = 3600.0,
     echo: Callable[[str], None] = print,
 ) -> Storage:
     """Return the storage at an address such as `sqlite:///sweeps.db` or `postgresql://user@host/sweeps`.
@@ -116,7 +115,11 @@ def open_storage(
     name, engine_options = without_secrets(url, url), _ENGINE[address.get_backend_name()]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        lock, lease = _locks(address, engine_options)
+        if address.get_backend_name() == "sqlite":
+            lock, lease = file_locks(Path(str(address.database)).resolve())
+        else:
+            engine = create_engine(address, **engine_options)
+            lock, lease = server_lock(engine), server_lease(engine)
         rdb = StorageRetries(url, retry_seconds=_OPENING_SECONDS, echo=lambda _: None).call(
             _opened, address, engine_options, lock, heartbeat_seconds, grace_seconds
         )
@@ -124,7 +127,7 @@ def open_storage(
         raise InputError(f"storage {name} needs the driver {address.drivername}, which is not installed") from error
     except (RuntimeError, sqlite3.Error) as error:  # a RuntimeError is Optuna's, for tables of another version
         raise StorageError(f"The storage {name} cannot be used: {reason(error, url)}.") from error
-    return Storage(rdb=rdb, retries=StorageRetries(url, retry_seconds=retry_seconds, echo=echo), lock=lock, lease=lease)
+    return Storage(rdb=rdb, retries=StorageRetries(url, echo=echo), lock=lock, lease=lease)
 
 
 def database_url(url: str) -> URL:
@@ -152,14 +155,6 @@ def database_url(url: str) -> URL:
 def sqlite_url(path: Path) -> str:
     """Return the address of a SQLite database, with special characters of its path escaped."""
     return URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
-
-
-def _locks(address: URL, engine_options: dict[str, Any]) -> tuple[Lock, Lock]:
-    if address.get_backend_name() == "sqlite":
-        file = Path(str(address.database)).resolve()
-        return file_locks(file)
-    engine = create_engine(address, **engine_options)
-    return server_lock(engine), server_lease(engine)
 
 
 def _opened(
@@ -233,13 +228,10 @@ def file_locks(database: Path) -> tuple[Lock, Lock]:
     def locked(path: Path) -> Iterator[bool]:
         # No fallback to a marker file on a file system without locks: the marker of a killed worker would stay.
         lock = FileLock(path, blocking=False, fallback_to_soft=False)
-        try:
+        with suppress(Timeout):
             lock.acquire()
-        except Timeout:
-            yield False
-            return
         try:
-            yield True
+            yield lock.is_locked
         finally:
             lock.release()
 
@@ -328,7 +320,11 @@ class StorageRetries:
                 on_failure=report_silence,
             )
         except KeyError as error:
-            raise self._translated_key_error(error) from error
+            if error.args != ("Record does not exist.",):  # Optuna's error of a missing row
+                raise
+            raise StorageError(
+                f"The study of this sweep no longer exists in {self.name}: somebody deleted it."
+            ) from error
         except _DATABASE_ERRORS as error:
             if is_transient(error):
                 silent = f"The storage {self.name} has not answered for {self._policy.clock() - started:.0f} s"
@@ -337,12 +333,6 @@ class StorageRetries:
         if is_reported:
             self._echo(f"The storage {self.name} answers again.")
         return answer
-
-    def _translated_key_error(self, error: KeyError) -> Exception:
-        # Optuna raises this for a missing row; any other KeyError is a programming error.
-        if error.args != ("Record does not exist.",):
-            return error
-        return StorageError(f"The study of this sweep no longer exists in {self.name}: somebody deleted it.")
 
 
 def without_optuna_warnings(method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:

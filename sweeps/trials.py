@@ -169,11 +169,15 @@ def records(trials: Iterable[FrozenTrial], space: Space) -> tuple[Record, ...]:
         point = point_of(trial, space)
         if point is None or (point in by_point and by_point[point].state != "failed"):
             continue
-        state = _STATES[trial.state.name]
+        state, seconds = _STATES[trial.state.name], json.loads(trial.user_attrs.get("seconds", "{}"))
         by_point[point] = Record(
             point=point,
             state=state,
-            curve=_curve(trial.intermediate_values, json.loads(trial.user_attrs.get("seconds", "{}"))),
+            curve=tuple(
+                CurvePoint(samples=samples, value=value, billable_instance_seconds=float(seconds[str(samples)]))
+                for samples, value in sorted(trial.intermediate_values.items())
+                if str(samples) in seconds
+            ),
             outcome=None if state == "running" else _outcome(trial.user_attrs, state),
         )
     return tuple(by_point.values())
@@ -197,14 +201,6 @@ def point_of(trial: FrozenTrial, space: Space) -> Point | None:
         return Point(int(attrs["batch_size"]), float(attrs["multiplier"]))
     params = {**trial.params, **trial.system_attrs.get("fixed_params", {})}
     return space.point(params) if space.params(space.points[0]).keys() <= params.keys() else None
-
-
-def _curve(values: Mapping[int, float], seconds: Mapping[str, float]) -> tuple[CurvePoint, ...]:
-    return tuple(
-        CurvePoint(samples=samples, value=value, billable_instance_seconds=float(seconds[str(samples)]))
-        for samples, value in sorted(values.items())
-        if str(samples) in seconds
-    )
 
 
 def _outcome(attrs: Mapping[str, Any], state: State) -> TrialOutcome:

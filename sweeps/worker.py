@@ -15,7 +15,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -88,19 +88,6 @@ class Runner(Protocol):
         """Record the trial's attribute `end` with the job."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkerResult:
-    """Reason why a worker has ended."""
-
-    reason: str
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    """Reason for the study of each compiler."""
-    is_over_budget: bool = False
-    """True if the budget has no room for another trial."""
-    is_stopped: bool = False
-    """True if a person stopped the worker. The sweep may have more trials to run."""
-
-
 def run_worker(
     storage: Storage,
     sweep: str,
@@ -109,8 +96,8 @@ def run_worker(
     limits: Limits,
     *,
     echo: Callable[[str], None] = print,
-) -> WorkerResult:
-    """Run trials until nothing is left to start and no trial of any worker is running.
+) -> NoTrial:
+    """Run trials until nothing is left to start and no trial of any worker is running. Return why it ended.
 
     A worker without a trial to start waits while trials of other workers run, and continues them if their workers die.
     Ctrl-C and SIGTERM stop this worker's jobs; a second Ctrl-C leaves them running. An error that ends the worker also
@@ -125,7 +112,8 @@ def run_worker(
                         time.sleep(_TICK_SECONDS)
             return done
         except TrainfareError as error:
-            if names := worker.job_names:
+            claims = [*(followed.claim for followed in worker.active), *worker.waiting]
+            if names := [claim.job_name for claim in claims]:
                 error.add_note(
                     f"Jobs that may still be running: {', '.join(names)}. The same command attaches to them."
                 )
@@ -156,17 +144,16 @@ class _Worker:
     no_trial: NoTrial | None = None
     """Answer to the last claim, if it returned no trial."""
 
-    def done(self, is_stopping: bool) -> WorkerResult | None:
-        """Return the result if nothing is left to do, else None."""
+    def done(self, is_stopping: bool) -> NoTrial | None:
+        """Return why nothing is left to do, or None."""
         if is_stopping:
             for claim in self.waiting:
                 self._give_back(claim)
             self.waiting.clear()
-            return None if self.active else WorkerResult(reason="stopped", is_stopped=True)
+            return None if self.active else NoTrial(reason="stopped", is_stopped=True)
         if self.active or self.waiting or self.no_trial is None or not self.no_trial.is_over:
             return None
-        no_trial = self.no_trial
-        return WorkerResult(reason=no_trial.reason, reasons=no_trial.reasons, is_over_budget=no_trial.is_over_budget)
+        return self.no_trial
 
     def advance(self, interrupts: Interrupts) -> bool:
         """Start one job and look at one, if they are due. Return False if nothing was due."""
@@ -215,10 +202,10 @@ class _Worker:
                 return
             self.echo(f"  trial {number} of {compiler}: refused. {error}")
             outcome = TrialOutcome(failure=Failure("Refused", str(error)))
-            self._record_outcome(FollowedTrial(self.storage, claim, None), outcome)
+            self._record_outcome(FollowedTrial(self.storage, claim), outcome)
             return
         if isinstance(running, TrialOutcome):
-            self._record_outcome(FollowedTrial(self.storage, claim, None), running)
+            self._record_outcome(FollowedTrial(self.storage, claim), running)
         else:
             self.active.append(FollowedTrial(self.storage, claim, running))
 
@@ -232,12 +219,10 @@ class _Worker:
         if followed is None or followed.due > time.monotonic():
             return False
         try:
-            outcome = followed.look()
+            if outcome := followed.look():
+                self._record_outcome(followed, outcome)
         except UpdateFinishedTrialError:
             self._yield_trial(followed)
-            return True
-        if outcome:
-            self._record_outcome(followed, outcome)
         return True
 
     def _record_outcome(self, followed: FollowedTrial, outcome: TrialOutcome) -> None:
@@ -264,16 +249,11 @@ class _Worker:
     def _give_back(self, claim: Claim) -> None:
         """Release a trial whose job was never started, so that another worker or a later command can take it."""
         self.trial_ids.discard(claim.trial._trial_id)
-        FollowedTrial(self.storage, claim, None).give_back()
+        FollowedTrial(self.storage, claim).give_back()
 
     def stop(self) -> None:
         """Ask all jobs to stop. Raises the first error."""
         stop_all([followed.stop for followed in self.active])
-
-    @property
-    def job_names(self) -> list[str]:
-        """Names of the jobs that this worker follows or was about to start."""
-        return [claim.job_name for claim in (*(followed.claim for followed in self.active), *self.waiting)]
 
     def close(self) -> None:
         """Stop following the jobs. They keep running."""
@@ -308,7 +288,7 @@ def heartbeats(rdb: RDBStorage) -> Iterator[set[int]]:
 
 
 class FollowedTrial:
-    def __init__(self, storage: Storage, claim: Claim, running: Running | None) -> None:
+    def __init__(self, storage: Storage, claim: Claim, running: Running | None = None) -> None:
         self.claim = claim
         self.trial_id = claim.trial._trial_id
         self.name = f"trial {claim.trial.number} of {claim.part.compiler}"
@@ -345,13 +325,12 @@ class FollowedTrial:
         part = self.claim.part
         all_trials = self._call(lambda: part.trials)
         trials = [trial for trial in current_trials(all_trials) if trial.number != self.claim.trial.number]
-        seconds = self._running.billable_instance_seconds
-        if (why := part.should_prune(trials, self.claim.point, self._running.curve, seconds)) is None:
-            return
-        self._set("pruning", why)  # fails if another worker has the trial: this worker must not stop the job then
-        self._pruning = why
-        with suppress(JobNotFound):  # the next look reports the missing job
-            self._running.stop()
+        spent = self._running.billable_instance_seconds
+        if why := part.should_prune(trials, self.claim.point, self._running.curve, spent):
+            self._set("pruning", why)  # fails if another worker has the trial: this worker must not stop the job then
+            self._pruning = why
+            with suppress(JobNotFound):  # the next look reports the missing job
+                self._running.stop()
 
     def record_outcome(self, outcome: TrialOutcome, runner: Runner) -> str:
         """Write the outcome to the trial and to the job's run, and return the trial's `end`."""
@@ -415,14 +394,9 @@ def trial_result(
 
 def attributes(outcome: TrialOutcome) -> dict[str, Any]:
     """Return the attributes of a trial whose job has ended; unknown values are left out."""
-    values_by_name = {
+    names = ("usd", "samples", "quality", "reached", "steady_samples_per_second", "run_id")
+    values_by_name = {name: getattr(outcome, name) for name in names} | {
         "billable_seconds": outcome.billable_instance_seconds,
-        "usd": outcome.usd,
-        "samples": outcome.samples,
-        "quality": outcome.quality,
-        "reached": outcome.reached,
-        "steady_samples_per_second": outcome.steady_samples_per_second,
-        "run_id": outcome.run_id,
         "exception": outcome.death.exception if outcome.death else None,
         "exception_moment": outcome.death.moment if outcome.death else None,
         "reason": outcome.failure.message[:1000] if outcome.failure else None,

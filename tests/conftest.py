@@ -195,8 +195,6 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             monkeypatch.delenv(name, raising=False)
         for name, value in opened.variables.items():
             monkeypatch.setenv(name, value)
-        # This account throttles nobody, so no test waits for the limit of calls.
-        monkeypatch.setattr("training.services.sagemaker.clients.CALLS_PER_SECOND", 1000.0)
         yield opened
 
 

@@ -346,12 +346,16 @@ def reported_by(
 
 def speed_rows(name: str, results: Sequence[Mapping[str, float]]) -> list[Row]:
     """Return the speed of the jobs of one setting, and their utilisation if the card's peak is known."""
-    rates, shares = (
-        [each[metric] for each in results if metric in each]
-        for metric in ("throughput/steady_samples_per_second", "throughput/mfu")
-    )
-    rows = [figure(f"{name}: steady samples", rates, "samples/s")] if rates else []
-    return [*rows, figure(f"{name}: utilisation", shares, "of the card's 16-bit peak")] if shares else rows
+    recorded = {
+        "steady samples": ("throughput/steady_samples_per_second", "samples/s"),
+        "steady real tokens": ("throughput/steady_tokens_per_second", "tokens/s"),
+        "utilisation": ("throughput/mfu", "of the card's 16-bit peak"),
+    }
+    return [
+        figure(f"{name}: {label}", values, unit)
+        for label, (metric, unit) in recorded.items()
+        if (values := [each[metric] for each in results if metric in each])
+    ]
 
 
 def try_paths(

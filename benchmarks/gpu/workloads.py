@@ -42,7 +42,8 @@ GPU_WORKLOADS = (
 COMPARED = ("ours uncompiled", "recipe")
 """The sides whose losses are compared."""
 SEEDS = range(FIRST_SEED, FIRST_SEED + 5)
-RATE = "throughput/steady_samples_per_second"
+RATE = "throughput/steady_tokens_per_second"
+"""Real tokens, without padding: the rows in the measured steps of two sides differ in length."""
 CONTEXT_GIB = 1.0
 """Memory of each process that PyTorch does not count, such as for CUDA's context and kernels."""
 Round = Mapping[str, Reported]
@@ -108,7 +109,7 @@ class Trainings:
         for workload, first in zip(workloads, firsts, strict=True):
             rounds = [first, self.sides(workload, first, [])]
             findings.rows += workload_rows(workload.name, rounds)
-            findings.notes += [f"{workload.name}, {side}: {rates} samples/s." for side, rates in _rates(rounds)]
+            findings.notes += [f"{workload.name}, {side}: {rates} real tokens/s." for side, rates in _rates(rounds)]
         return findings
 
     def sides(self, workload: Workload, sides: Iterable[str], notes: list[str]) -> Round:
@@ -170,7 +171,7 @@ def workload_rows(name: str, rounds: Sequence[Round]) -> list[Row]:
             measured = sum(each in rates for each in (side, "recipe"))
             rows.append(figure(f"{name}, {side}: measured speeds, ours and the recipe's", measured, "", least=2))
             continue
-        rows.append(figure(f"{name}, {side}: gain", gains, "x", least=least_gain(name, side)))
+        rows.append(figure(f"{name}, {side}: gain in real tokens", gains, "x", least=least_gain(name, side)))
         losses = [rounds[0][each].metrics.get("eval_loss") for each in (side, "recipe")]
         if losses[0] is not None and losses[1] is not None:
             rows.append(figure(f"{name}, {side}: eval_loss minus the recipe's", losses[0] - losses[1], "nats"))
@@ -178,7 +179,7 @@ def workload_rows(name: str, rounds: Sequence[Round]) -> list[Row]:
 
 
 def _rates(rounds: Sequence[Round]) -> Iterator[tuple[str, list[float]]]:
-    """Yield each side with its steady samples per second in each round; sides without any are left out."""
+    """Yield each side with its real tokens per second in each round; sides without any are left out."""
     for side in SIDES:
         metrics = [each[side].metrics for each in rounds if side in each]
         if rates := [round(each[RATE], 1) for each in metrics if RATE in each]:

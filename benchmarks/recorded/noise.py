@@ -23,7 +23,7 @@ from judging.design import Design
 from judging.result import CacheState, Result
 from judging.sequential import Reason
 from judging.waves import Job, progress
-from tracking.queries.measures import EVALUATIONS
+from tracking.recorded.recorded_job import EVALUATIONS
 
 Numbers = NDArray[np.float64]
 Draw = Callable[[Generator, int], Numbers]
@@ -41,8 +41,6 @@ class Noise:
 
     seconds: Numbers
     """Deviations of log seconds, setting by setting, in the order in which the jobs ran."""
-    settings: tuple[list[float], ...]
-    """Seconds of the jobs of each setting."""
     quality: Numbers
     """Deviations of the accuracy, only from experiments with all of their rows: with fewer, it varies more."""
     disturbed_seconds: Numbers
@@ -109,7 +107,6 @@ def recorded_noise() -> Noise:
     accuracies = [each.accuracies for each in quiet if each.has_all_rows and len(each.accuracies) >= MIN_JOBS]
     return Noise(
         seconds=np.concatenate([deviations(np.log(seconds)) for seconds in settings]),
-        settings=tuple(settings),
         quality=np.concatenate([deviations(each) for each in accuracies]),
         disturbed_seconds=np.concatenate([deviations(np.log(each.seconds)) for each in disturbed]),
         slowdowns=np.concatenate([*slowdowns(quiet, disturbed)]),

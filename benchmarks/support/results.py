@@ -47,37 +47,39 @@ class Section:
 SECTIONS: Mapping[str, Section] = {
     "workloads": Section(
         measures="The published recipe (padded to its full length, fp32, eager attention, no compiler) against the "
-        "experiment's defaults, with MiniLM and the same rows, batch size and seeds, in alternation. Utilisation is "
-        "the training's FLOP/s over the FLOP/s of the best product of two 2048 x 2048 matrices in the same precision.",
+        "experiment's defaults, with MiniLM and the same rows, batch size and seeds, in alternation, in real tokens "
+        "per second. Utilisation is the training's FLOP/s over the FLOP/s of the best product of two 2048 x 2048 "
+        "matrices in the same precision.",
         figures=(
             Figure(
                 "emotion, uncompiled: speed-up",
-                r"emotion .*, ours uncompiled: speed-up .*",
+                r"emotion .*, ours uncompiled: speed-up in real tokens",
                 "How many times as fast as the published recipe are our defaults (emotion, no compiler)?",
             ),
-            Figure("emotion, inductor: speed-up", r"emotion .*, ours with inductor: speed-up .*"),
-            Figure("squad and mnli: speed-up", r"(squad|mnli) .*: speed-up .*"),
+            Figure("emotion, inductor: speed-up", r"emotion .*, ours with inductor: speed-up in real tokens"),
+            Figure("squad and mnli: speed-up", r"(squad|mnli) .*: speed-up in real tokens"),
             Figure("loss minus the recipe's", r".*: eval_loss minus the recipe's"),
             Figure("squad: F1 minus the recipe's", r"squad .*: eval_f1 minus the recipe's"),
             Figure("utilisation", r".*, ours .*: utilisation"),
         ),
         command="python -m benchmarks.bench_workloads [NAME ...]",
         short="On the Xeon, emotion misses 80. MiniLM's matrices are too small for a utilisation of 0.45, and the few "
-        "measured steps include slow first ones. On 240 rows of emotion, an earlier benchmark measured 87 x uncompiled "
-        "and 75 x with inductor (`work.json`).",
+        "measured steps include slow first ones.",
     ),
     "real_sizes": Section(
-        measures="The same with the published models in their real sizes, from random weights. Each side runs once for "
-        "a few steps, because a run takes minutes.",
+        measures="The same with the published models in their real sizes and random weights. Each side runs once, for "
+        "a few steps.",
         figures=(
-            Figure("emotion-bert: speed-up", r"emotion-bert .*: speed-up .*"),
-            Figure("four other workloads: speed-up", r"(?!emotion-bert).*: speed-up .*"),
+            Figure("emotion-bert: speed-up", r"emotion-bert .*: speed-up in real tokens"),
+            Figure("... in samples", r"emotion-bert .*: speed-up in samples"),
+            Figure("four other workloads: speed-up", r"(?!emotion-bert).*: speed-up in real tokens"),
             Figure("loss minus the recipe's", r".*: eval_loss minus the recipe's"),
             Figure("utilisation", r".*, ours .*: utilisation"),
         ),
         command="python -m benchmarks.bench_workloads squad-albert bert-large-squad-dp emotion-bert ...",
-        short="After three steps from random weights, losses of two sides that see the rows in another order differ by "
-        "up to 0.5 nats, so they have no target any more (decision 0021).",
+        short="emotion-bert's rows were twice as long on our side as on the recipe's. After three steps from random "
+        "weights, losses of two sides that see the rows in another order differ by up to 0.5 nats, so they have no "
+        "target any more (decision 0021).",
     ),
     "tuned_trainer": Section(
         measures="Our defaults without a compiler against `benchmarks/tuning/tuned_trainer.py`: the stock Trainer with "
@@ -86,15 +88,15 @@ SECTIONS: Mapping[str, Section] = {
         figures=(
             Figure(
                 "five workloads: speed-up",
-                r".*: speed-up over the tuned Trainer",
+                r".*: speed-up .*over the tuned Trainer",
                 "How many times as fast as a well-tuned Trainer, on the workload with the smallest gain?",
             ),
             Figure("mean loss minus the tuned Trainer's", r"(?!squad).*: loss minus the tuned Trainer's, mean"),
         ),
         command="python -m benchmarks.tuning.bench_tuned_trainer [WORKLOAD ...]",
-        short="The EPYC's figures but emotion's, and all with AMX, are from before three tricks were removed. The Xeon "
-        "without AMX: two rounds, fp32 on both sides; GPT-2 was not measured. Shorter rows gain less. squad's loss "
-        "depends on the padding and is left out.",
+        short="Speed-ups are still in samples: the script counted no tokens. The EPYC's figures but emotion's, and "
+        "all with AMX, are from before three tricks were removed. The Xeon without AMX: two rounds, fp32 on both "
+        "sides; GPT-2 was not measured. squad's loss depends on the padding and is left out.",
     ),
     "auto": Section(
         measures="MiniLM with what `auto` chooses, against the best fixed combination of precision and attention (and "
@@ -136,13 +138,17 @@ SECTIONS: Mapping[str, Section] = {
         "is called cheaper if none of its jobs had failed by the look that stopped it (decision 0025).",
     ),
     "next_job": Section(
-        measures="Pairs of recorded jobs of equal settings. The first is probed, with a simulated error of its steps; "
-        "the interval that reports show is compared with the time of the second.",
+        measures="Pairs of recorded jobs of equal settings, averaged by recording. The first is probed, with a "
+        "simulated error of its steps; the report's interval is compared with the second's time.",
         figures=(
-            Figure("next jobs in the interval", r"next jobs held: .*"),
+            Figure("next jobs in the interval, 4 own repeats", r"next jobs held: .* 4 own repeats"),
+            Figure("... repeats of another day", r"next jobs held: .* own repeats of another day"),
+            Figure("... worst recording", r"next jobs held, worst recording: .* own repeats.*"),
             Figure("one of two equal arms is called the cheapest", r"equal arms, one called .*"),
+            Figure("spread of other workloads, worst recording", r"next jobs held, worst .* workloads, idle"),
+            Figure("... beside load, mean", r"next jobs held: .* workloads, beside load"),
         ),
-        short="Without the spread between jobs, the interval would contain 38 to 66 %.",
+        short="The last two rows are why a disturbed probe, or one without own repeats, has no interval.",
     ),
     "probe": Section(
         measures="Billable seconds that a probe projects, over the seconds of the training that follows it: MiniLM, "
@@ -192,28 +198,26 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "gpu-workloads": Section(
         measures="The published models in their real sizes, from random weights, for 25 steps: the recipe in fp16 "
-        "against our defaults uncompiled, with inductor, and with CUDA graphs. A gain is the range of these three. "
-        "Losses are compared over five seeds.",
+        "against our defaults uncompiled, with inductor, and with CUDA graphs. A gain is the range of these three, in "
+        "real tokens per second.",
         figures=(
             Figure(
                 "squad-albert: gain",
-                r"squad-albert, .*: gain",
+                r"squad-albert, .*: gain in real tokens",
                 "How many times as fast as the recipe is ALBERT on SQuAD on a GPU, even uncompiled?",
             ),
-            Figure("bert-large-squad-dp: gain", r"bert-large-squad-dp, .*: gain"),
-            Figure("emotion-bert: gain", r"emotion-bert, .*: gain"),
-            Figure("reviews-distilbert: gain", r"reviews-distilbert, .*: gain"),
-            Figure("roberta-large-mnli: gain", r"roberta-large-mnli, .*: gain"),
-            Figure("sst2-gpt2: gain", r"sst2-gpt2, .*: gain"),
+            Figure("roberta-large-mnli: gain", r"roberta-large-mnli, .*: gain in real tokens"),
+            Figure("four others: gain", r"(?!squad-albert|roberta).*: gain in real tokens"),
+            Figure("all six: gain in samples", r".*: gain in samples"),
             Figure("five-seed losses: ours minus the recipe's", r".*: eval_loss of ours uncompiled .*, mean"),
             Figure("seeds compared", r".*: seeds with the losses of both sides"),
             Figure("one-seed losses minus the recipe's", r".*: eval_loss minus the recipe's"),
         ),
         command="make accept-gpu MINUTES=60",
-        short="These gains are of one run each, which other work on the machine can distort: at one commit, "
-        "emotion-bert with CUDA graphs reached 398 and 1,030 samples/s. Now each side runs twice if there is time. The "
-        "time limit left none for five seeds: `python -m benchmarks.gpu --minutes 60 --only emotion-bert "
-        "reviews-distilbert roberta-large-mnli sst2-gpt2`. The H200's first target was 1.93 for every side.",
+        short="The H100's tokens follow from its utilisation; the H200's are unknown. One run can mislead: at one "
+        "commit, emotion-bert with CUDA graphs reached 398 and 1,030 samples/s. The time limit left none for five "
+        "seeds: `python -m benchmarks.gpu --minutes 60 --only emotion-bert reviews-distilbert roberta-large-mnli "
+        "sst2-gpt2`.",
     ),
     "gpu-paths": Section(
         measures="A short training for each precision, attention, optimizer, compiler mode and sharding. Its device, "

@@ -32,7 +32,7 @@ LOSS_DEPENDS_ON_PADDING = {"squad"}
 
 
 Pairs = list[tuple[dict[str, float], dict[str, float]]]
-"""Samples per second and loss of the script and of ours, for each seed."""
+"""Real tokens per second and loss of the script and of ours, for each seed."""
 SCRIPT = Path(__file__).with_name("tuned_trainer.py")
 STEPS_TO_CHOOSE = 8
 Choice = tuple[str, str]
@@ -57,7 +57,7 @@ def run_pairs(workload: Workload, folder: Path) -> tuple[Choice, Pairs]:
         ours = train(folder, fields(workload, seed))
         result = ours.metrics
         measured = {
-            "samples_per_second": float(result["throughput/steady_samples_per_second"]),
+            "tokens_per_second": float(result["throughput/steady_tokens_per_second"]),
             "eval_loss": float(result["eval_loss"]),
         }
         pairs.append((plain(ours, choice, STEPS[workload.name]), measured))
@@ -67,12 +67,13 @@ def run_pairs(workload: Workload, folder: Path) -> tuple[Choice, Pairs]:
 
 def rows(workload: Workload, choice: Choice, pairs: Pairs) -> list[Row]:
     name = f"{workload.name} ({workload.model})"
-    theirs, ours = ([each["samples_per_second"] for each in side] for side in zip(*pairs, strict=True))
+    theirs, ours = ([each["tokens_per_second"] for each in side] for side in zip(*pairs, strict=True))
     gains = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+    least = LEAST.get(workload.name, 1.1)
     figures = [
-        figure(f"{name}, tuned Trainer ({', '.join(choice)})", theirs, "samples/s"),
-        figure(f"{name}, our defaults", ours, "samples/s"),
-        figure(f"{name}: speed-up over the tuned Trainer", gains, "x", least=LEAST.get(workload.name, 1.1)),
+        figure(f"{name}, tuned Trainer ({', '.join(choice)})", theirs, "real tokens/s"),
+        figure(f"{name}, our defaults", ours, "real tokens/s"),
+        figure(f"{name}: speed-up in real tokens over the tuned Trainer", gains, "x", least=least),
     ]
     losses = loss_row(
         f"{name}: loss minus the tuned Trainer's, mean",
@@ -93,12 +94,8 @@ def main(names: Sequence[str]) -> None:
                 write("tuned_trainer", figures)
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
-
-
 def plain(run: CommandRun, choice: Choice, steps: int, *, evaluates: bool = True) -> dict[str, float]:
-    """Train the script with the seed of a job of ours. Return its samples per second and its validation loss."""
+    """Train the script with the seed of a job of ours. Return its real tokens per second and its loss."""
     precision, attention = choice
     own = {
         "precision": precision,
@@ -122,6 +119,10 @@ def plain(run: CommandRun, choice: Choice, steps: int, *, evaluates: bool = True
 def fastest_choice(run: CommandRun) -> Choice:
     """Return the number format and the attention implementation with which the script is fastest on this machine."""
     choices = list(product(("fp32", "bf16"), ("eager", "sdpa")))
-    rates = {each: plain(run, each, STEPS_TO_CHOOSE, evaluates=False)["samples_per_second"] for each in choices}
+    rates = {each: plain(run, each, STEPS_TO_CHOOSE, evaluates=False)["tokens_per_second"] for each in choices}
     print(f"  plain script: {rates}", file=sys.stderr, flush=True)
     return max(rates, key=rates.__getitem__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

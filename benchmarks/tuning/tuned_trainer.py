@@ -5,7 +5,8 @@
 
 It trains what a job of ours has trained, from the job's request: the same model, token ids, batch size, learning rate,
 seed and optimizer settings. Batches are padded to their longest row, rows of similar length are grouped and AdamW is
-fused. Prints one JSON object with the steady samples per second and, with `evaluates`, the loss of the validation rows.
+fused. Prints one JSON object with the real tokens per second of the steady steps and, with `evaluates`, the loss of the
+validation rows.
 """
 
 from __future__ import annotations
@@ -111,23 +112,27 @@ def main(path: str, own: Mapping[str, Any]) -> None:
         model = head.from_config(config, attn_implementation=own["attention"])
     else:
         model = head.from_pretrained(folders["model"], config=config, attn_implementation=own["attention"])
-    recorder = StepRecorder()
+    recorder, tokens = StepRecorder(), list[int]()
     is_lm = task == "causal-lm"
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False) if is_lm else DataCollatorWithPadding(tokenizer)
+
+    def collate(rows: list[dict[str, Any]]) -> Any:
+        tokens.append(sum(len(row["input_ids"]) for row in rows))
+        return collator(rows)
+
     trainer = Trainer(
         model,
         arguments,
-        data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False)
-        if is_lm
-        else DataCollatorWithPadding(tokenizer),
+        data_collator=collate,
         train_dataset=read_rows(folders["train"], config),
         eval_dataset=read_rows(folders["validation"], config),
         callbacks=[recorder],
     )
     trainer.train()
     seconds = recorder.ends[-1] - recorder.ends[WARM_UP_STEPS - 1]
-    samples = (len(recorder.ends) - WARM_UP_STEPS) * values["batch_size"]
+    rate = sum(tokens[WARM_UP_STEPS : len(recorder.ends)]) / seconds
     loss = {"eval_loss": validation_loss(trainer, task)} if own["evaluates"] else {}
-    print(json.dumps({"samples_per_second": samples / seconds, **loss}))
+    print(json.dumps({"tokens_per_second": rate, **loss}))
 
 
 if __name__ == "__main__":

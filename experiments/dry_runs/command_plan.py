@@ -21,14 +21,14 @@ from reports.model.numbers import durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from reports.probe.spot import spot_lines
 from tracking.groups.planned_job import PlannedJob
-from tracking.recorded.spot_cost import SpotEstimate
+from tracking.recorded.recorded_job import SpotEstimate
 from training.contract.job_spec import NOT_CHOSEN
 from training.contract.plain_text import counted, size_text
 from training.contract.price import Price
 from training.contract.service import Request, Traits
 from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 from training.services.registry import DEFAULT, service_name, traits_of
-from training.services.sagemaker.instance_types import described
+from training.services.sagemaker.machines import described
 
 MAX_ROUNDS = 12
 """Rounds that are listed one by one."""

@@ -65,9 +65,9 @@ from sweeps.optuna_study import automatic, first_points
 from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.measures import MEASURES
-from tracking.recorded.recorded_job import Job
-from tracking.recorded.spot_cost import (
+from tracking.recorded.recorded_job import (
+    MEASURES,
+    Job,
     SpotEstimate,
     Times,
     checkpoint_seconds,
@@ -81,14 +81,14 @@ from training.contract.errors import InputError, TrainfareError, messages_of
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.contract.service import ServiceContext
-from training.scripts.environments import requirement_lines
 from training.scripts.runtime_description import runtime_description
+from training.scripts.source import requirement_lines
 from training.services.budget import Amount
 from training.services.registry import DEFAULT, traits_of
-from training.staging.estimate import Estimate, stage_or_estimate
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
-from training.staging.tokens.staged import Staged, describe, lines
+from training.staging.stage import stage_or_estimate
+from training.staging.tokens.staged import Staged, lines
 
 TIME_LIMIT = "StoppingCondition.MaxRuntimeInSeconds"
 """Field of a request that a budget lowers to what is left when the job starts."""
@@ -256,7 +256,7 @@ def job_entry(
     if not isinstance(inputs, Staged):
         has_requirements = bool(requirement_lines(inputs.source.folder))
         runtime = list(runtime_description(prepared.spec, has_requirements=has_requirements))
-    elif state.sample_rows(inputs) is not None:
+    elif inputs.sample_rows is not None:
         is_chosen = experiment.padding in {"auto", "buckets"} and experiment.bucket_lengths is None
         estimated += SAMPLED_FIELDS if is_chosen else ()
         estimated += ("InputDataConfig",) if context.service.traits.uploads_inputs else ()
@@ -278,13 +278,13 @@ def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) ->
     if not isinstance(inputs, Staged):
         source = f"{inputs.source.description}; channels: {inputs.channels.description}"
         return InputPlan(source=source, key=inputs.key, arms=labels, is_staged=is_staged)
-    lengths, described = inputs.lengths, describe(inputs)
+    lengths, described = inputs.lengths, inputs.description
     return InputPlan(
         source=inputs.source,
         key=inputs.key,
         arms=labels,
         is_staged=is_staged,
-        rows={"train": inputs.train_rows, "validation": inputs.validation_rows},
+        rows={"train": inputs.train_rows, "validation": described.validation.rows},
         tokens={
             "mean": lengths.mean_tokens,
             "median": lengths.median_tokens,
@@ -294,7 +294,7 @@ def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) ->
         },
         description=asdict(described),
         lines=tuple(lines(described)),
-        sample_rows=state.sample_rows(inputs),
+        sample_rows=inputs.sample_rows,
     )
 
 
@@ -399,7 +399,7 @@ class ScratchState(Preparation):
     """The real state folder."""
     folder: Path
     """The temporary one."""
-    _estimates: dict[str, Estimate] = field(default_factory=dict)
+    _estimates: dict[str, Staged] = field(default_factory=dict)
     """Estimates so far by their request. Arms often share one."""
     refused: dict[str, int] = field(default_factory=dict)
     """Errors with which the command would end, in the order in which it would meet them, and their exit codes."""
@@ -436,21 +436,17 @@ class ScratchState(Preparation):
             key = request.model_dump_json()
             if key not in self._estimates:  # standard output may be JSON, so lines go to standard error
                 self._estimates[key] = stage_or_estimate(request, folder, print_error, progress)
-            return self._estimates[key].staged
+            return self._estimates[key]
 
         inputs = inputs_in(self.folder, experiment, stage, lambda _: None, is_planned=True)
         uploads = traits_of(experiment.service).uploads_inputs
-        if not uploads or not isinstance(inputs, Staged) or self.sample_rows(inputs) is None:
+        if not uploads or not isinstance(inputs, Staged) or inputs.sample_rows is None:
             return inputs
         missing = (self.folder / "staged").as_uri()
         uris = {
             name: f"{NOT_STAGED}/{name}" if uri.startswith(missing) else uri for name, uri in inputs.channels.items()
         }
         return replace(inputs, channels=uris)
-
-    def sample_rows(self, inputs: Inputs) -> int | None:
-        """Return the rows from which staged data was estimated, or None."""
-        return next((each.sample_rows for each in self._estimates.values() if each.staged.key == inputs.key), None)
 
     def at_home(self, text: str) -> str:
         """Return a text with the paths that its files would have in the real state folder."""

@@ -14,11 +14,9 @@ from experiments.planning.inputs import Inputs
 from experiments.planning.load import MIN_STEPS
 from experiments.schema.experiment import Experiment
 from judging.summaries import typical
-from tracking.budgets.ledger import GroupBudget
-from tracking.budgets.reserving import with_limit
+from tracking.budgets.ledger import GroupBudget, with_limit
 from tracking.groups.planned_job import PlannedJob
-from tracking.recorded.recorded_job import STEADY, Job
-from tracking.recorded.spot_cost import running_seconds
+from tracking.recorded.recorded_job import STEADY, Job, running_seconds
 from training.contract.errors import InputError
 from training.contract.plain_text import counted
 from training.contract.price import instance_seconds

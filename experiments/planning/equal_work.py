@@ -40,7 +40,7 @@ def incomparable(arm_inputs: Iterable[tuple[Arm, Inputs]], jobs: Sequence[Planne
 def _as_recorded(job: PlannedJob, arm: Arm, inputs: Inputs) -> Job:
     """Return a planned job as the tracking server would record it once it has succeeded, as far as that is certain."""
     spec, size = job.spec, size_of(arm.experiment, inputs)
-    is_exact = isinstance(inputs, Staged) and inputs.description is not None
+    is_exact = isinstance(inputs, Staged) and inputs.sample_rows is None
     recorded = Job(
         run_id="", experiment_id="", name=spec.name, status="FINISHED", arm=job.arm, is_baseline=job.is_baseline,
         repeat=str(job.repeat), cache_state="off", text={"image": spec.image},

@@ -20,15 +20,23 @@ from training.contract.errors import InputError
 from training.contract.job_spec import ScriptEntry, is_shell_safe
 from training.contract.s3_location import AccountFields
 from training.scripts.channels import Channels, find_channels
-from training.scripts.environments import ScriptEnvironment, requirement_notes, script_environment
 from training.scripts.runtime_description import network_uses
-from training.scripts.source import ScriptSource, find_script, is_package, program_file, with_entry
+from training.scripts.source import (
+    ScriptEnvironment,
+    ScriptSource,
+    find_script,
+    is_package,
+    program_file,
+    requirement_notes,
+    script_environment,
+    with_entry,
+)
 from training.services.local import toolkit
 from training.services.local.toolkit import local_path
 from training.services.registry import traits_of
 from training.staging.sources.progress import Progress, shown
 from training.staging.sources.request import InputFields, StagingRequest
-from training.staging.tokens.staged import Staged, describe
+from training.staging.tokens.staged import Staged, lines
 
 PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
 """Launchers that start several processes of a Python file only."""
@@ -100,13 +108,11 @@ def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *,
     """
     if experiment.script is not None:
         return script_inputs(experiment, folder, echo, is_planned=is_planned)
-    from training.staging.tokens.staged import lines
-
     with shown(sys.stderr) as progress:
         staged = stage(staging_request(experiment), folder, echo, progress)
     if not staged.cached:
-        echo(f"Staged {staged.train_rows} + {staged.validation_rows} rows of {staged.source}")
-        for line in lines(describe(staged)):
+        echo(f"Staged {staged.train_rows} + {staged.description.validation.rows} rows of {staged.source}")
+        for line in lines(staged.description):
             echo(f"  {line}")
     return staged
 

@@ -20,7 +20,7 @@ from judging.design import Design
 from judging.round_order import round_order
 from state.digests import digest, key_of
 from state.home import compile_cache
-from tracking.groups.plan_file import METRIC_SCALES, write_scales
+from tracking.groups.plan_file import METRIC_SCALES
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar
 from training.job.settings.declared import SETTINGS
@@ -29,7 +29,7 @@ from training.job.tasks import METRICS_BY_NAME, TASKS
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
 from training.services.registry import traits_of
-from training.staging.tokens.staged import Staged
+from training.staging.tokens.staged import CHANNELS, Staged
 
 SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")
 """Fields of `machine` from which the cost on spot capacity is estimated. They have no effect on jobs."""
@@ -303,11 +303,11 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
         name=str(data.builtin or (data.hub.name if data.hub else Path(str(data.train)).name)),
         source=staged.source,
         digest=staged.digest,
-        rows={"train": staged.train_rows, "validation": staged.validation_rows},
+        rows={"train": staged.train_rows, "validation": staged.description.validation.rows},
         evaluation_key=staged.evaluation_key,
         rows_key=staged.rows_key,
-        label_names=staged.label_names,
-        class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
+        label_names=staged.description.label_names,
+        class_counts={each: getattr(staged.description, each).class_counts for each in CHANNELS},
         columns=TASKS[experiment.task].columns(data.columns),
         description=staged.description,
     )
@@ -323,7 +323,7 @@ def run_tags(experiment: Experiment) -> dict[str, str]:
         fields = {"source": published.source, "machine": published.machine, "figures": published.figures}
         tags["platform.published"] = json.dumps(fields)
     if experiment.script and (scales := declared_scales(experiment.script.metrics)):
-        tags[METRIC_SCALES] = write_scales(scales)
+        tags[METRIC_SCALES] = json.dumps(scales)
     return tags
 
 

@@ -54,7 +54,6 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
     """
     from experiments.running.push_model import push_of
     from experiments.running.write_report import report_group  # importing the charts takes long
-    from reports.charts.class_charts import PngClassCharts
 
     group_id = fields.get("group")
     if group_id is None:
@@ -91,7 +90,7 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
             return 1
     if incomplete:
         print_line(f"Reading the missing records of {counted(len(jobs), 'job')} of {group.id}")
-        run_jobs(store, service, group, jobs, parallel=len(jobs), echo=print_line, charts=PngClassCharts())
+        run_jobs(store, service, group, jobs, parallel=len(jobs), echo=print_line)
         report_group(store, group, group.experiment_name)
         return 0
     for push in () if is_own or is_trusted else filter(None, map(push_of, jobs)):  # with this user's token
@@ -214,7 +213,7 @@ def attach_job(fields: Mapping[str, str]) -> int:
             "account of your credentials."
         ) from error
     store = open_store(echo=print_line)
-    experiments = store.call(lambda: list(all_experiment_ids(store.client)))
+    experiments = store.call(all_experiment_ids, store.client)
     for run in store.call(store.client.search_runs, experiments, tagged(kind="job", job_name=name)):
         if ARN not in run.data.tags:
             raise InputError(
@@ -309,7 +308,7 @@ def instance_type_of(description: Description) -> str:
     if chosen := resources.get("SelectedInstanceType") or resources.get("InstanceType"):
         return chosen
     groups = resources.get("InstanceGroups")
-    return groups[0]["InstanceType"] if groups else "unknown"
+    return str(groups[0]["InstanceType"]) if groups else "unknown"
 
 
 def _spec(description: Description, values: Mapping[str, Any]) -> JobSpec:

@@ -11,11 +11,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from state.digests import digest
-from tracking.budgets.ledger import Ledger
-from tracking.budgets.reserving import budget_failure, with_limit
+from tracking.budgets.ledger import Ledger, budget_failure, with_limit
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import JobRun, Outcome, Recorder, cost_of, is_stop_requested, missing_text
-from tracking.recording.run_artifacts import ClassCharts
 from tracking.recording.script_log import ScriptLogReader
 from tracking.recording.system_metrics import SystemSampler
 from tracking.server.store import Store
@@ -41,7 +39,6 @@ def start_job(
     planned: PlannedJob,
     run: JobRun,
     echo: Callable[[str], None],
-    charts: ClassCharts | None = None,
     jobs_at_once: int = 1,
 ) -> FollowedJob | Outcome:
     """Reserve a part of the group's budget for a job, submit the job and follow it. `run` is its open run.
@@ -51,9 +48,9 @@ def start_job(
     ended, so that no later launcher waits for it.
     """
     if run.is_described:
-        return FollowedJob(ledger.store, ledger.service, planned, run, echo, charts)
+        return FollowedJob(ledger.store, ledger.service, planned, run, echo)
     limit_seconds = ledger.limit_seconds(planned, run, jobs_at_once)
-    followed = FollowedJob(ledger.store, ledger.service, planned, run, echo, charts)
+    followed = FollowedJob(ledger.store, ledger.service, planned, run, echo)
     try:
         followed.submit(limit_seconds)
     except (QuotaError, InputError) as error:
@@ -73,11 +70,10 @@ class FollowedJob:
         planned: PlannedJob,
         run: JobRun,
         echo: Callable[[str], None],
-        charts: ClassCharts | None = None,
     ):
         """Follow the job of a run. If no launcher has submitted it, call `submit` before `advance`."""
         self.planned, self._store = planned, store
-        self._recorder = Recorder(store, run.id, planned, charts)
+        self._recorder = Recorder(store, run.id, planned)
         seconds = instance_seconds(1.0, planned.spec.instance_count)
         usd_per_second = planned.price.usd(seconds) if planned.price else None
         self._progress = JobProgress(planned.run_name, echo, usd_per_second=usd_per_second)
@@ -427,7 +423,7 @@ class JobProgress:
         usd = f", {seconds * self._usd_per_second:.2f} USD" if self._usd_per_second else ""
         return (
             f"after {event.fields.get('samples', 0):.0f} samples: the whole training would take {seconds:,.0f} s "
-            f"({low:,.0f} to {high:,.0f}){usd} without its evaluations and checkpoints to come"
+            f"(by its steps, {low:,.0f} to {high:,.0f}){usd} without its evaluations and checkpoints to come"
         )
 
     def line(self, text: str) -> None:

@@ -34,13 +34,12 @@ from experiments.running.scheduler import ExpectedSeconds, GroupProgress, run_jo
 from experiments.schema.experiment import Experiment
 from judging.design import Design
 from judging.waves import Progress
-from reports.charts.class_charts import PngClassCharts
 from reports.comparison.tables import look_sentence
 from state.home import home, home_id
 from tracking.budgets.ledger import Ledger, end_sentence, set_budget
 from tracking.groups.group import Group, child_runs, close_group, open_group
 from tracking.groups.plan_file import DESIGN, write_design, write_plan
-from tracking.groups.planned_job import PlannedJob, as_training, with_recorded_labels
+from tracking.groups.planned_job import TRAINING, PlannedJob, with_recorded_labels
 from tracking.queries import job_tables
 from tracking.queries.job_tables import ended_jobs
 from tracking.recorded.arms import arms_of
@@ -95,9 +94,8 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     set_budget(store, group, budget_of(experiment))
     if plan.wait:
         return follow(store, context.service, group, jobs, plan.parallel, design, plan.fail_on)
-    charts = PngClassCharts()
     first = [job for job in jobs if design is None or (job.repeat < design.looks[0] and not job.is_again)]
-    left = start_jobs(store, context.service, group, first, parallel=plan.parallel, echo=print_line, charts=charts)
+    left = start_jobs(store, context.service, group, first, parallel=plan.parallel, echo=print_line)
     print_line(f"Jobs keep running{f'; {left} more are not started yet' if left else ''}.")
     print_line(f"Follow them with the same command without --wait, or with `trainfare attach --group {group.id}`.")
     return 0
@@ -194,7 +192,8 @@ class LaunchPlan(Prepared):
         """Return the jobs of a group in the order of their starts."""
         staged = [inputs for _, inputs in self.arm_inputs]
         jobs = plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design)
-        return [as_training(job) for job in jobs] if self.verb == "train" else jobs
+        role = {"platform.role": TRAINING} if self.verb == "train" else {}
+        return [replace(job, tags={**job.tags, **role}) for job in jobs]
 
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
         """Return the jobs of a group with their arms and inputs."""
@@ -303,10 +302,7 @@ def follow(
         names, arms = {job.spec.name for job in planned}, {job.arm for job in planned}
         # Arms that have stopped run no more jobs, so no wave contains them. Jobs run again only if it is needed.
         progress.plan([job for job in jobs if job.spec.name in names or (job.arm in arms and not job.is_again)])
-        charts = PngClassCharts()
-        return run_jobs(
-            store, service, group, planned, parallel=parallel, echo=print_line, charts=charts, progress=progress
-        )
+        return run_jobs(store, service, group, planned, parallel=parallel, echo=print_line, progress=progress)
 
     try:
         jobs, outcomes = run_waves(store, group, jobs, design, run) if design else (jobs, run(jobs))
@@ -419,7 +415,7 @@ def expected_seconds(store: Store, group: Group, jobs: Sequence[PlannedJob]) -> 
 
 def earlier_jobs(store: Store, experiment_id: str, jobs: Sequence[PlannedJob], but: str | None = None) -> list[Job]:
     """Return the successful jobs of an experiment on the machines of planned jobs, except jobs of the group `but`."""
-    table = ended_jobs(store.client, experiment_id, {job.spec.instance_type for job in jobs})
+    table = ended_jobs(store.client, *{(experiment_id, job.spec.instance_type) for job in jobs})
     return [job_of(row) for row in table.to_dict("records") if but is None or row.get("group") != but]
 
 

@@ -164,8 +164,7 @@ def find_token(push: PushToHub, region: str | None = None, profile: str | None =
 
 
 def _secret(name: str, key: str, region: str | None, profile: str | None) -> str:
-    from training.services.sagemaker.aws_errors import translated
-    from training.services.sagemaker.clients import Clients
+    from training.services.sagemaker.clients import Clients, translated
 
     arn = _ARN_REGION.fullmatch(name)
     with translated(f"secret {name}"):

@@ -23,7 +23,6 @@ from tracking.budgets.ledger import Ledger
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import JobRun, Outcome, Recorder, job_runs, recorded_outcome
-from tracking.recording.run_artifacts import ClassCharts
 from tracking.server.store import Store
 from training.contract.errors import BudgetFull, QuotaError, TrainfareError
 from training.contract.failures import Failure
@@ -55,19 +54,17 @@ def run_jobs(
     *,
     parallel: int = 1,
     echo: Callable[[str], None] = print,
-    charts: ClassCharts | None = None,
     progress: GroupProgress | None = None,
 ) -> list[Outcome]:
     """Run the remaining jobs of `planned`, at most `parallel` at a time, and return the outcomes in the same order.
 
-    `charts` draws the class distribution and the confusion matrix of each run; None logs only their tables. `progress`
-    shows the group's progress; by default it is logged.
+    `progress` shows the group's progress; by default it is logged.
 
     The result is shorter than `planned` if the group's budget has no room for more jobs, which is recorded as the end
     of the budget, if jobs were left out because all repeats of their arm would fail (see `without_left_out`), or if the
     user stopped the jobs. An error that ends the loop has a note with the names of jobs that may still be running.
     """
-    jobs = _Jobs(store, service, group, planned, echo, charts)
+    jobs = _Jobs(store, service, group, planned, echo)
     costs = LiveCosts(jobs.ledger, echo)
     progress = progress or GroupProgress(echo, jobs=planned)
     with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs), closing(progress):
@@ -94,10 +91,9 @@ def start_jobs(
     *,
     parallel: int = 1,
     echo: Callable[[str], None] = print,
-    charts: ClassCharts | None = None,
 ) -> int:
     """Start the jobs that `run_jobs` would start first, and leave them running. Return the number of other jobs."""
-    jobs = _Jobs(store, service, group, planned, echo, charts)
+    jobs = _Jobs(store, service, group, planned, echo)
     with _detaching(service, group, jobs):
         while jobs.waiting and jobs.running < parallel and jobs.start_next(parallel):
             pass
@@ -131,10 +127,9 @@ class _Jobs:
         group: Group,
         planned: Sequence[PlannedJob],
         echo: Callable[[str], None],
-        charts: ClassCharts | None,
     ) -> None:
         """Attach to the running jobs of the group."""
-        self._store, self._echo, self._charts = store, echo, charts
+        self._store, self._echo = store, echo
         self._full_until = 0.0
         self._blocked: tuple[str, str, float] | None = None
         self._budget_wait = BudgetWait(echo)
@@ -148,7 +143,7 @@ class _Jobs:
             if run and run.has_ended and not run.is_incomplete:
                 self.outcomes[job.spec.name] = recorded_outcome(job, run)
             elif run and run.is_described:
-                self.active[job.spec.name] = FollowedJob(store, service, job, run, echo, charts)
+                self.active[job.spec.name] = FollowedJob(store, service, job, run, echo)
         self.waiting = deque(
             job for job in planned if job.spec.name not in self.outcomes and job.spec.name not in self.active
         )
@@ -207,7 +202,7 @@ class _Jobs:
                 self._record(recorded_outcome(job, run))
                 return True
         try:
-            started = start_job(self.ledger, job, self._runs[name], self._echo, self._charts, sharing)
+            started = start_job(self.ledger, job, self._runs[name], self._echo, sharing)
         except QuotaError as error:
             self._block(job, f"the quota '{error.quota}' (all of it is in use)")
             self._full_until = time.monotonic() + _FULL_SECONDS

@@ -30,7 +30,6 @@ from experiments.schema.yaml_document import as_yaml
 from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, full_names, prepare_sweep
 from judging.design import Design
 from judging.summaries import geometric_mean
-from reports.charts.class_charts import PngClassCharts
 from reports.model.report import Report
 from state.home import home
 from sweeps.costs import FIGURES, CostModel, cost_model, measurements
@@ -120,7 +119,6 @@ class OpenSweep:
             [prepare(self.context, job) for job in planned],
             parallel=self.jobs.sweep.fields.max_parallel,
             echo=print_line,
-            charts=PngClassCharts(),
         )
 
     def find_run(self, planned: PlannedJob) -> JobRun | None:
@@ -492,7 +490,7 @@ class TrialJobs:
         if run.has_ended:
             opened.store.tag(run.id, {**tags, "platform.role": "trial"})
             return outcome_of(run, self._objective)
-        started = start_job(ledger, planned, run, print_line, PngClassCharts(), jobs_at_once)
+        started = start_job(ledger, planned, run, print_line, jobs_at_once)
         if not isinstance(started, Outcome):
             return _RunningJob(started, self._read, self._objective)
         assert started.refusal

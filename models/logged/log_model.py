@@ -29,8 +29,7 @@ from tracking.groups.planned_job import MODEL_ID, ModelPlan, PlannedJob
 from tracking.queries import job_tables
 from tracking.recorded.recorded_job import job_of
 from tracking.recording.recorder import Outcome
-from tracking.server.errors import is_refusal, is_unknown_call
-from tracking.server.store import Store
+from tracking.server.store import Store, is_refusal, is_unknown_call
 from training.contract.errors import InputError, ServiceError, TrackingError
 from training.contract.service import Echo, Service
 from training.services.artifact import unpack

@@ -150,14 +150,14 @@ def projections(probes: Probes, comparison: Comparison) -> Chart | None:
     rows, texts, names = list[Bar](), list[str](), short_labels(labels)
     for each in probes.projected:
         label, cost = each.arm.label, each.cost
-        colour, ends = arm_colour(labels.index(label)), (cost.low, cost.high)
+        colour, ends = arm_colour(labels.index(label)), (cost.low, cost.high) if cost.has_interval else ()
         bar = Bar(
             label=names[label], colour=colour, value=cost.estimate, note=figure(cost.estimate), ends=ends, ticks=ends
         )
         rows.append(bar)
-        texts.append(f"{label}: {figure(cost.estimate)}, {figure(cost.low)} to {figure(cost.high)}")
-    axis, title = f"{probes.unit}; line: 95 % interval", f"Projected for the whole training: {probes.unit}"
-    return bar_chart(rows, "projection", title, axis, texts)
+        texts.append(f"{label}: {bar.note}{f', {figure(cost.low)} to {figure(cost.high)}' if ends else ''}")
+    axis = f"{probes.unit}; line: 95 % interval" if any(bar.ends for bar in rows) else probes.unit
+    return bar_chart(rows, "projection", f"Projected for the whole training: {probes.unit}", axis, texts)
 
 
 def bar_chart(rows: Sequence[Bar], name: str, title: str, axis: str, texts: Sequence[str]) -> Chart | None:
@@ -330,13 +330,7 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> No
         axes.plot(x, y, marker=arm_marker(i), markersize=6, color=arm_colour(i), clip_on=False)
         axes.plot([x, at], [y, last], color=arm_colour(i), linewidth=0.8, linestyle=":", clip_on=False)
         axes.annotate(
-            names[label],
-            (at, last),
-            (2, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9.5,
-            color=INK,
+            names[label], (at, last), (2, 0), textcoords="offset points", va="center", fontsize=9.5, color=INK
         )
 
 

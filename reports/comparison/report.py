@@ -87,13 +87,11 @@ _NOT_COMPARABLE = (
     "the jobs of one arm ran on different machines; arms on different instance types have no price; or a compiler did "
     "not run as the setting says. Differences that were allowed are listed with the verdict."
 )
-_JUDGEMENT = (
+_FIRST_RULES = (
     Definition(
         "Interval",
         "Ratio of geometric means with its 95 % interval: Welch's t on the logarithms, so each side has its own "
-        "spread. Intervals of the cost are not adjusted for the number of arms. At most 5 in 100 comparisons of two "
-        "equal settings say cheaper or not cheaper, but with many arms one false verdict becomes likely. Before an "
-        "important decision, compare the best arm with the baseline again.",
+        "spread. It is not adjusted for the number of arms, so with many arms one false verdict becomes likely.",
     ),
     Definition(
         "Verdict",
@@ -175,7 +173,7 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         )
     )
     with_verdicts = settings_table(comparison, with_verdicts=True)
-    settings = tuple(_settings(comparison))
+    settings = tuple(settings_blocks(comparison))
     return Report(
         group=comparison.group,
         title=source.title,
@@ -201,16 +199,12 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
     )
 
 
-def unlike_notes(comparison: Comparison) -> tuple[Text, ...]:
-    """Return the note below a table of settings on verdicts from other jobs than the table's; empty if unnecessary."""
-    sentences = messages.unlike_sentences(comparison)
-    return (Text(" ".join(sentences)),) if sentences else ()
-
-
-def _settings(comparison: Comparison) -> Iterator[Block]:
+def settings_blocks(comparison: Comparison) -> Iterator[Block]:
+    """Yield the table of the settings, with a note on verdicts from other jobs than the table's."""
     if table := settings_table(comparison):
         yield table
-        yield from unlike_notes(comparison)
+    if sentences := messages.unlike_sentences(comparison):
+        yield Text(" ".join(sentences))
 
 
 def chart_sections(charts: Sequence[Chart]) -> tuple[Section, ...]:
@@ -244,7 +238,7 @@ def _remarks(comparison: Comparison) -> tuple[Block, ...]:
 
 def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
     if comparison.arms:
-        yield Section("The settings", (*_settings(comparison), Text(TYPICAL, "small")))
+        yield Section("The settings", (*settings_blocks(comparison), Text(TYPICAL, "small")))
     yield from looks_sections(comparison)
     if factorial := factorial_of(comparison):
         table, sentences = factorial
@@ -269,7 +263,7 @@ def _definitions(comparison: Comparison) -> Iterator[Definition]:
     if comparison.has_scripts:
         yield SCRIPTS
     yield from _COMPARED
-    yield from _WAVES if comparison.progress else _JUDGEMENT
+    yield from _WAVES if comparison.progress else _FIRST_RULES
     yield Definition("Quality", measure + (_KEPT_BY_BOUND if comparison.progress else _KEPT_BY_MEAN))
     if any(contrast.verdict.target for contrast in comparison.contrasts):
         yield _TARGET
@@ -373,11 +367,9 @@ def fail_sentences(results: Mapping[str, tuple[str, ...]], fail_on: frozenset[st
 
 def ran_on_sections(jobs: Sequence[Job], environment: Mapping[str, Any], group: str) -> tuple[Section, ...]:
     """Return the section with the jobs' environment; empty if nothing is known about it."""
-    known = environment_texts(jobs, environment)
-    if not known:
-        return ()
-    definitions = [Definition(term, text) for term, text in known.items()]
-    return (Section("Environment", (Definitions((*definitions, Definition("Group", group, is_code=True))),)),)
+    known = [Definition(term, text) for term, text in environment_texts(jobs, environment).items()]
+    definitions = Definitions((*known, Definition("Group", group, is_code=True)))
+    return (Section("Environment", (definitions,)),) if known else ()
 
 
 def environment_texts(jobs: Sequence[Job], environment: Mapping[str, Any]) -> dict[str, str]:
@@ -419,7 +411,7 @@ def with_neutral_label(comparison: Comparison) -> Comparison:
 def training_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
     [arm] = comparison.arms
     [job] = arm.jobs
-    headline = _training_headline(job, comparison.measure)
+    headline, short_answer = _training_answer(job, comparison.measure)
     sentences = [*_training_remarks(arm), *left_out_sentences(comparison), *rate_sentences(comparison.jobs)]
     shown = [(column, cell) for column in figures(comparison) if (cell := column.cell(arm)).text != NONE]
     rows = [
@@ -454,34 +446,27 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
         missing=source.missing,
         summary={name: value for name, value in numbers.items() if name not in _ABOUT_VERDICTS},
         metrics=tuple(metrics_of(comparison)),
-        short_answer=ShortAnswer("", _training_answer(job)),
+        short_answer=ShortAnswer("", short_answer),
         results={"failed": (arm.label,)} if job.failed else {},
         rows_csv=source.table.to_csv(index=False),
     )
 
 
-def _training_headline(job: Job, measure: Measure | None) -> str:
+def _training_answer(job: Job, measure: Measure | None) -> tuple[str, str]:
+    """Return the outcome in one sentence, and in a few words for the name of the group's run."""
     cost = job.number(BILLABLE)
     seconds = f"{figure(cost)} billable seconds" if cost >= 0 else "an unknown number of billable seconds"
     if job.unfinished:
-        return "The training has not ended."
+        return "The training has not ended.", "no answer yet"
     if job.stopped:
-        return f"The training was stopped after {seconds}."
+        return f"The training was stopped after {seconds}.", "stopped"
     if job.failed:
         reason = recorded_failure(job.text.get("failure_class") or "", job.text.get("failure_message") or "").text
         why = short(reason, 200).rstrip(".")
-        return f"The training failed after {seconds}{f': {why}' if why else ''}."
+        return f"The training failed after {seconds}{f': {why}' if why else ''}.", "failed"
     reached = f" and reached {measure.label} {score(job.number(measure.column))}" if measure else ""
-    return f"The training took {seconds}{reached}."
-
-
-def _training_answer(job: Job) -> str:
-    """Return the outcome in a few words, for the name of the group's run."""
-    if job.unfinished:
-        return "no answer yet"
-    if job.stopped or job.failed:
-        return "stopped" if job.stopped else "failed"
-    return f"{figure(job.number(BILLABLE))} s billed" if job.number(BILLABLE) > 0 else "billed seconds unknown"
+    billed = f"{figure(cost)} s billed" if cost > 0 else "billed seconds unknown"
+    return f"The training took {seconds}{reached}.", billed
 
 
 def _training_remarks(arm: Arm) -> list[str]:

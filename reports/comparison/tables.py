@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -29,17 +30,7 @@ from reports.model.numbers import (
     signed_interval,
     signed_percent,
 )
-from reports.model.report import (
-    Block,
-    Cell,
-    Column,
-    Definition,
-    Section,
-    Table,
-    Text,
-    build_table,
-    number_cell,
-)
+from reports.model.report import Block, Cell, Column, Definition, Section, Table, Text, build_table, number_cell
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, work_unit
 from tracking.recorded.recorded_job import Job
 
@@ -377,6 +368,10 @@ def published_sections(table: pd.DataFrame, comparison: Comparison) -> tuple[Sec
         f"“{comparison.arms[0].label}” on the machines listed below. Other machines and versions give other figures: "
         "compare direction and size only."
     )
+    rate, time = (figures.get(name, math.nan) for name in ("throughput_ratio", "training_time_ratio"))
+    if abs(rate * time - 1) > 0.05:
+        equal = signed_percent(1 / rate)
+        note += f" The published rate and time contradict each other: for equal work, the time would be {equal}."
     shown = build_table("Published figures", columns, figures, is_sortable=False)
     return (Section("Published figures of this recipe", (shown, Text(note, "small"))),)
 

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from judging.next_job import JobSpread, are_separated, job_spread, next_job_error
-from reports.comparison.messages import warning_sentences
+from judging.next_job import MIN_FREEDOM, JobSpread, are_separated, job_spread, next_job_error
+from reports.comparison.messages import disturbance_sentences, warning_sentences
 from reports.comparison.report import Source, chart_sections, ran_on_sections
 from reports.comparison.tables import job_sections
 from reports.model.numbers import counted, factor, figure, joined, money, score
@@ -34,8 +34,7 @@ from reports.model.report import (
 )
 from reports.probe.spot import spot_sentences, spot_table
 from tracking.recorded.arms import BILLABLE, Arm, arms_of, setting_of
-from tracking.recorded.recorded_job import STEADY, Job, job_of
-from tracking.recorded.spot_cost import Discount, SpotEstimate, estimate_of_probe
+from tracking.recorded.recorded_job import STEADY, Discount, Job, SpotEstimate, estimate_of_probe, job_of
 from training.contract.failures import recorded_failure
 
 SECONDS = "projected_billable_seconds"
@@ -47,7 +46,7 @@ Machine: TypeAlias = tuple[str | None, str | None, str | None]
 """Model, instance type and device. Jobs that agree in them are similar."""
 _CAVEAT = (
     "An interval is for the next job: it covers the noise of the measured steps and the spread between jobs of one "
-    "setting. It does not cover the quality of the whole training; a comparison measures it."
+    "setting. A probe says nothing about the quality of the whole training; a comparison measures it."
 )
 _PROJECTED_TIME = Definition(
     "Projected time",
@@ -57,12 +56,11 @@ _PROJECTED_TIME = Definition(
 )
 _INTERVAL = Definition(
     "Interval",
-    "95 % interval of the next job. Its half-width is sqrt((1.25 h)² + (1.96 √2 s)²). h is the half-width from the "
+    "95 % interval of the next job. Its half-width is sqrt((1.25 h)² + (t √2 s)²). h is the half-width from the "
     "means of five to ten consecutive blocks of steps; in simulations it held the true time in 89 to 93 of 100 "
     "cases, hence the factor 1.25. s is the spread between jobs of one setting, from the repeats of this model on "
-    "this machine that the experiment has tracked, or else 3.7 %, as between 212 recorded jobs. Few repeats of your"
-    " own count with Student's t instead of 1.96. A probe ends when h is narrow enough, which it checks after 25, "
-    "50, 100 ... steady steps.",
+    "this machine that the experiment has tracked, and t is Student's. A probe ends when h is narrow enough, which it "
+    "checks after 25, 50, 100 ... steady steps.",
 )
 _PROJECTED_COST = Definition(
     "Projected cost",
@@ -70,32 +68,37 @@ _PROJECTED_COST = Definition(
     "and date.",
 )
 _LOSS_AT_EQUAL_SAMPLES = Definition(
-    "Loss at equal samples",
-    "Mean training loss over the second half of the samples that all arms have seen.",
+    "Loss at equal samples", "Mean training loss over the second half of the samples that all arms have seen."
 )
 _INDISTINGUISHABLE = Definition(
     "Cannot be distinguished",
     "Arms for which the interval of the ratio of their costs includes 1. It has the errors of both projections and "
-    "of both jobs. One of two equal arms is called the cheapest in 1.7 to 5.0 % of recorded pairs.",
+    "of both jobs. One of two equal arms is called the cheapest in 1.8 to 6.0 % of recorded pairs.",
 )
 
 
 @dataclass(frozen=True)
 class Range:
-    """A projected number with its 95 % interval."""
+    """A projected number with its 95 % interval, whose ends are NaN if it has none."""
 
     estimate: float
     low: float
     high: float
 
     @property
+    def has_interval(self) -> bool:
+        return math.isfinite(self.low)
+
+    @property
     def relative_error(self) -> float:
         return (self.high - self.low) / 2 / self.estimate if self.estimate > 0 else math.inf
 
-    def of_the_next_job(self, spread: JobSpread) -> Range:
+    def of_the_next_job(self, spread: JobSpread | None) -> Range:
         """Return the interval of the next job, from an interval that covers only the steps of one job."""
         if self.estimate <= 0:
             return self
+        if spread is None:
+            return Range(self.estimate, math.nan, math.nan)
         half_width = self.estimate * next_job_error(self.relative_error, spread)
         return Range(self.estimate, max(0.0, self.estimate - half_width), self.estimate + half_width)
 
@@ -111,8 +114,8 @@ class Projected:
     billable seconds."""
     step_error: float
     """Relative half-width of the 95 % interval of the seconds from the steps of this job alone."""
-    spread: JobSpread
-    """Spread between jobs of one setting."""
+    spread: JobSpread | None
+    """Spread between jobs of one setting; None without enough repeats, or if the probe was disturbed."""
     loss: float
     """Mean training loss over the second half of the samples that all arms have seen; NaN if no loss was logged."""
     spot: SpotEstimate | None
@@ -157,10 +160,6 @@ class Probes:
         return money(cost) if self.unit == "USD" else figure(cost)
 
     @property
-    def fastest(self) -> Projected | None:
-        return min(self.projected, key=lambda each: each.seconds.estimate, default=None)
-
-    @property
     def jobs(self) -> list[Job]:
         """All jobs, projected ones first."""
         return [job for arm in (*(each.arm for each in self.projected), *self.unprojected) for job in arm.jobs]
@@ -183,8 +182,8 @@ def probes_of(
 ) -> Probes:
     """Return the projections; `curves` are `histories` tables of `loss` by run id.
 
-    `spreads` come from `job_spreads`; a machine that is missing has the default spread. `discounts` come from
-    `spot.discounts_of`.
+    `spreads` come from `job_spreads`; without one, and for a disturbed probe, a projection has no interval. `discounts`
+    come from `spot.discounts_of`.
     """
     arms = arms_of(table)
     projecting = [(arm, job) for arm in arms for job in arm.succeeded if _has_range(job, SECONDS)]
@@ -193,7 +192,7 @@ def probes_of(
     common = min((samples for job in jobs if (samples := job.number("samples")) > 0), default=math.nan)
     projected = []
     for arm, job in projecting:
-        seconds, spread = _range(job, SECONDS), (spreads or {}).get(_machine_of(job), JobSpread())
+        seconds, spread = _range(job, SECONDS), None if job.disturbances else (spreads or {}).get(_machine_of(job))
         projected.append(
             Projected(
                 arm=arm,
@@ -213,15 +212,6 @@ def probes_of(
         unit=unit,
         common_samples=common,
     )
-
-
-def arms_with_higher_loss(probes: Probes) -> list[tuple[Projected, Projected]]:
-    """Return (arm, best arm) for every arm whose loss exceeds the lowest loss by more than the tolerance."""
-    measured = [each for each in probes.projected if math.isfinite(each.loss)]
-    if not measured:
-        return []
-    best = min(measured, key=lambda each: each.loss)
-    return [(each, best) for each in measured if each.loss > best.loss + LOSS_TOLERANCE * abs(best.loss)]
 
 
 def _unit_of_cost(jobs: Sequence[Job]) -> tuple[str, str]:
@@ -250,7 +240,7 @@ def _loss(curve: pd.DataFrame | None, common: float) -> float:
 
 
 def job_spreads(table: pd.DataFrame) -> dict[Machine, JobSpread]:
-    """Return the spread between the repeats in a table from `similar_jobs.similar_jobs`.
+    """Return the spread between the repeats in a table from `similar_jobs.similar_jobs`, where they are enough.
 
     Repeats are jobs that differ in their seed alone, even of different groups. Probes, calibrations and jobs that end
     at a target do not count: their amount of work is not fixed.
@@ -264,7 +254,7 @@ def job_spreads(table: pd.DataFrame) -> dict[Machine, JobSpread]:
         if job.succeeded and seconds > 0 and not is_open_ended:
             setting = {**setting_of(row), "cache": job.cache_state, "samples": f"{job.number('samples'):g}"}
             costs[_machine_of(job)][frozenset(setting.items())].append(seconds)
-    return {machine: job_spread(settings.values()) for machine, settings in costs.items()}
+    return {machine: spread for machine, settings in costs.items() if (spread := job_spread(settings.values()))}
 
 
 def _machine_of(job: Job) -> Machine:
@@ -308,10 +298,13 @@ def headline(probes: Probes) -> str:
     if cheapest is None:
         return "No projection: no arm trained for long enough."
     estimate, low, high = (probes.cost_text(value) for value in astuple(cheapest.cost))
-    would = f"would {'cost' if probes.unit == 'USD' else 'take'} {estimate} {probes.unit} ({low} to {high})"
+    would = f"would {'cost' if probes.unit == 'USD' else 'take'} {estimate} {probes.unit}"
+    would += f" ({low} to {high})" if cheapest.cost.has_interval else ""
     answer = f"“{cheapest.arm.label}” {would} for the whole training"
     if len(probes.projected) == 1:
         return f"{answer}."
+    if cheapest.spread is None:
+        return f"{answer}, the lowest of {len(probes.projected)} estimates."
     if similar := probes.as_cheap:
         return f"{answer}; {joined([f'“{each.arm.label}”' for each in similar])} cannot be distinguished from it."
     return f"{answer}, the cheapest of the {len(probes.projected)} arms."
@@ -319,7 +312,7 @@ def headline(probes: Probes) -> str:
 
 def sentences(probes: Probes) -> list[str]:
     remarks = [sentence for each in probes.projected for sentence in warning_sentences(each.arm)]
-    cheapest, fastest = probes.cheapest, probes.fastest
+    cheapest, fastest = probes.cheapest, min(probes.projected, key=lambda each: each.seconds.estimate, default=None)
     if cheapest and fastest and cheapest is not fastest and cheapest.is_faster_or_slower_than(fastest):
         speed = cheapest.seconds.estimate / fastest.seconds.estimate
         cost = fastest.cost.estimate / cheapest.cost.estimate
@@ -332,11 +325,13 @@ def sentences(probes: Probes) -> list[str]:
             f"{joined(wide)} ran out of samples before the projection was as precise as requested: raise "
             "probe.samples, or measure on a machine with less noise."
         )
+    measured = [each for each in probes.projected if math.isfinite(each.loss)]
+    best = min(measured, key=lambda each: each.loss, default=None)
     remarks += [
         f"After {figure(probes.common_samples)} samples, the loss of “{each.arm.label}” is "
         f"{figure(100 * (each.loss / best.loss - 1))} % above the loss of “{best.arm.label}”."
-        for each, best in arms_with_higher_loss(probes)
-        if best.loss > 0
+        for each in measured
+        if best and best.loss > 0 and each.loss > best.loss * (1 + LOSS_TOLERANCE)
     ]
     for arm in probes.unprojected:
         job = arm.jobs[0]
@@ -345,14 +340,17 @@ def sentences(probes: Probes) -> list[str]:
         remarks.append(f"“{arm.label}” has no projection: {why}")
     if cheapest and cheapest.spot:  # the table has the other arms
         remarks += spot_sentences(cheapest.arm.label, cheapest.spot)
-    for spread in dict.fromkeys(each.spread for each in probes.projected):
-        percent = figure(100 * spread.relative)
-        origin = (
-            f"the spread between {spread.jobs} tracked jobs of this experiment, {percent} %"
-            if spread.jobs
-            else f"the usual spread between jobs, {percent} %: this experiment has too few repeats of its own"
+    remarks += [
+        f"The intervals include the spread between {spread.jobs} tracked jobs of this experiment, "
+        f"{figure(100 * spread.relative)} %."
+        for spread in dict.fromkeys(each.spread for each in probes.projected if each.spread)
+    ]
+    remarks += disturbance_sentences(probes.jobs)
+    if without := [f"“{each.arm.label}”" for each in probes.projected if each.spread is None]:
+        remarks.append(
+            f"No interval for {joined(without)}: it needs an undisturbed probe and {MIN_FREEDOM + 1} tracked trainings "
+            "of this model on this machine that differ only in their seed."
         )
-        remarks.append(f"The intervals include {origin}.")
     usd, seconds = probes.total("cost_usd"), figure(probes.total(BILLABLE))
     dollars = f" and {money(usd)} USD" if usd else ""
     jobs = counted(len(probes.jobs), "probe")
@@ -363,35 +361,21 @@ def projection_table(probes: Probes) -> Table:
     """Return the table with a row per projected arm, the cheapest first."""
 
     def cell(each: Range, text: Callable[[float], str]) -> Cell:
-        return number_cell(each.estimate, text, f"{text(each.low)}–{text(each.high)}")
+        return number_cell(each.estimate, text, f"{text(each.low)}–{text(each.high)}" if each.has_interval else "")
 
     def error(projected: Projected) -> float | None:
         return 100 * projected.seconds.relative_error if projected.seconds.estimate > 0 else None
 
     cost = Column[Projected](
-        "projected cost",
-        lambda p: cell(p.cost, money),
-        head="whole\nUSD",
-        unit="USD",
-        explanation=_PROJECTED_COST,
+        "projected cost", lambda p: cell(p.cost, money), head="whole\nUSD", unit="USD", explanation=_PROJECTED_COST
     )
     columns = [
         Column[Projected]("arm", lambda p: p.arm.label),
         *([cost] if probes.unit == "USD" else []),
         Column[Projected](
-            "projected time",
-            lambda p: cell(p.seconds, figure),
-            head="whole\ns",
-            unit="s",
-            explanation=_PROJECTED_TIME,
+            "projected time", lambda p: cell(p.seconds, figure), head="whole\ns", unit="s", explanation=_PROJECTED_TIME
         ),
-        Column[Projected](
-            "interval",
-            error,
-            head="±\n%",
-            unit="± %",
-            explanation=_INTERVAL,
-        ),
+        Column[Projected]("interval", error, head="±\n%", unit="± %", explanation=_INTERVAL, is_optional=True),
         Column[Projected]("steady", lambda p: p.job.number(STEADY), head="steady\nsamples\n/s", unit="samples/s"),
         Column[Projected]("compile + warm-up", lambda p: p.job.setup_seconds, head="compile,\nwarm-up\ns", unit="s"),
         Column[Projected](
@@ -441,7 +425,7 @@ def _summary(probes: Probes) -> dict[str, Any]:
                 "samples_measured": each.job.number("samples"),
                 "step_error": each.step_error,
                 "spot": asdict(each.spot) if each.spot else None,
-                "spread_between_jobs": {"relative": each.spread.relative, "jobs": each.spread.jobs},
+                "spread_between_jobs": each.spread and {"relative": each.spread.relative, "jobs": each.spread.jobs},
             }
             for each in probes.projected
         ],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from reports.model.numbers import durations, figure, money
 from reports.model.report import Cell, Column, Definition, Table, build_table, number_cell
-from tracking.recorded.spot_cost import SpotEstimate
+from tracking.recorded.recorded_job import SpotEstimate
 
 Labelled = tuple[str, SpotEstimate]
 """Label of an arm, and its estimate."""

@@ -18,10 +18,10 @@ from reports.comparison.report import (
     percent_metric,
     ran_on_sections,
     results_by_arm,
-    unlike_notes,
+    settings_blocks,
 )
 from reports.comparison.tables import factorial_table as comparison_factorial
-from reports.comparison.tables import job_sections, job_url, looks_sections, looks_summary, settings_table, short_looks
+from reports.comparison.tables import job_sections, job_url, looks_sections, looks_summary, short_looks
 from reports.model.numbers import NONE, TOO_FEW, money, rate, score, signed_percent
 from reports.model.report import (
     Block,
@@ -110,8 +110,8 @@ def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Iterator
         left_out = Text(f"The first {MAX_TRIALS} of {n} trials; jobs.csv has all.", "small")
         trials = trial_table(sweep, MAX_TRIALS, source.tracking_uri)
         yield Section("The trials, best first", (trials, *([left_out] if n > MAX_TRIALS else [])))
-    if sweep.confirmation and (repeats := settings_table(sweep.confirmation)):
-        yield Section("The repeats", (repeats, *unlike_notes(sweep.confirmation), Text(TYPICAL, "small")))
+    if sweep.confirmation:
+        yield Section("The repeats", (*settings_blocks(sweep.confirmation), Text(TYPICAL, "small")))
         yield from looks_sections(sweep.confirmation)
     others = [job for job in sweep.jobs if job.text.get("role") != "trial"]
     yield from job_sections(others, source.tracking_uri, "Calibrations, base setting and repeats")

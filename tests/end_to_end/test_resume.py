@@ -13,6 +13,7 @@ import pytest
 from experiments.planning.plan import SOURCE
 from tests.support.job.arguments import job_arguments
 from tests.support.job.job_process import example_rows, write_channel, write_tiny_model
+from tests.support.services.following import follow
 from training.contract.events import Event
 from training.contract.failures import failure_of
 from training.contract.job_spec import JobSpec
@@ -63,7 +64,7 @@ def start(home: Path, name: str, checkpoints: str, devices: int, **arguments: An
 def events_of(job: Job, until_step: int = 10**9) -> list[Event]:
     """Return a job's events until it reports a step or ends."""
     events: list[Event] = []
-    for update in job.follow():
+    for update in follow(job):
         events += update.events
         if any(event.fields.get("step", -1) >= until_step for event in events if event.kind == "metric"):
             break

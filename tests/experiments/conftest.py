@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.services.following import ended
 from tests.support.state import DATA, State
 from tests.training.services.local.conftest import harness
 from tracking.server.store import open_store
@@ -25,4 +26,4 @@ def state(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     yield state
     for each in state.service.jobs(running_only=True):
         state.service.stop(each["TrainingJobName"])
-        Job(state.service, each["TrainingJobName"]).wait()
+        ended(Job(state.service, each["TrainingJobName"]))

@@ -129,7 +129,7 @@ COSTS = (
         "tests/training/services/test_budget.py::test_a_job_costs_at_most_its_limit_the_grace_and_the_upload",
     ),
     Fault(
-        "tracking/budgets/reserving.py",
+        "tracking/budgets/ledger.py",
         "        return record.worst or (unknown if record.is_submitted else NOTHING)\n",
         "        return NOTHING\n",
         "Running jobs take nothing of the budget.",
@@ -204,7 +204,7 @@ FOLLOWING = (
         "tests/tracking/groups/test_group.py::test_the_same_request_continues_its_open_group",
     ),
     Fault(
-        "tracking/groups/claim.py",
+        "tracking/groups/group.py",
         "rivals = [run for run in runs.values() if run.data.tags.get(KIND) == CLAIM]",
         "rivals = list[Run]()",
         "A launcher ignores the claims of others, so a job gets two runs.",

@@ -9,7 +9,7 @@ import pytest
 
 from judging.non_inferiority import assess_quality
 from judging.quality import Quality
-from tracking.queries.measures import EVALUATIONS
+from tracking.recorded.recorded_job import EVALUATIONS
 
 ACCURACY = EVALUATIONS["eval_accuracy"]
 LOSS = EVALUATIONS["eval_loss"]

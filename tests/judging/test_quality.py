@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judging.quality import compare_quality
-from tracking.queries.measures import EVALUATIONS
+from tracking.recorded.recorded_job import EVALUATIONS
 
 ACCURACY = EVALUATIONS["eval_accuracy"]
 LOSS = EVALUATIONS["eval_loss"]

@@ -11,7 +11,7 @@ from judging.design import Design
 from judging.intervals import LEAST_SPREAD
 from judging.result import Result
 from judging.sequential import Look, look, look_at_arms
-from tracking.queries.measures import EVALUATIONS
+from tracking.recorded.recorded_job import EVALUATIONS
 
 DESIGN = Design()
 ACCURACY = EVALUATIONS["eval_accuracy"]

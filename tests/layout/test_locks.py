@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from dependencies.lock_file import parse
 from dependencies.write_licences import PAGE
+from dependencies.write_locks import parse
 from tests.layout.imports import ROOT
 
 LOCKS = sorted(path.name for path in ROOT.glob("requirements*.lock"))
@@ -56,7 +56,7 @@ def test_the_licence_of_every_package_is_listed() -> None:
 def test_the_list_of_what_is_installed_is_valid(tmp_path: Path) -> None:
     """`make sbom` lists every package that `make setup` can install, with its hashes."""
     output = tmp_path / "sbom.json"
-    subprocess.run([sys.executable, "-m", "dependencies.write_sbom", str(output)], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", "dependencies.write_locks", "sbom", str(output)], cwd=ROOT, check=True)
     listed = {
         (each["name"], each["version"]): {
             f"sha256:{of['content']}" for reference in each["externalReferences"] for of in reference.get("hashes", [])

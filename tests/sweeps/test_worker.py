@@ -17,10 +17,9 @@ from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 
 from sweeps.costs import Measurement, cost_model
-from sweeps.optuna_study import DUPLICATE, Limits, Part
+from sweeps.optuna_study import DUPLICATE, Limits, NoTrial, Part
 from sweeps.search_space import Point
 from sweeps.trials import Objective
-from sweeps.worker import WorkerResult
 from tests.support.services.following import until
 from tests.support.sweeps.bench import LOSS, SECONDS, Bench, short
 from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedRunning
@@ -38,7 +37,9 @@ def ends(part: Part) -> Counter[str]:
 
 def test_every_point_is_tried_once_whatever_the_sampler(bench: Bench) -> None:
     part = bench.part(sampler=RandomSampler(seed=1))
-    assert bench.run(short, part) == WorkerResult(reason="none: no point is left", reasons={"none": "no point is left"})
+    assert bench.run(short, part) == NoTrial(
+        reason="none: no point is left", reasons={"none": "no point is left"}, is_over=True
+    )
     assert set(bench.service.creations.values()) == {1}
     complete = [trial for trial in part.trials if trial.state == TrialState.COMPLETE]
     assert sorted((t.user_attrs["batch_size"], t.user_attrs["multiplier"]) for t in complete) == [
@@ -90,7 +91,9 @@ def test_nothing_starts_without_room_in_the_budget(bench: Bench) -> None:
 
     done = bench.run(lambda *_: failing, part, limits=Limits(no_room=no_room))
     assert ends(part) == {"failed: BadData": 2}
-    assert done == WorkerResult(reason="nothing is left", reasons={"none": "nothing is left"}, is_over_budget=True)
+    assert done == NoTrial(
+        reason="nothing is left", reasons={"none": "nothing is left"}, is_over=True, is_over_budget=True
+    )
 
 
 def test_a_search_that_is_complete_continues_with_more_trials_and_does_not_blame_the_budget(bench: Bench) -> None:
@@ -216,6 +219,6 @@ def test_a_stopped_worker_stops_its_jobs_and_starts_no_more(bench: Bench) -> Non
     stopping.start()
     done = bench.run(lambda *_: Behaviour(seconds=30.0), part, limits=Limits(parallel=2, max_parallel=2))
     stopping.join()
-    assert done == WorkerResult(reason="stopped", is_stopped=True)
+    assert done == NoTrial(reason="stopped", is_stopped=True)
     assert bench.service.running() == []
     assert ends(part) == {"failed: Stopped": len(bench.service.names)}

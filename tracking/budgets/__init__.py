@@ -1,4 +1,4 @@
 """Budget of a group: what its jobs have cost, what they may still cost, and whether the next one fits.
 
-Open `reserving.py` first, which is pure; `ledger.py` reads and writes the runs.
+`ledger.py` has the pure rules first, and then reads and writes the runs.
 """

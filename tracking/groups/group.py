@@ -1,23 +1,43 @@
-"""Groups: a command's jobs, under one MLflow parent run.
+"""Groups: a command's jobs, under one MLflow parent run; and the one run of each group and of each job.
 
 A group is open until its last job has ended. A launcher that is killed leaves its group open, and the same command
 resumes it: it follows running jobs, keeps ended ones, and starts only the missing ones.
+
+However many launchers open a run at the same time, it is opened once. MLflow has no unique names for runs, so each
+launcher first creates a claim: a run that no table shows. Then it looks for other claims. The launcher whose claim has
+the lowest run id makes its claim the run; all others mark theirs as duplicates and use that run. Clocks do not matter.
+This is mutual exclusion by reads and writes, as in Lamport's bakery (Communications of the ACM 17(8), 1974): a launcher
+decides only after a search that began after its claim was active, so of two launchers at least one sees the other.
+Launchers with the same state folder take turns, by a lock, and never see each other's claims.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import time
+import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from mlflow.entities import Experiment, Run, ViewType
 from mlflow.entities import RunStatus as Status
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
-from tracking.groups.claim import Subject, find_or_open, launch_lock, mark_duplicate
-from tracking.queries.job_tables import all_experiment_ids, counted_run, has_ended, tagged, without_duplicates
+from state.home import home, home_id
+from state.locks import held_lock
+from tracking.queries.job_tables import (
+    all_experiment_ids,
+    counted_run,
+    has_ended,
+    pages,
+    quoted,
+    tagged,
+    without_duplicates,
+)
 from tracking.server.store import Store
 from training.contract.errors import InputError
 
@@ -122,6 +142,7 @@ def open_group_id(store: Store, experiment_name: str, key: str) -> str | None:
 def existing_experiment_id(store: Store, name: str) -> str | None:
     """Return the id of the MLflow experiment of a command's runs, or None if it does not exist yet."""
     if experiment_id := os.environ.get("MLFLOW_EXPERIMENT_ID"):
+        store.subject = f"experiment {experiment_id}"
         return experiment_id
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or name
     store.subject = f"experiment '{name}'"
@@ -132,12 +153,17 @@ def existing_experiment_id(store: Store, name: str) -> str | None:
 def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> Group:
     """Return the group with that id, or the latest one of an experiment. Raises `InputError` if no group matches."""
     name_filter = tagged(group=group_id) if group_id else tagged(experiment=experiment_name)
-    experiments = store.call(lambda: list(all_experiment_ids(store.client)))
+    experiments = store.call(all_experiment_ids, store.client)
     query = f"{name_filter} and {tagged(kind='group')} and tags.`platform.group_state` != 'continued'"
     order = ["attributes.start_time DESC"]
     runs = store.call(store.client.search_runs, experiments, query, order_by=order, max_results=1)
     if not runs:
-        raise InputError(_missing_group(store, experiments, query, group_id or "", experiment_name))
+        subject = f"group '{group_id}'" if group_id else f"jobs of experiment '{experiment_name}'"
+        if deleted := store.call(store.client.search_runs, experiments, query, ViewType.DELETED_ONLY, max_results=1):
+            restore = f"mlflow runs restore --run-id {deleted[0].info.run_id}"
+            raise InputError(f"the run of {subject} is deleted: restore it with `{restore}`.")
+        readable = f" that user '{store.user}' may read" if store.user else ""
+        raise InputError(f"the tracking server {store.uri} has no {subject}{readable}.")
     info, tags = runs[0].info, runs[0].data.tags
     return Group(
         tags["platform.group"],
@@ -148,17 +174,6 @@ def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> G
         experiment_name=tags.get("platform.experiment", experiment_name),
         verb=tags.get("platform.verb", ""),
     )
-
-
-def _missing_group(store: Store, experiments: list[str], query: str, group_id: str, experiment_name: str) -> str:
-    """Return why a group is missing: its run is deleted, the user may not read it, or it does not exist."""
-    subject = f"group '{group_id}'" if group_id else f"jobs of experiment '{experiment_name}'"
-    deleted = store.call(store.client.search_runs, experiments, query, ViewType.DELETED_ONLY, max_results=1)
-    if deleted:
-        run_id = deleted[0].info.run_id
-        return f"the run of {subject} is deleted: restore it with `mlflow runs restore --run-id {run_id}`."
-    readable = f" that user '{store.user}' may read" if store.user else ""
-    return f"the tracking server {store.uri} has no {subject}{readable}."
 
 
 def child_runs(store: Store, group: Group) -> dict[str, Run]:
@@ -178,21 +193,9 @@ def child_runs(store: Store, group: Group) -> dict[str, Run]:
     return runs
 
 
-def child_run(store: Store, group: Group, job_name: str) -> Run | None:
-    """Return the run of one of the group's jobs."""
-    runs = search_runs(store, group.experiment_id, tagged(kind="job", group=group.id, job_name=job_name))
-    return counted_run(runs) if runs else None
-
-
 def _experiment_id(store: Store, name: str) -> str:
-    if experiment_id := os.environ.get("MLFLOW_EXPERIMENT_ID"):
-        store.subject = f"experiment {experiment_id}"
-        return experiment_id
+    existing = partial(existing_experiment_id, store, name)
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or name
-
-    def existing() -> str | None:
-        return existing_experiment_id(store, name)
-
     return existing() or store.create(store.client.create_experiment, name, existing=existing)
 
 
@@ -215,13 +218,8 @@ def _open_runs(store: Store, experiment_id: str, key: str) -> list[Run]:
 
 def search_runs(store: Store, experiment_id: str, query: str, view: int = ViewType.ACTIVE_ONLY) -> list[Run]:
     """Return all runs that match a filter in MLflow's language, newest first."""
-    runs: list[Run] = []
-    order, token = ["attributes.start_time DESC"], None
-    while True:
-        page = store.call(store.client.search_runs, [experiment_id], query, view, order_by=order, page_token=token)
-        runs += page
-        if not (token := page.token):
-            return runs
+    order = ["attributes.start_time DESC"]
+    return list(pages(partial(store.call, store.client.search_runs), [experiment_id], query, view, order_by=order))
 
 
 def _resume(store: Store, open_runs: Sequence[Run], tags: Mapping[str, str]) -> str:
@@ -249,3 +247,112 @@ def placeholder_id(experiment_name: str, prefix: str = "") -> str:
 def _stem(experiment_name: str, prefix: str) -> str:
     stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in experiment_name).strip("-").lower()
     return f"{prefix}-{stem or 'experiment'}".strip("-")[:MAX_STEM].rstrip("-")
+
+
+KIND = "platform.kind"
+CLAIM = "claim"
+"""Kind of a run that is not opened yet."""
+DUPLICATE = "duplicate"
+"""Kind of a run that is not used, because another launcher opened the run of the same job or group."""
+DEAD_SECONDS = 30.0
+"""A claim of another machine that does not change for so long was left by a launcher that died."""
+
+_STATE = "platform.claim"
+_ACTIVE, _WAITING = "active", "waiting"
+_CLAIMED_BY = "platform.claimed_by"
+_CLAIM_ID = "platform.claim_id"
+_PAUSE_SECONDS = 0.2
+
+
+def launch_lock() -> AbstractContextManager[None]:
+    """Keep other launchers with the same state folder from opening a run during a `with` block."""
+    return held_lock(home() / "launch.lock")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Job or group for which a run is opened."""
+
+    experiment_id: str
+    """MLflow experiment of its run."""
+    identity: Mapping[str, str]
+    """Tags that all of its runs share, and no other run has."""
+    tags: Mapping[str, str]
+    """All tags of a new run, with its kind."""
+
+
+def find_or_open(
+    store: Store, subject: Subject, own_run_id: str | None = None, *, claimed_by: str | None = None
+) -> Run:
+    """Return the run of `subject`, or open it.
+
+    The caller holds the lock of `claimed_by`, which is the `launch_lock` of this state folder unless specified.
+    `own_run_id` is a run to open instead of a new one. It becomes a duplicate if another launcher was faster.
+    """
+    opened = [run for run in _search(store, subject) if run.data.tags.get(KIND) == subject.tags[KIND]]
+    if opened and not own_run_id:
+        return counted_run(opened)
+    claimed_by = claimed_by or home_id(home())
+    return _settle(store, subject, _create(store, subject, own_run_id, claimed_by), claimed_by)
+
+
+def mark_duplicate(store: Store, run: Run, counted: str) -> None:
+    """Take a run out of all tables, because the run `counted` is of the same job or group."""
+    note = f"Run `{counted}` is of the same job. This one does not count: launchers opened both."
+    store.tag(run.info.run_id, {KIND: DUPLICATE, MLFLOW_RUN_NOTE: note})
+    if not has_ended(run):
+        store.call(store.client.set_terminated, run.info.run_id, "KILLED")
+
+
+def _settle(store: Store, subject: Subject, run_id: str, claimed_by: str) -> Run:
+    """Return the subject's run: the claim `run_id`, or another launcher's."""
+    state, unchanged_since = _ACTIVE, dict[tuple[str, str], float]()
+
+    def is_dead(run: Run) -> bool:
+        tags = run.data.tags
+        if tags.get(_CLAIMED_BY) == claimed_by:
+            return True  # its launcher had the lock that is held here
+        since = unchanged_since.setdefault((run.info.run_id, tags.get(_STATE, "")), time.monotonic())
+        return time.monotonic() - since > DEAD_SECONDS
+
+    while True:
+        runs = {run.info.run_id: run for run in _search(store, subject)}
+        own = runs.pop(run_id, None) or store.call(store.client.get_run, run_id)
+        if opened := [run for run in runs.values() if run.data.tags.get(KIND) == subject.tags[KIND]]:
+            winner = counted_run(opened)
+            mark_duplicate(store, own, winner.info.run_id)
+            return winner
+        rivals = [run for run in runs.values() if run.data.tags.get(KIND) == CLAIM]
+        alive = [run for run in rivals if not is_dead(run)]
+        should_wait = any(run.info.run_id < run_id for run in alive)
+        if should_wait == (state == _ACTIVE):  # the state changes
+            state = _WAITING if should_wait else _ACTIVE
+            store.tag(run_id, {_STATE: state})
+            if state == _ACTIVE:
+                continue
+        elif not should_wait and not any(run.data.tags.get(_STATE) == _ACTIVE for run in alive):
+            store.tag(run_id, {KIND: subject.tags[KIND]})
+            for run in rivals:
+                mark_duplicate(store, run, run_id)
+            return own
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _create(store: Store, subject: Subject, own_run_id: str | None, claimed_by: str) -> str:
+    claim = {KIND: CLAIM, _STATE: _ACTIVE, _CLAIMED_BY: claimed_by, _CLAIM_ID: uuid.uuid4().hex}
+    tags = {**subject.tags, **claim}
+    if own_run_id:
+        store.tag(own_run_id, tags)
+        return own_run_id
+
+    def existing() -> Run | None:
+        query = f'tags."{_CLAIM_ID}" = {quoted(tags[_CLAIM_ID])}'
+        return next(iter(store.client.search_runs([subject.experiment_id], query, max_results=1)), None)
+
+    run = store.create(store.client.create_run, subject.experiment_id, tags=tags, existing=existing)
+    return str(run.info.run_id)
+
+
+def _search(store: Store, subject: Subject) -> list[Run]:
+    query = " and ".join(f'tags."{name}" = {quoted(value)}' for name, value in subject.identity.items())
+    return list(store.call(store.client.search_runs, [subject.experiment_id], query))

@@ -144,10 +144,6 @@ Scales = Mapping[str, Mapping[str, str]]
 """Declared `unit` and `better` by column of the table of jobs."""
 
 
-def write_scales(scales: Scales) -> str:
-    return json.dumps(scales)
-
-
 def read_scales(text: str | None) -> Scales:
     """Return the declarations; empty if the run has none, or if they are damaged."""
     try:
@@ -162,8 +158,6 @@ def read_scales(text: str | None) -> Scales:
 def common_scales(every: list[Scales]) -> Scales:
     """Return the declarations of several runs. A metric with contradicting declarations has an empty one."""
     scales: dict[str, Mapping[str, str]] = {}
-    contradicted: set[str] = set()
-    for of_run in every:
-        for column, scale in of_run.items():
-            contradicted |= {column} if scales.setdefault(column, scale) != scale else set()
-    return {column: {} if column in contradicted else scale for column, scale in scales.items()}
+    for column, scale in (item for of_run in every for item in of_run.items()):
+        scales[column] = scale if scales.get(column, scale) == scale else {}
+    return scales

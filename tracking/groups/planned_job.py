@@ -168,8 +168,3 @@ def with_recorded_labels(jobs: Sequence[PlannedJob], recorded: Mapping[str, str]
     """
     labels = {job.arm: recorded[job.spec.name] for job in jobs if job.spec.name in recorded}
     return [replace(job, arm=labels.get(job.arm, job.arm)) for job in jobs]
-
-
-def as_training(job: PlannedJob) -> PlannedJob:
-    """Return a job as the only one of `train`."""
-    return replace(job, tags={**job.tags, "platform.role": TRAINING})

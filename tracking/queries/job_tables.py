@@ -5,6 +5,8 @@ Column names follow one rule: a tag loses its prefix `platform.`, and every othe
 
 MLflow accepts any number of runs with equal tags, and earlier versions opened one for each launcher that followed a
 job. All readers choose the one that counts with the same rule, so that no job counts twice.
+
+Every function that calls the server raises `TrackingError` if it fails.
 """
 
 from __future__ import annotations
@@ -13,69 +15,29 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.artifacts import download_artifacts, list_artifacts
 from mlflow.entities import Experiment, Run, RunStatus, ViewType
 from mlflow.exceptions import MlflowException
+from mlflow.store.entities import PagedList
 
 from tracking.queries.metric_histories import number
-from tracking.server.errors import is_foreign, server_errors, translated
+from tracking.server.store import is_foreign, server_errors, translated
 from training.contract.errors import InputError, nearest
 
 # A progress bar for one small file only clutters the terminal. MLflow reads the variable at each download.
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
-TEXT_COLUMNS = [
-    "run_id",
-    "run_name",
-    "experiment_id",
-    "group",
-    "status",
-    "arm",
-    "baseline",
-    "repeat",
-    "job_name",
-    "compiler",
-    "service",
-    "instance_type",
-    "cache_state",
-    "failure_class",
-    "failure_message",
-    "device",
-    "data_key",
-]
+TEXT_COLUMNS = ["run_id", "experiment_id", "group", "status", "arm", "baseline", "repeat", "job_name"]
 """Text columns of every table of jobs; None where a run has no value."""
-NUMBER_COLUMNS = [
-    "start_time_ms",
-    "training_start_time",
-    "hp_batch_size",
-    "hp_learning_rate",
-    "samples",
-    "loss",
-    "train_loss",
-    "train_runtime",
-    "eval_loss",
-    "throughput_steady_samples_per_second",
-    "throughput_end_to_end_samples_per_second",
-    "time_load_seconds",
-    "time_compile_seconds",
-    "time_warmup_seconds",
-    "time_train_steady_seconds",
-    "time_eval_seconds",
-    "time_checkpoint_seconds",
-    "time_save_seconds",
-    "cost_billable_seconds",
-    "cost_billable_instance_seconds",
-    "target_reached",
-    "target_seconds",
-]
-"""Number columns of every table of jobs; NaN where a run has no value."""
+NUMBER_COLUMNS = ["training_start_time", "hp_batch_size", "hp_learning_rate", "cost_billable_seconds"]
+"""Number columns of every table of jobs; NaN where a run has no value. All other metrics are numbers, too."""
 EARLIER_PARAMETERS = {
     "hp.per_device_batch_size": "hp.batch_size",
     "hp.per_device_eval_batch_size": "hp.eval_batch_size",
@@ -89,6 +51,7 @@ NOT_SET = "None"
 _MAX_LISTED = 10
 """Largest number of experiments that an error message lists."""
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
+Item = TypeVar("Item")
 
 
 def jobs(
@@ -96,7 +59,7 @@ def jobs(
 ) -> pd.DataFrame:
     """Return one row for each job of a group, oldest first. Runs are fetched `page_runs` at a time.
 
-    Searches all active experiments unless `experiment_ids` is passed. Raises `TrackingError` if the server fails.
+    Searches all active experiments unless `experiment_ids` is passed.
     """
     return table_of(runs_where(client, tagged(kind="job", group=group), experiment_ids, page_runs=page_runs))
 
@@ -104,7 +67,7 @@ def jobs(
 def chosen_jobs(client: MlflowClient, names: Sequence[str]) -> pd.DataFrame:
     """Return the table of all jobs that `names` select, oldest first and without duplicates; see `job_tables.jobs`.
 
-    Raises `InputError` for an unknown name, and `TrackingError` if the tracking server does not answer.
+    Raises `InputError` for an unknown name.
     """
     runs = {run.info.run_id: run for name in names for run in _runs_of(client, name)}
     return table_of(sorted(runs.values(), key=lambda run: run.info.start_time))
@@ -114,33 +77,32 @@ def similar_jobs(client: MlflowClient, jobs: Iterable[Mapping[str, str | None]])
     """Return the table of all successful jobs with the models and instance types of `jobs`, in their experiments.
 
     `jobs` are text columns of rows of `jobs`. A job without a model or an instance type has no similar jobs.
-    Raises `TrackingError` if the server fails.
     """
-    columns = ("experiment_id", "hp_model", "instance_type")
+    columns = ("experiment_id", "instance_type", "hp_model")
     machines = {tuple(job.get(column) or "" for column in columns) for job in jobs}
+    return ended_jobs(client, *(machine for machine in machines if all(machine)))
+
+
+def ended_jobs(client: MlflowClient, *machines: tuple[str, ...]) -> pd.DataFrame:
+    """Return the table of the successful jobs of MLflow experiments on instance types, also with models."""
     runs: list[Run] = []
-    for experiment_id, model, instance_type in sorted(machine for machine in machines if all(machine)):
-        runs += _successful(client, experiment_id, instance_type, f" and params.`hp.model` = {quoted(model)}")
+    for experiment_id, instance_type, *models in sorted(machines):
+        query = f"{tagged(kind='job', instance_type=instance_type)} and attributes.status = 'FINISHED'"
+        query += "".join(f" and params.`hp.model` = {quoted(model)}" for model in models)
+        runs += runs_where(client, query, [experiment_id])
     return table_of(runs)
-
-
-def ended_jobs(client: MlflowClient, experiment_id: str, instance_types: Iterable[str]) -> pd.DataFrame:
-    """Return the table of all successful jobs of an MLflow experiment on these instance types.
-
-    Raises `TrackingError` if the server fails.
-    """
-    types = sorted(set(instance_types))
-    return table_of(run for each in types for run in _successful(client, experiment_id, each))
-
-
-def _successful(client: MlflowClient, experiment_id: str, instance_type: str, more: str = "") -> list[Run]:
-    query = tagged(kind="job", instance_type=instance_type)
-    return runs_where(client, f"{query} and attributes.status = 'FINISHED'{more}", [experiment_id])
 
 
 def table_of(runs: Iterable[Run]) -> pd.DataFrame:
     """Return one row for each job, see `jobs`. A job with several runs has one row."""
-    return _typed(pd.DataFrame(map(_row, without_duplicates(runs))))
+    frame = pd.DataFrame(map(_row, without_duplicates(runs)))
+    # The fixed columns first, numbers as floats and missing text as None.
+    frame = frame.reindex(columns=[*dict.fromkeys([*TEXT_COLUMNS, *NUMBER_COLUMNS, *sorted(frame.columns)])])
+    for name in NUMBER_COLUMNS:
+        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
+    for name in TEXT_COLUMNS:
+        frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
+    return frame
 
 
 def _row(run: Run) -> dict[str, object]:
@@ -170,27 +132,12 @@ def _column(key: str) -> str:
     return key.replace(".", "_").replace("/", "_")
 
 
-def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with its fixed columns first, numbers as floats and missing text as None."""
-    others = sorted(set(frame.columns) - set(TEXT_COLUMNS) - set(NUMBER_COLUMNS))
-    frame = frame.reindex(columns=[*TEXT_COLUMNS, *NUMBER_COLUMNS, *others])
-    for name in NUMBER_COLUMNS:
-        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
-    for name in TEXT_COLUMNS:
-        frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
-    return frame
-
-
 def counted_run(runs: Iterable[Run]) -> Run:
     """Return the run that counts among runs of the same job: an ended one if there is one, and then the oldest.
 
     Raises ValueError without runs.
     """
-    return min(runs, key=_order)
-
-
-def _order(run: Run) -> tuple[bool, int, str]:
-    return not has_ended(run), run.info.start_time or 0, run.info.run_id
+    return min(runs, key=lambda run: (not has_ended(run), run.info.start_time or 0, run.info.run_id))
 
 
 def without_duplicates(runs: Iterable[Run]) -> list[Run]:
@@ -217,12 +164,16 @@ def has_ended(run: Run) -> bool:
 
 
 def _runs_of(client: MlflowClient, name: str) -> list[Run]:
-    if _RUN_ID.fullmatch(name):
-        return _job_runs(client, _run(client, name))
-    in_group = runs_where(client, tagged(kind="job", group=name))
-    runs = in_group or runs_where(client, tagged(kind="job", job_name=name))
+    """Return a job's own run, or the runs of the jobs of a group, by the id of a run, a job's name or a group's id."""
+    run = _run(client, name) if _RUN_ID.fullmatch(name) else None
+    if run and run.data.tags.get("platform.kind") == "job":
+        return [run]
+    group = run.data.tags.get("platform.group") if run else name
+    runs = runs_where(client, tagged(kind="job", group=group)) if group else []
+    if not runs and not run:
+        runs = runs_where(client, tagged(kind="job", job_name=name))
     if not runs:
-        raise InputError(f"runs: '{name}' is not a run, job or group on the tracking server.")
+        raise InputError(f"runs: '{name}' is not a job, nor a group with jobs, on the tracking server.")
     return runs
 
 
@@ -239,52 +190,38 @@ def _run(client: MlflowClient, run_id: str) -> Run:
     return run
 
 
-def _job_runs(client: MlflowClient, run: Run) -> list[Run]:
-    """Return a job's own run, or the runs of the jobs under a group's run."""
-    kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
-    if kind == "job":
-        return [run]
-    if group and (runs := runs_where(client, tagged(kind="job", group=group))):
-        return runs
-    subject = f"the run of group '{group}', which has no jobs" if group else "not the run of a job or of a group"
-    raise InputError(f"runs: run '{run.info.run_id}' is {subject}.")
-
-
 def runs_where(
     client: MlflowClient, query: str, experiment_ids: Sequence[str] | None = None, *, page_runs: int = 1000
 ) -> list[Run]:
-    """Return the runs that match a filter in MLflow's language, oldest first, in these or in all active experiments.
-
-    Raises `TrackingError` if the server fails.
-    """
+    """Return the runs that match a filter in MLflow's language, oldest first, in these or in all active experiments."""
     with server_errors(client, f"list the runs where {query}"):
-        ids = list(experiment_ids) if experiment_ids is not None else list(all_experiment_ids(client))
+        ids = list(experiment_ids) if experiment_ids is not None else all_experiment_ids(client)
         return list(_runs(client, ids, query, page_runs)) if ids else []
 
 
 def experiment_runs(client: MlflowClient, experiment_id: str, *, page_runs: int = 500) -> Iterator[Run]:
-    """Yield the active runs of an MLflow experiment, oldest first, with one page in memory at a time.
-
-    Raises `TrackingError` if the server fails.
-    """
+    """Yield the active runs of an MLflow experiment, oldest first, with one page in memory at a time."""
     with server_errors(client, f"list the runs of experiment {experiment_id}"):
         yield from _runs(client, [experiment_id], "", page_runs)
 
 
 def _runs(client: MlflowClient, experiment_ids: list[str], query: str, page_runs: int) -> Iterator[Run]:
+    order = ["attributes.start_time ASC"]
+    return pages(client.search_runs, experiment_ids, query, max_results=page_runs, order_by=order)
+
+
+def pages(search: Callable[..., PagedList[Item]], *args: Any, **kwargs: Any) -> Iterator[Item]:
+    """Yield the results of a search of MLflow's client, with one page in memory at a time."""
     token = None
     while True:
-        page = client.search_runs(
-            experiment_ids, query, max_results=page_runs, order_by=["attributes.start_time ASC"], page_token=token
-        )
+        page = search(*args, page_token=token, **kwargs)
         yield from page
-        token = page.token
-        if not token:
+        if not (token := page.token):
             return
 
 
 def parent_run(client: MlflowClient, group: str) -> Run | None:
-    """Return the parent run of a group, or None if it does not exist. Raises `TrackingError` as `jobs` does."""
+    """Return the parent run of a group, or None if it does not exist."""
     runs = runs_where(client, tagged(kind="group", group=group), page_runs=100)
     # If a launcher died and another one resumed the group, the parent run of the second launcher counts.
     kept = [run for run in runs if run.data.tags.get("platform.group_state") != "continued"]
@@ -292,7 +229,7 @@ def parent_run(client: MlflowClient, group: str) -> Run | None:
 
 
 def deleted_jobs(client: MlflowClient, group: str, experiment_id: str) -> list[str]:
-    """Return the names of a group's deleted runs. Raises `TrackingError` as `jobs` does."""
+    """Return the names of a group's deleted runs."""
     with server_errors(client, f"list the deleted runs of group {group!r}"):
         runs = client.search_runs([experiment_id], tagged(kind="job", group=group), ViewType.DELETED_ONLY)
     return [str(run.info.run_name) for run in runs]
@@ -310,16 +247,8 @@ def experiment_named(client: MlflowClient, *names: str) -> Experiment:
     raise InputError(f"experiment '{names[0]}' does not exist on the tracking server, which has {listed}.{hint}")
 
 
-def environment(client: MlflowClient, run_id: str) -> dict[str, Any]:
-    """Return the versions and the hardware that a job's run recorded; see `json_artifact`."""
-    return json_artifact(client, run_id, "environment.json")
-
-
 def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any]:
-    """Return the JSON object in a run's artifact; empty if the artifact is missing or not a JSON object.
-
-    Raises `TrackingError` if the artifacts cannot be read.
-    """
+    """Return the JSON object in a run's artifact; empty if the artifact is missing or not a JSON object."""
     try:
         # By URI, because the client's own method first requests logged models, which servers before MLflow 3 lack.
         folder_uri = str(client.get_run(run_id).info.artifact_uri)
@@ -339,14 +268,8 @@ def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any
     return content if isinstance(content, dict) else {}
 
 
-def all_experiment_ids(client: MlflowClient) -> Iterator[str]:
-    token = None
-    while True:
-        page = client.search_experiments(max_results=1000, page_token=token)
-        yield from (experiment.experiment_id for experiment in page)
-        token = page.token
-        if not token:
-            return
+def all_experiment_ids(client: MlflowClient) -> list[str]:
+    return [experiment.experiment_id for experiment in pages(client.search_experiments, max_results=1000)]
 
 
 def tagged(**tags: str) -> str:

@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
 from mlflow.protos.service_pb2 import GetMetricHistoryBulkInterval
 from mlflow.store.tracking.rest_store import RestStore
 from mlflow.utils.proto_json_utils import message_to_json
 
-from tracking.server.errors import server_errors
+from tracking.server.store import server_errors
 
 HISTORY_COLUMNS = ["step", "samples", "billable_seconds", "key", "value"]
 MAX_POINTS = 2500
@@ -79,10 +78,6 @@ def curve_table(points_by_key: Mapping[str, Sequence[Point]], keys: Sequence[str
     )
 
 
-def points_of(metrics: Iterable[Metric]) -> list[Point]:
-    return [(each.step, each.timestamp, each.value) for each in metrics]
-
-
 def number(value: float) -> float:
     """Return a metric's value as it was logged. SQL stores save infinity as the largest float; this reverses that."""
     return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value
@@ -104,7 +99,8 @@ def _points(client: MlflowClient, run_ids: Sequence[str], key: str, max_points: 
         for run_id, step, at_ms, value in _points_of_runs(client, run_ids, key, max_points):
             points[run_id].append((step, at_ms, value))
     except MlflowException:
-        points = {run_id: points_of(client.get_metric_history(run_id, key)) for run_id in run_ids}
+        history = client.get_metric_history
+        points = {run: [(each.step, each.timestamp, each.value) for each in history(run, key)] for run in run_ids}
     return {run_id: _thin_out(of_run, max_points) for run_id, of_run in points.items()}
 
 

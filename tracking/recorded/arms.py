@@ -19,8 +19,7 @@ import pandas as pd
 from judging.deterministic_failures import Death, deterministic_failure
 from judging.summaries import Summary, summary
 from tracking.groups.plan_file import SCALES_COLUMN, read_scales
-from tracking.queries.measures import MEASURES
-from tracking.recorded.recorded_job import COSTS, Job, job_of
+from tracking.recorded.recorded_job import COSTS, MEASURES, Job, job_of
 from tracking.recording.recorder import EXCEPTION, MOMENT, compiler_warning, recorded_death
 from training.job.tasks import TASKS, Task
 

@@ -19,7 +19,6 @@ from judging.result import CACHE_STATES, Result, costs
 from judging.sequential import Reason, look_at_arms
 from judging.waves import Progress, Results, progress
 from tracking.groups.plan_file import SCALES_COLUMN, common_scales, read_scales
-from tracking.queries.measures import MEASURES
 from tracking.recorded.arms import (
     BILLABLE,
     DOLLARS,
@@ -30,7 +29,7 @@ from tracking.recorded.arms import (
     misses_target,
     target_of,
 )
-from tracking.recorded.recorded_job import Job
+from tracking.recorded.recorded_job import MEASURES, Job
 
 _ALIKE = frozenset(
     {

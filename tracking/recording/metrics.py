@@ -18,7 +18,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from mlflow.entities import Metric, Param, Run
+from mlflow.entities import Metric, Param
 
 from tracking.queries.job_tables import all_experiment_ids, tagged
 from tracking.server.store import Store
@@ -30,7 +30,7 @@ from training.contract.service import DOWNLOAD_STATUSES, QUEUE_STATUSES, Descrip
 
 def metric_points(event: Event) -> list[Metric]:
     """Return the points of a `metric` event: its values, the epoch and the sample count, all at its step."""
-    step, at_ms = int(event.fields["step"]), _milliseconds(event.time)
+    step, at_ms = int(event.fields["step"]), math.floor(event.time * 1000)
     values = {
         **event.fields.get("values", {}),
         "epoch": event.fields.get("epoch"),
@@ -47,7 +47,7 @@ def final_points(
     Metrics in `curves` already have points and get their last one at `step`. All others get step 0, for which MLflow's
     charts draw a bar per job instead of a line through a single point.
     """
-    at_ms = _milliseconds(at_seconds)
+    at_ms = math.floor(at_seconds * 1000)
     steps = {name: step if name in curves else 0 for name in values}
     return [Metric(name, float(v), at_ms, steps[name]) for name, v in values.items() if _is_number(v)]
 
@@ -56,15 +56,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float))
 
 
-def _milliseconds(seconds: float) -> int:
-    return math.floor(seconds * 1000)
-
-
-FEATURES = {
-    "probe_": "probe_precision",
-    "calibration_": "calibration_batch_sizes",
-    "target_": "target_metric",
-}
+FEATURES = {"probe_": "probe_precision", "calibration_": "calibration_batch_sizes", "target_": "target_metric"}
 """Prefix of a feature's hyperparameters -> the hyperparameter that turns the feature on."""
 
 
@@ -289,7 +281,10 @@ def pool_tags(description: Description) -> dict[str, str]:
 
 def record_warm_pool_costs(store: Store, service: Service) -> None:
     """Write the cost of each pool that has closed since its run ended."""
-    for run in _runs_with_open_pool(store):
+    since_ms = int(1000 * (time.time() - MAX_AGE_DAYS * 86_400))
+    ids = store.call(all_experiment_ids, store.client)
+    queries = [f"{tagged(warm_pool=status)} and attributes.start_time > {since_ms}" for status in OPEN_POOL]
+    for run in [run for query in queries for run in store.call(store.client.search_runs, ids, query)]:
         try:
             tags = run.data.tags
             description = service.describe(tags.get(SERVICE_NAME, tags["platform.job_name"]))
@@ -305,21 +300,6 @@ def record_warm_pool_costs(store: Store, service: Service) -> None:
             store.tag(run.info.run_id, pool_tags(description) or {WARM_POOL: "Terminated"})
 
 
-def _runs_with_open_pool(store: Store) -> list[Run]:
-    since_ms = int(1000 * (time.time() - MAX_AGE_DAYS * 86_400))
-    ids = store.call(lambda: list(all_experiment_ids(store.client)))
-    return [
-        run
-        for status in OPEN_POOL
-        for run in store.call(
-            store.client.search_runs, ids, f"{tagged(warm_pool=status)} and attributes.start_time > {since_ms}"
-        )
-    ]
-
-
 def _price(tags: Mapping[str, str]) -> Price | None:
-    names = [f"platform.price_{name}" for name in ("usd_per_hour", "source", "date")]
-    if not all(name in tags for name in names):
-        return None
-    usd_per_hour, source, date = (tags[name] for name in names)
-    return Price(usd_per_hour=float(usd_per_hour), source=source, date=date)
+    usd, source, date = (tags.get(f"platform.price_{name}") for name in ("usd_per_hour", "source", "date"))
+    return Price(usd_per_hour=float(usd), source=source, date=date) if usd and source and date else None

@@ -12,7 +12,6 @@ import tempfile
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,10 +22,9 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFL
 
 from judging.deterministic_failures import MOMENTS, Death, Moment
 from judging.disturbance import disturbances
-from tracking.groups.claim import Subject, find_or_open, launch_lock
-from tracking.groups.group import Group, child_run, child_runs
+from tracking.groups.group import Group, Subject, child_runs, find_or_open, launch_lock, search_runs
 from tracking.groups.planned_job import IMPORTED, PlannedJob
-from tracking.queries.job_tables import has_ended, runs_where, tagged
+from tracking.queries.job_tables import counted_run, has_ended, runs_where, tagged
 from tracking.recording.metrics import (
     MACHINE_FIELDS,
     SERVICE_NAME,
@@ -38,14 +36,12 @@ from tracking.recording.metrics import (
 )
 from tracking.recording.run_artifacts import (
     DATA_FILE,
-    ClassCharts,
     cache_state,
+    class_rows,
     data_markdown,
     dataset_input,
     environment,
     job_note,
-    log_class_distribution,
-    log_confusion_matrix,
     log_tables,
     start_event,
 )
@@ -175,8 +171,8 @@ def job_run(run: Run) -> JobRun:
 
 def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
     """Return the run of one of a group's jobs, or None if the job was never started."""
-    run = child_run(store, group, job_name)
-    return job_run(run) if run else None
+    runs = search_runs(store, group.experiment_id, tagged(kind="job", group=group.id, job_name=job_name))
+    return job_run(counted_run(runs)) if runs else None
 
 
 def job_runs(store: Store, group: Group) -> dict[str, JobRun]:
@@ -207,60 +203,39 @@ def is_stop_requested(store: Store, run_id: str) -> bool:
     return STOP_REQUESTED in run.data.tags or has_ended(run)
 
 
-class UnnamedFile:
-    """Lines on disk, so that memory does not grow with them."""
+class LineFile:
+    """Lines on disk, so that memory does not grow with them. The file is deleted with this object."""
 
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
-        weakref.finalize(self, self._file.close)
+    def __init__(self, name: str) -> None:
+        folder = tempfile.mkdtemp(prefix="trainfare-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = Path(folder) / name
+        self.path.touch()
 
-    def append(self, lines: Iterable[bytes]) -> None:
+    def add(self, lines: Iterable[bytes]) -> None:
         """Add lines, without their line ends."""
-        self._file.seek(0, 2)
-        self._file.writelines(line + b"\n" for line in lines)
-
-    def __iter__(self) -> Iterator[bytes]:
-        position = 0
-        while True:
-            self._file.seek(position)  # another iteration, or an addition, may have moved it
-            line = self._file.readline()
-            if not line:
-                return
-            position = self._file.tell()
-            yield line
-
-    @contextmanager
-    def as_file(self, name: str) -> Iterator[Path]:
-        """Yield the path of a file called `name` with all lines. It is deleted afterwards."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / name
-            self._file.seek(0)
-            with path.open("wb") as file:
-                shutil.copyfileobj(self._file, file)
-            yield path
+        with self.path.open("ab") as file:
+            file.writelines(line + b"\n" for line in lines)
 
 
-class EventCopy:
+class EventCopy(LineFile):
     """The events so far, in their order."""
 
     def __init__(self) -> None:
-        self._lines = UnnamedFile()
-        self._last: dict[str, Event] = {}
-        self.as_file = self._lines.as_file
+        super().__init__("events.jsonl")
+        self.result: Event | None = None
+        """Last event with a job's result."""
 
     def append(self, events: Iterable[Event]) -> None:
         added = list(events)
         fields = ({"event": each.kind, "seq": each.seq, "time": each.time, **each.fields} for each in added)
-        self._lines.append(json.dumps(each, ensure_ascii=False).encode("utf-8", "replace") for each in fields)
-        self._last |= {event.kind: event for event in added}
-
-    def last(self, kind: str) -> Event | None:
-        return self._last.get(kind)
+        self.add(json.dumps(each, ensure_ascii=False).encode("utf-8", "replace") for each in fields)
+        self.result = next((event for event in reversed(added) if event.kind == "result"), self.result)
 
     def __iter__(self) -> Iterator[Event]:
-        for line in self._lines:
-            fields = json.loads(line)
-            yield Event(kind=fields.pop("event"), seq=fields.pop("seq"), time=fields.pop("time"), fields=fields)
+        with self.path.open("rb") as lines:
+            for fields in map(json.loads, lines):
+                yield Event(kind=fields.pop("event"), seq=fields.pop("seq"), time=fields.pop("time"), fields=fields)
 
 
 TAIL_LINES = 1_000
@@ -269,16 +244,15 @@ TAIL_CHARACTERS = 2_000
 """Beginning of each of these lines that is kept."""
 
 
-class LogCopy:
+class LogCopy(LineFile):
     """The lines of a log so far."""
 
     def __init__(self) -> None:
-        self._lines = UnnamedFile()
+        super().__init__("log.txt")
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
-        self.as_file = self._lines.as_file
 
     def append(self, lines: Sequence[str]) -> None:
-        self._lines.append(line.encode("utf-8", "replace") for line in lines)
+        self.add(line.encode("utf-8", "replace") for line in lines)
         self._tail.extend(line[:TAIL_CHARACTERS] for line in lines[-TAIL_LINES:])
 
     def tail(self, count: int = TAIL_LINES) -> list[str]:
@@ -289,9 +263,8 @@ class LogCopy:
 class Recorder:
     """Writer of one job's run."""
 
-    def __init__(self, store: Store, run_id: str, planned: PlannedJob, charts: ClassCharts | None = None) -> None:
+    def __init__(self, store: Store, run_id: str, planned: PlannedJob) -> None:
         self._store, self.run_id, self._planned = store, run_id, planned
-        self._charts = charts
         self.restart()
 
     def restart(self) -> None:
@@ -326,7 +299,8 @@ class Recorder:
         """Write the description and the class distribution of the job's data, and mark the run as described."""
         if (page := data_markdown(self._planned.data)) is not None:
             self._log_text(page, DATA_FILE)
-        log_class_distribution(self._store, self.run_id, self._planned.data, self._charts)
+        if self._planned.data.label_names:
+            log_tables(self._store, self.run_id, {"class_distribution.json": class_rows(self._planned.data)})
         self._store.tag(self.run_id, {DESCRIBED: "true"})
 
     def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
@@ -343,17 +317,14 @@ class Recorder:
                 self._on_start(event)
 
     def finish(
-        self,
-        description: Description,
-        failure: Failure | None,
-        missing: Sequence[str] = (),
+        self, description: Description, failure: Failure | None, missing: Sequence[str] = ()
     ) -> dict[str, float]:
         """Write the result, the cost and the artifacts, and end the run.
 
         The run's status is FINISHED, FAILED, or KILLED for a job that somebody stopped. `missing` are the records that
         have not arrived; once they have, the run can be finished again. Returns the final metrics.
         """
-        result = self.events.last("result")
+        result = self.events.result
         ended = end_of(description)
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
         finals = final_metrics(self.events, result, description, price, self._planned.spec.instance_count)
@@ -384,12 +355,9 @@ class Recorder:
         known = {name: str(value) for name, value in tags.items() if value is not None}
         self._store.tag(self.run_id, {**pool_tags(description), **known})
         self._log_json(description, "description.json")
-        for copy, name in ((self.events, "events.jsonl"), (self.log, "log.txt")):
-            with copy.as_file(name) as path:
-                self._store.call(self._store.client.log_artifact, self.run_id, str(path))
-        tables = reported.get("tables", {})
-        log_tables(self._store, self.run_id, tables)
-        log_confusion_matrix(self._store, self.run_id, tables, self._charts)
+        for copy in (self.events, self.log):
+            self._store.call(self._store.client.log_artifact, self.run_id, str(copy.path))
+        log_tables(self._store, self.run_id, reported.get("tables", {}))
         note = job_note(self._planned, finals, failure, self.log.tail(20))
         if self.compiler_warning:
             note += f"\n\n**{without_markup(self._planned.arm)}**: {without_markup(self.compiler_warning)}."

@@ -1,4 +1,4 @@
-"""Artifacts and note of a job's run in MLflow: environment, data page, tables and charts.
+"""Artifacts and note of a job's run in MLflow: environment, data page and tables.
 
 A user's script reports no metadata, so what our own job emits at its start is made here for it.
 """
@@ -11,11 +11,10 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 from mlflow.entities import Dataset, DatasetInput, InputTag
@@ -28,12 +27,7 @@ from training.contract.failures import Failure
 from training.contract.plain_text import without_markup
 from training.job.tasks import METRICS
 from training.services.registry import service_name, traits_of
-from training.staging.tokens.staged import (
-    balance_phrase,
-    lengths_phrase,
-    phrases,
-    repeated_phrase,
-)
+from training.staging.tokens.staged import balance_phrase, lengths_phrase, phrases, repeated_phrase
 
 DATA_FILE = "data.md"
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,19 +45,15 @@ _FIGURES = (
 Rows = Sequence[Mapping[str, Any]]
 
 
-def job_note(
-    planned: PlannedJob,
-    metrics: Mapping[str, float],
-    failure: Failure | None,
-    log_tail: list[str],
-) -> str:
+def job_note(planned: PlannedJob, metrics: Mapping[str, float], failure: Failure | None, log_tail: list[str]) -> str:
     """Return the Markdown description of a job's run."""
     spec = planned.spec
+    rows = ", ".join(f"{count} {split}" for split, count in planned.data.rows.items())
     lines = [
         f"**{without_markup(planned.run_name)}**, on {spec.instance_count} x {without_markup(spec.instance_type)}"
         + (" (the baseline)" if planned.is_baseline and planned.tags.get("platform.role") != TRAINING else ""),
         "",
-        f"Job `{spec.name}`; data {without_markup(planned.data.name)}{_rows(planned.data.rows)}.",
+        f"Job `{spec.name}`; data {without_markup(planned.data.name)}{f' ({rows})' if rows else ''}.",
         "",
     ]
     if failure and failure.is_stop:
@@ -81,10 +71,6 @@ def job_note(
     return "\n".join(lines)
 
 
-def _rows(rows: Mapping[str, int]) -> str:
-    return f" ({', '.join(f'{count} {split}' for split, count in rows.items())})" if rows else ""
-
-
 @functools.cache
 def environment() -> dict[str, Any]:
     """Return the launcher's hardware, package versions and source commit, which help to reproduce a result."""
@@ -96,7 +82,7 @@ def environment() -> dict[str, Any]:
             "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         },
         "python": sys.version.split()[0],
-        "packages": {name: number for name in _PACKAGES if (number := _version(name))},
+        "packages": {name: version(name) for name in _PACKAGES},
         "git": git_state(ROOT),
     }
 
@@ -104,10 +90,19 @@ def environment() -> dict[str, Any]:
 def git_state(folder: Path) -> dict[str, Any]:
     """Return the commit of a checkout, and whether its tracked files differ from it.
 
-    Untracked files do not count. They are those that commands write: databases, their locks, state and reports.
+    Untracked files do not count: commands write databases, their locks, state and reports.
     """
-    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return {"commit": _git(folder, "rev-parse", "HEAD"), "dirty": bool(status)}
+
+    def git(*arguments: str) -> str | None:
+        command = ["git", *arguments]
+        try:
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip()
+
+    status = git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": git("rev-parse", "HEAD"), "dirty": bool(status)}
 
 
 def cpu_name() -> str:
@@ -118,21 +113,6 @@ def cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
 
 
 def dataset_input(data: DataSource, key: str) -> DatasetInput:
@@ -184,16 +164,6 @@ def data_markdown(data: DataSource) -> str | None:
     return "\n".join(text) + "\n"
 
 
-class ClassCharts(Protocol):
-    """Functions that draw class charts as PNG. The room `reports` implements them, because `tracking` draws nothing."""
-
-    def distribution(self, label_names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> bytes:
-        """Return a bar chart of the rows of each class, by split."""
-
-    def confusion(self, label_names: Sequence[str], cells: Mapping[tuple[str, str], int]) -> bytes:
-        """Return the confusion matrix; `cells` counts rows by (actual, predicted) label."""
-
-
 def log_tables(store: Store, run_id: str, tables: Mapping[str, Rows]) -> None:
     """Write each table as `tables/NAME` in the format of `mlflow.log_table`, and add it to the run's list of tables."""
     if not tables:
@@ -208,18 +178,8 @@ def log_tables(store: Store, run_id: str, tables: Mapping[str, Rows]) -> None:
 def table_text(rows: Rows) -> str:
     """Return `{"columns": [...], "data": [[...], ...]}`; missing values are null."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    data = [json.dumps([row.get(name) for name in columns], ensure_ascii=False, default=str) for row in rows]
-    return f'{{"columns": {json.dumps(columns, ensure_ascii=False)},\n "data": [\n' + ",\n".join(data) + "\n]}\n"
-
-
-def log_class_distribution(store: Store, run_id: str, data: DataSource, charts: ClassCharts | None) -> None:
-    """Log the frequency of each class as a table and, with `charts`, as a chart. Data without classes is skipped."""
-    if not data.label_names:
-        return
-    log_tables(store, run_id, {"class_distribution.json": class_rows(data)})
-    if charts is not None:
-        png = charts.distribution(data.label_names, data.class_counts)
-        _log_chart(store, run_id, "class_distribution", png)
+    data = [[row.get(name) for name in columns] for row in rows]
+    return json.dumps({"columns": columns, "data": data}, ensure_ascii=False, default=str)
 
 
 def class_rows(data: DataSource) -> list[dict[str, Any]]:
@@ -233,22 +193,6 @@ def class_rows(data: DataSource) -> list[dict[str, Any]]:
         }
         for at, name in enumerate(data.label_names)
     ]
-
-
-def log_confusion_matrix(store: Store, run_id: str, tables: Mapping[str, Rows], charts: ClassCharts | None) -> None:
-    """Log the chart of a confusion matrix, if the job reported one and `charts` is passed."""
-    if charts is None or not {"per_class.json", "confusion_matrix.json"} <= tables.keys():
-        return
-    names = [str(row["label"]) for row in tables["per_class.json"]]
-    cells = {(row["actual"], row["predicted"]): int(row["count"]) for row in tables["confusion_matrix.json"]}
-    _log_chart(store, run_id, "confusion_matrix", charts.confusion(names, cells))
-
-
-def _log_chart(store: Store, run_id: str, name: str, png: bytes) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{name}.png"
-        path.write_bytes(png)
-        store.call(store.client.log_artifact, run_id, str(path), "plots")
 
 
 def start_event(planned: PlannedJob) -> Event:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -26,7 +26,6 @@ from tracking.recording.log_formats import (
     TablePart,
     TrainerSteps,
     Unit,
-    split_after_bar,
     table_part,
     trainer_values,
 )
@@ -68,9 +67,13 @@ class ScriptLogReader:
         self._expressions = MetricExpressions(regexes)
         self._declared = {"step", "samples"} & regexes.keys()
         self._batch = batch
-        self._position = ScriptPosition(batch)
-        self._declared_rate = SteadyRate()
-        """Meter of the samples, or else of the steps, that the user's expressions match."""
+        self._announcement = Announcement()
+        self._formats = LogFormats(self._announcement)
+        self._trainer = TrainerSteps(self._announcement)
+        self._is_trainer = False
+        """True if Trainer's dicts give the steps."""
+        self._rate = SteadyRate()
+        """Meter of the steps, or of the samples if an expression matches them."""
         self._events: list[Event] = []
         self._event_count = 0
         self._line_count = 0
@@ -86,9 +89,7 @@ class ScriptLogReader:
         self._names_in_dicts: set[str] = set()
         self._eval_seconds = 0.0
         self._held: _Line | None = None
-        """Training dict whose step the progress bar will show."""
-        self._has_bar = True
-        """False once a dict of Trainer was not followed by its bar."""
+        """Training dict whose step the progress bar may show."""
         self._without_samples: list[_Line] = []
         self._samples_before = 0.0
         """Samples of the earlier trainings in the same log, without the last one."""
@@ -135,89 +136,101 @@ class ScriptLogReader:
             self._read_table(*table, time)
             return
         by_trainer = trainer_values(part)
-        reading = None if by_trainer else self._position.read(part, time)
-        if self._position.is_trainer and (step := self._position.trainer.read(part)) is not None:
+        self._announcement.read(part)
+        if (step := self._trainer.read(part, self._held.epoch if self._held else None)) is not None:
             self._release(step)
+        readings = [] if by_trainer or self._is_trainer else self._formats.read(part)
         matched = dict(self._expressions.matches(part))
-        values = {**(reading.values if reading else {}), **by_trainer, **matched}
+        values = {name: value for reading in readings for name, value in reading.values.items()}
+        values |= {**by_trainer, **matched}
         if values:
             self._release(None)
-        elif not reading:
-            return
         if "loss" in by_trainer and self._trained:
             self._start_next_training()
         has_samples = self._pop_progress(values, matched, time)
-        if reading and reading.step is not None:
-            self._take_position(reading)
+        for reading in readings:
+            self._take_position(reading, time)
         if by_trainer:
             self._read_dict(values, by_trainer, time)
-        elif values or has_samples:
+        elif (
+            values or has_samples or (self._samples is not None and any(each.step and each.is_due for each in readings))
+        ):
             self._record(values, time)
-        elif reading and reading.step and reading.is_due and self._samples is not None:
-            self._emit_metric({}, time)
 
     def _pop_progress(self, values: dict[str, float], matched: Mapping[str, float], time: float) -> bool:
         """Remove step, epoch and samples from `values` and remember them; return whether samples were matched."""
         step, samples = values.pop("step", None), values.pop("samples", None)
         self._epoch = values.pop("epoch", self._epoch)
+        counts_samples = "samples" in self._declared
         if step is not None and 0 <= step < MAX_STEPS:
             self._step = self._steps_done = int(step)
             per_step = samples_per_step(self._batch, "unknown") if self._batch else None
-            if "samples" not in self._declared and per_step:
+            if per_step and not counts_samples:
                 self._samples = self._steps_done * per_step
         self._samples = self._samples if samples is None else samples
-        if any(name.startswith("eval_") for name in matched):
-            self._declared_rate.add_evaluation(None)
-        elif samples is not None and 0 <= samples < MAX_STEPS:
-            self._declared_rate.add_steps(int(samples), time)
-        elif step is not None and "samples" not in self._declared and 0 <= step < MAX_STEPS:
-            self._declared_rate.add_steps(int(step), time)
+        progress = samples if counts_samples else step
+        if self._declared and any(name.startswith("eval_") for name in matched):
+            self._rate.add_evaluation(None)
+        elif self._declared and progress is not None and 0 <= progress < MAX_STEPS:
+            self._rate.add_steps(int(progress), time)
         return samples is not None
 
-    def _take_position(self, reading: Reading) -> None:
+    def _take_position(self, reading: Reading, time: float) -> None:
         """Take step and samples from a format, unless the user's expressions give them."""
-        assert reading.step is not None
+        if reading.is_evaluation and not self._declared:
+            self._rate.add_evaluation(None)
+        if reading.step is None:
+            return
         if "step" not in self._declared:
             self._step, self._steps_done = reading.step, reading.done
-        if not self._declared:
-            self._samples = self._position.samples_after(reading.done)
-            self._fewest_samples = self._position.fewest_samples_after(reading.done)
+        if self._declared:
+            return
+        if not reading.is_evaluation:
+            seconds = time if reading.bar_seconds is None else reading.bar_seconds
+            self._rate.add_steps(reading.done, seconds, reading.bar)
+        self._samples = self._fewest_samples = self._announcement.samples_after(reading.done)
+        if self._samples is None and (per_step := self._batch_of_step(reading)):
+            self._samples = reading.done * per_step
+            self._fewest_samples = max(0, self._samples - reading.epochs * (per_step - 1))
+
+    def _batch_of_step(self, reading: Reading) -> int | None:
+        """Return the samples of a whole batch of a step, according to the log or else to the experiment."""
+        if self._announcement.batch_size:
+            return self._announcement.batch_size
+        if reading.bar is None and (logged := self._formats.logged_batch_size) is not None:
+            return logged
+        return samples_per_step(self._batch, reading.unit) if self._batch else None
 
     def _read_dict(self, values: dict[str, float], by_trainer: Mapping[str, float], time: float) -> None:
         """Record one of Trainer's dicts, or hold it until the progress bar shows its step."""
-        trainer, epoch = self._position.trainer, by_trainer.get("epoch", 0.0)
-        if not self._position.is_trainer:
-            self._position.begin_trainer()
-            self._fewest_samples = None  # of a bar before the first dict
+        epoch = by_trainer.get("epoch", 0.0)
+        if not self._is_trainer:
+            self._is_trainer, self._fewest_samples = True, None
+            self._rate = self._rate if self._declared else SteadyRate()  # without a bar before the first dict
         self._names_in_dicts = set(by_trainer) | (set() if "train_runtime" in by_trainer else self._names_in_dicts)
         if "step" in self._declared:
             self._record(values, time, epoch)
-            return
-        step = trainer.step_at(epoch)
-        if "train_runtime" in values:
-            step = trainer.last_step or step
-        elif "loss" in by_trainer:
-            trainer.expect(epoch)
-            if step is None and self._has_bar:
-                self._held = _Line(self._line_count, epoch, time, values)
-                return
-        self._record_at(trainer.estimate_at(epoch) if step is None else step, values, time, epoch)
+        elif "train_runtime" in values:
+            self._record_at(self._trainer.last_step or self._trainer.step_at(epoch), values, time, epoch)
+        elif "loss" in by_trainer and not self._announcement.steps_per_epoch:
+            self._held = _Line(self._line_count, epoch, time, values)
+        else:
+            self._record_at(self._trainer.step_at(epoch), values, time, epoch)
 
     def _release(self, step: int | None) -> None:
         """Record the held dict: at the step that the bar shows, or None if the next line is not a bar."""
-        if self._held is None:
-            return
-        line, self._held = self._held, None
-        self._has_bar = step is not None
-        self._record_at(step, line.values, line.time, line.epoch)
+        if self._held is not None:
+            line, self._held = self._held, None
+            step = self._trainer.step_at(line.epoch) if step is None else step
+            self._record_at(step, line.values, line.time, line.epoch)
 
     def _record_at(self, step: int | None, values: Mapping[str, float], time: float, epoch: float) -> None:
         """Record a dict of Trainer at a step of its training."""
         if step is not None:
             self._step = self._steps_done = self._steps_before + step
-            if "train_runtime" not in values and "eval_runtime" not in values:
-                self._position.rate.add_steps(self._step, time)
-            samples = self._position.announcement.samples_after(step)
+            if not self._declared and not {"train_runtime", "eval_runtime"} & values.keys():
+                self._rate.add_steps(self._step, time)
+            samples = self._announcement.samples_after(step)
             if samples is not None and "samples" not in self._declared:
                 self._samples = self._samples_before + samples
         self._record(values, time, epoch)
@@ -240,8 +253,8 @@ class ScriptLogReader:
         self._samples_before += self._trained[1]
         self._steps_before = self._step or 0
         self._trained = None
-        self._position.trainer.restart()
-        self._position.rate.add_evaluation(None)
+        self._trainer = TrainerSteps(self._announcement)
+        self._rate.add_evaluation(None)
 
     def _read_table(self, kind: TablePart, name: str, value: float, time: float) -> None:
         """Emit a row of a table, unless a dict of the same training already reported it."""
@@ -264,36 +277,32 @@ class ScriptLogReader:
 
     def _emit_samples(self) -> None:
         """Emit the sample counts of the lines before the summary, in proportion to their epochs."""
-        if self._trained is None:
-            return
-        training = Training(*self._trained, self._position.trainer.last_step)
-        per_step = self._batch.per_update if self._batch else 0
-        for line in self._without_samples:
-            count = self._samples_before + samples_at(training, line.step - self._steps_before, line.epoch, per_step)
-            self._emit("metric", line.time, step=line.step, epoch=line.epoch, samples=round(count), values={})
-        self._without_samples = []
+        if self._trained is not None:
+            epochs, samples = self._trained
+            for line in self._without_samples:
+                count = round(self._samples_before + samples * min(1.0, line.epoch / epochs))
+                self._emit("metric", line.time, step=line.step, epoch=line.epoch, samples=count, values={})
+            self._without_samples = []
 
     def _end_evaluation(self, seconds: float, time: float) -> None:
         self._eval_seconds += seconds
-        self._position.rate.add_evaluation(seconds)
+        self._rate.add_evaluation(seconds)
         self._emit("phase", time, phase="eval", seconds=seconds)
 
     def _steady(self) -> tuple[float | None, RateUnknown | None]:
         """Return the steady samples/s, or None and the reason why it is not known."""
-        rate = self._declared_rate if self._declared else self._position.rate
-        if not rate.has_steps:
+        if not self._rate.has_steps:
             return None, "short" if self._steps_done else "steps"
-        per_step = 1.0 if "samples" in self._declared else self._samples_per_step()
-        if per_step is None:
-            return None, "samples"
-        per_second = rate.per_second()
-        return (None, "short") if per_second is None else (per_second * per_step, None)
-
-    def _samples_per_step(self) -> float | None:
         samples = self._samples
         if samples is None and self._trained:
             samples = self._samples_before + self._trained[1]
-        return samples / self._steps_done if samples and self._steps_done else None
+        per_step = samples / self._steps_done if samples and self._steps_done else None
+        if "samples" in self._declared:
+            per_step = 1.0
+        if per_step is None:
+            return None, "samples"
+        per_second = self._rate.per_second()
+        return (None, "short") if per_second is None else (per_second * per_step, None)
 
     def _emit_metric(self, values: Mapping[str, float], time: float) -> None:
         progress = {"epoch": self._epoch, "samples": self._samples}
@@ -307,97 +316,6 @@ class ScriptLogReader:
     def _emit(self, kind: str, time: float, **fields: Any) -> None:
         self._events.append(Event(kind=kind, seq=self._event_count, time=time, fields=fields))
         self._event_count += 1
-
-
-@dataclass(frozen=True)
-class Training:
-    """A training that has ended."""
-
-    epochs: float
-    samples: float
-    """Samples of all epochs."""
-    steps: int | None
-    """Steps of all epochs, if the log shows them."""
-
-
-def samples_at(training: Training, step: int, epoch: float, per_step: int) -> float:
-    """Return the samples after `step` steps, which end at `epoch`, with at most `per_step` samples a step.
-
-    All steps of an epoch are whole batches, except the last one. If this does not explain the number of all steps, as
-    in a resumed training, or `per_step` is 0 because it is not known, the samples are in proportion to the epochs.
-    """
-    rows, whole = training.samples / training.epochs, math.floor(epoch + 1e-6)
-    steps = math.ceil(rows / per_step) if per_step else 0
-    if not steps or training.epochs % 1 or steps * training.epochs != training.steps or whole >= training.epochs:
-        return training.samples * min(1.0, epoch / training.epochs)
-    return whole * rows + min(rows, (step - whole * steps) * per_step)
-
-
-class ScriptPosition:
-    """Steps and samples so far. Pass every part of the log to `read`."""
-
-    def __init__(self, batch: BatchSizes | None) -> None:
-        self._batch = batch
-        self.announcement = Announcement()
-        self.trainer = TrainerSteps(self.announcement)
-        self.formats = LogFormats(self.announcement)
-        self.rate = SteadyRate()
-        self.is_trainer = False
-        """True if Trainer's dicts give the steps."""
-        self._epochs = 0
-
-    def read(self, part: str, time: float) -> Reading | None:
-        """Read a part that is not one of Trainer's dicts. Return its content, or None."""
-        self.announcement.read(part)
-        self.trainer.watch(part)
-        if self.is_trainer:
-            return None
-        bar, text = split_after_bar(part)
-        first, second = self._read(bar, time), self._read(text, time) if text else None
-        if first is None or second is None:
-            return first or second
-        return replace(first, values={**first.values, **second.values}, is_due=True)
-
-    def _read(self, part: str, time: float) -> Reading | None:
-        reading = self.formats.read(part)
-        if reading is None:
-            return None
-        if reading.is_evaluation:
-            self.rate.add_evaluation(None)
-        elif reading.step is not None and reading.bar_seconds is None:
-            self.rate.add_steps(reading.done, time)
-        elif reading.step is not None:
-            self.rate.add_steps(reading.done, float(reading.bar_seconds or 0), reading.bar)
-        self._epochs = max(self._epochs, reading.epochs)
-        return reading
-
-    def begin_trainer(self) -> None:
-        """Take all further steps from Trainer's dicts. Its bars no longer count as an unknown script's."""
-        self.is_trainer, self.rate = True, SteadyRate()
-
-    def samples_after(self, steps: int) -> int | None:
-        """Return the samples of so many steps, each with a whole batch unless the log shows how many rows there are."""
-        if (samples := self.announcement.samples_after(steps)) is not None:
-            return samples
-        per_step = self._samples_per_step()
-        return steps * per_step if per_step else None
-
-    def fewest_samples_after(self, steps: int) -> int | None:
-        """Return the samples of so many steps if the last batch of each epoch has a single sample."""
-        samples, per_step = self.samples_after(steps), self._samples_per_step()
-        if samples is None or per_step is None or self.announcement.samples_after(steps) is not None:
-            return samples
-        return max(0, samples - self._epochs * (per_step - 1))
-
-    def _samples_per_step(self) -> int | None:
-        source = self.formats.source
-        if self.formats.is_ambiguous or self.is_trainer or source is None:
-            return None
-        if self.announcement.batch_size:
-            return self.announcement.batch_size
-        if (logged := source.logged_batch_size) is not None:
-            return logged
-        return samples_per_step(self._batch, source.unit) if self._batch else None
 
 
 def samples_per_step(batch: BatchSizes, unit: Unit) -> int | None:
@@ -440,17 +358,17 @@ class SteadyRate:
 
     def per_second(self) -> float | None:
         """Return the steady rate; None if too few lines, over too short a time, show it."""
-        steps, seconds, least_seconds = 0, 0.0, 0.0
-        is_joined = False
-        for before, after in pairwise(self._after_warm_up()):
-            if not self._is_measured(before, after):
-                is_joined = False
-                continue
-            resolution = LINE_RESOLUTION_SECONDS if after.clock is None else BAR_RESOLUTION_SECONDS
-            least_seconds += 0.0 if is_joined else _LEAST_TICKS * resolution
-            is_joined = True
-            steps += after.steps - before.steps
-            seconds += after.time - before.time - (after.eval_seconds or 0.0)
+        # The steps before the first line with a finished step, the slowest of all, are never counted.
+        warm = max(1, _WARM_UP_SHARE * self._marks[-1].steps) if self._marks else 1
+        steps, seconds, least_seconds, is_joined = 0, 0.0, 0.0, False
+        for before, after in pairwise(mark for mark in self._marks if mark.steps >= warm):
+            was_joined = is_joined
+            is_joined = before.clock == after.clock and after.eval_seconds is not None and after.time >= before.time
+            if is_joined:
+                resolution = LINE_RESOLUTION_SECONDS if after.clock is None else BAR_RESOLUTION_SECONDS
+                least_seconds += 0.0 if was_joined else _LEAST_TICKS * resolution
+                steps += after.steps - before.steps
+                seconds += after.time - before.time - (after.eval_seconds or 0.0)
         enough = steps > 0 and seconds > 0 and math.isfinite(seconds) and seconds >= least_seconds
         return steps / seconds if enough else None
 
@@ -458,14 +376,3 @@ class SteadyRate:
     def has_steps(self) -> bool:
         """True if any line showed a step."""
         return bool(self._marks)
-
-    def _after_warm_up(self) -> list[_Mark]:
-        if not self._marks:
-            return []
-        # The steps before the first line with a finished step, the slowest of all, are never counted.
-        warm = max(1, _WARM_UP_SHARE * self._marks[-1].steps)
-        return [mark for mark in self._marks if mark.steps >= warm]
-
-    @staticmethod
-    def _is_measured(before: _Mark, after: _Mark) -> bool:
-        return before.clock == after.clock and after.eval_seconds is not None and after.time >= before.time

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from mlflow.entities import Metric
@@ -61,7 +62,10 @@ class SystemSampler:
 
     def _run(self) -> None:
         interval_seconds = float(os.environ.get("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", 5))
-        monitors, started = _monitors(), time.monotonic()
+        monitors: list[BaseMetricsMonitor] = [CPUMonitor(), DiskMonitor(), NetworkMonitor()]
+        with suppress(Exception):  # pynvml or a GPU is missing: mlflow raises several kinds of errors
+            monitors.append(GPUMonitor())
+        started = time.monotonic()
         while not self._closed.wait(interval_seconds):
             now_ms, step = int(time.time() * 1000), round(time.monotonic() - started)
             for monitor in monitors:
@@ -70,12 +74,3 @@ class SystemSampler:
                 monitor.clear_metrics()
                 with self._lock:
                     self._points += [Metric(f"system/{name}", each, now_ms, step) for name, each in values.items()]
-
-
-def _monitors() -> list[BaseMetricsMonitor]:
-    monitors: list[BaseMetricsMonitor] = [CPUMonitor(), DiskMonitor(), NetworkMonitor()]
-    try:
-        monitors.append(GPUMonitor())
-    except Exception:  # pynvml or a GPU is missing: mlflow raises several kinds of errors
-        return monitors
-    return monitors

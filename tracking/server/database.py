@@ -62,7 +62,9 @@ def prepare(uri: str) -> None:
             f"The tracking database {path} cannot be read: {error}. If it is damaged, move it away; "
             "the next command creates a new one."
         ) from error
-    if revision != (newest := _newest_revision()):
+    from mlflow.store.db.utils import _get_latest_schema_revision
+
+    if revision != (newest := _get_latest_schema_revision()):
         raise TrackingError(
             f"The tracking database {path} was made by another MLflow version or another program, or is incomplete "
             f"(revision {revision} instead of {newest}). Back it up and run `mlflow db upgrade {_PREFIX}{path}`, or "
@@ -74,18 +76,14 @@ def _initialize(path: Path) -> None:
     from mlflow.store.db.utils import _initialize_tables
     from sqlalchemy import URL, create_engine
 
-    # MLflow prints two lines about tables, which nobody needs to read.
-    loggers = [logging.getLogger(name) for name in ("mlflow.store.db.utils", "alembic")]
-    levels = [logger.level for logger in loggers]
     engine = create_engine(URL.create("sqlite", database=str(path)))
+    previous = logging.root.manager.disable
+    logging.disable(logging.INFO)  # MLflow prints two lines about tables, which nobody needs to read
     try:
-        for logger in loggers:
-            logger.setLevel(logging.WARNING)
         _initialize_tables(engine)
     finally:
         engine.dispose()
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(previous)
 
 
 def _revision(path: Path) -> str:
@@ -95,12 +93,6 @@ def _revision(path: Path) -> str:
         if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchall():
             return "none"
         return "".join(str(each) for (each,) in database.execute("SELECT version_num FROM alembic_version")) or "none"
-
-
-def _newest_revision() -> str:
-    from mlflow.store.db.utils import _get_latest_schema_revision
-
-    return str(_get_latest_schema_revision())
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, cast
 
 from training.contract.events import FAILURE_CLASSES, Event
 from training.contract.service import Description
@@ -136,24 +136,10 @@ def vanished_description(name: str, known: Description | None, message: str) -> 
     if known and known.get(FAILURE) == failure.record:
         return known
     now = datetime.now(UTC)
-    if known:
-        return {
-            **known,
-            "TrainingJobStatus": "Failed",
-            "SecondaryStatus": "Failed",
-            "FailureReason": failure.message,
-            FAILURE: failure.record,
-        }
-    return {
-        "TrainingJobName": name,
-        "CreationTime": now,
-        "LastModifiedTime": now,
-        "SecondaryStatusTransitions": [],
-        "TrainingJobStatus": "Failed",
-        "SecondaryStatus": "Failed",
-        "FailureReason": failure.message,
-        FAILURE: failure.record,
-    }
+    new = {"TrainingJobName": name, "CreationTime": now, "LastModifiedTime": now, "SecondaryStatusTransitions": []}
+    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed"}
+    failed_as = {"FailureReason": failure.message, FAILURE: failure.record}
+    return cast(Description, {**(known or new), **failed, **failed_as})
 
 
 # Text of SageMaker and of programs, as classes and messages.
@@ -198,7 +184,12 @@ TRACEBACK = "Traceback (most recent call last):"
 _PREFIX = re.compile(r"^(?:\[(?:default|rank)?\d+\]:|\[1,\w+:\d+(?:,[\w-]+)?\]<std(?:out|err)>:) ?")
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _EXCEPTION = re.compile(r"((?:[A-Za-z_]\w*\.)*([A-Z]\w*))(?::(?: (.*))?)?")
-_EXCEPTION_IN_LOWER_CASE = re.compile(r"(?:[A-Za-z_]\w*\.)+\w+: .*")
+_PRINTED_EXCEPTION = re.compile(
+    r"^(?!File\b)(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?=\n?:|$)|(?:[A-Za-z_]\w*\.)+\w+(?=: ))"
+    r"(?:\n?:\s?(?P<message>.*))?$",
+    re.MULTILINE,
+)
+"""Class and message of an exception, also if the class, the colon and the message are on lines of their own."""
 _FRAME = re.compile(r'\s*(?:\| )?\s+File ".+", line \d+(?:, in (.+))?')
 _LINES_OF_FRAME = 12
 """Lines from a frame to the exception: the source, possibly over several lines, its marks and suggestions."""
@@ -283,36 +274,16 @@ def repair_last_traceback(lines: Sequence[str]) -> list[str]:
     white space at the ends of the chunk. Here the frames are indented again, marks (`~^`) are dropped, and the class
     and the first line of the message are joined.
     """
-    starts = [at + 1 for at, line in enumerate(lines) if line.strip().endswith(TRACEBACK)]
-    start = starts[-1] if starts else len(lines)
-    unindented = [at for at in range(start, len(lines)) if lines[at].strip() and not lines[at].startswith((" ", "\t"))]
-    for at in unindented:
-        exception = _exception_lines(lines, at)
-        if exception:
-            if at == unindented[0] and len(exception) == 1:
-                return list(lines)
-            frames = [_indented(line) for line in lines[start:at] if line.strip(" \t~^")]
-            name, message = exception[0].strip(), "".join(exception[1:]).removeprefix(":").strip()
-            joined = f"{name.removesuffix(':')}: {message}" if message else name
-            return [*lines[:start], *frames, joined, *lines[at + len(exception) :]]
-    return list(lines)
-
-
-def _exception_lines(lines: Sequence[str], at: int) -> Sequence[str]:
-    """Return the lines with the class and the message of the exception that begins here; empty if none does."""
-    line = lines[at].strip()
-    match = _EXCEPTION.fullmatch(line)
-    if not match or line == "File":  # The beginning of a split frame, and no class.
-        return lines[at : at + 1] if _EXCEPTION_IN_LOWER_CASE.fullmatch(line) else ()
-    if match[3] is not None:
-        return lines[at : at + 1]
-    if line.endswith(":"):
-        return lines[at : at + 2]
-    following = lines[at + 1 : at + 3]
-    if not following or not following[0].startswith(":"):
-        return lines[at : at + 1]  # An exception without a message.
-    # The colon may be alone, with the message on a third line.
-    return lines[at : at + 2] if following[0][1:].strip() else lines[at : at + 3]
+    start = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip().endswith(TRACEBACK)), len(lines))
+    text = "\n".join(line.rstrip() for line in lines[start:])
+    exception = _PRINTED_EXCEPTION.search(text)
+    before = text[: exception.start()].splitlines() if exception else []
+    if exception is None or not ("\n" in exception[0] or any(line[:1].strip() for line in before)):
+        return list(lines)
+    frames = [_indented(line) for line in before if line.strip(" \t~^")]
+    name, message = exception["name"], (exception["message"] or "").strip()
+    rest = lines[start + text.count("\n", 0, exception.end()) + 1 :]
+    return [*lines[:start], *frames, f"{name}: {message}" if message else name, *rest]
 
 
 def _indented(line: str) -> str:

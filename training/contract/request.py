@@ -1,11 +1,8 @@
-"""Build the `CreateTrainingJob` request of a JobSpec, within the API's limits. Pure.
+"""Build the `CreateTrainingJob` request of a JobSpec. Pure.
 
 The request follows the script-mode contract of the SageMaker training toolkit: every hyperparameter is a JSON-encoded
 string, and keys that start with `sagemaker_` control the toolkit, in the form of SageMaker's SDK v2 (2.257.7), the last
 SDK with this contract.
-
-Source of the limits: botocore 1.44.5, sagemaker/2017-07-24. AWS checks them only after the data and the source have
-been uploaded. The local service has the same limits.
 """
 
 from __future__ import annotations
@@ -27,17 +24,7 @@ from training.contract.job_spec import (
     Launcher,
     MetricDefinition,
 )
-from training.contract.service import (
-    INSTANCE_TYPES,
-    Algorithm,
-    Channel,
-    DataSource,
-    Output,
-    Request,
-    Resources,
-    S3Source,
-    Stopping,
-)
+from training.contract.service import INSTANCE_TYPES, Request
 
 INFO_LOG_LEVEL = 20
 TRAINING_COMPILER = ("trcomp", "trcomp-off")
@@ -46,19 +33,6 @@ CODE_CHANNEL = "code"
 CODE_ARCHIVE = f"/opt/ml/input/data/{CODE_CHANNEL}/sourcedir.tar.gz"
 """Path of that source in the container (SDK v2, `CONTAINER_CODE_CHANNEL_SOURCEDIR_PATH`)."""
 
-MAX_ENTRIES = {
-    "hyperparameters": 100,
-    "environment": 100,
-    "channels": 20,
-    "tags": 50,
-    "metric_definitions": 40,
-    "subnets": 16,
-    "security_groups": 5,
-    # CreateTrainingJob allows five instance types; `instance_type` is the first.
-    "fallback_instance_types": 4,
-}
-MAX_NAME_CHARACTERS = {"hyperparameters": 256, "environment": 512, "channels": 64, "tags": 128}
-MAX_VALUE_CHARACTERS = {"hyperparameters": 2500, "environment": 512, "tags": 256}
 MAX_METRIC_CHARACTERS = {"name": 255, "regex": 500}
 NAME_PATTERNS = {
     "hyperparameters": r"[^=\s\0]+",
@@ -71,36 +45,63 @@ NAME_PATTERNS = {
 def build(spec: JobSpec) -> Request:
     """Return the request for `spec`, in the form of boto3's `create_training_job(**request)`.
 
-    Raises InputError for a name, a value or a count that the API would reject.
+    Raises InputError for a name or a value that no service accepts. `job_rules` in `services/sagemaker` checks the
+    API's limits.
     """
     carried = spec.entry.values if spec.entry else {}
     own = {name: value for name, value in spec.hyperparameters.items() if name not in carried}
     hyperparameters = {**_encoded(own), **_encoded(toolkit_hyperparameters(spec))}
     check_limits(spec, hyperparameters)
-    output: Output = {"S3OutputPath": spec.output_uri}
-    if spec.output_key:
-        output["KmsKeyId"] = spec.output_key
-    stopping: Stopping = {"MaxRuntimeInSeconds": spec.max_run_seconds}
-    if spec.longest_wait_seconds:
-        stopping["MaxWaitTimeInSeconds"] = spec.longest_wait_seconds
-    request: Request = {
-        "TrainingJobName": spec.name,
-        "AlgorithmSpecification": _algorithm(spec),
-        "RoleArn": spec.role_arn,
-        "HyperParameters": hyperparameters,
-        "OutputDataConfig": output,
-        "ResourceConfig": _resources(spec),
-        "StoppingCondition": stopping,
+    channels = {**spec.channels, **({CODE_CHANNEL: spec.source_uri} if spec.isolate_network else {})}
+    several = [spec.instance_type, *spec.fallback_instance_types] if spec.fallback_instance_types else []
+    request = _present(
+        TrainingJobName=spec.name,
+        AlgorithmSpecification=_present(
+            TrainingImage=spec.image,
+            TrainingInputMode="File",
+            EnableSageMakerMetricsTimeSeries=True,
+            MetricDefinitions=[{"Name": each.name, "Regex": each.regex} for each in spec.metric_definitions],
+            ContainerEntrypoint=list(spec.entry_point),
+            ContainerArguments=list(spec.entry_arguments),
+        ),
+        RoleArn=spec.role_arn,
+        HyperParameters=hyperparameters,
+        OutputDataConfig=_present(S3OutputPath=spec.output_uri, KmsKeyId=spec.output_key),
+        ResourceConfig=_present(
+            InstanceType=None if several else spec.instance_type,
+            InstancePreferences=[{"InstanceType": each} for each in several],
+            InstanceCount=spec.instance_count,
+            VolumeSizeInGB=spec.volume_gib,
+            VolumeKmsKeyId=spec.volume_key,
+            KeepAlivePeriodInSeconds=spec.keep_alive_seconds,
+        ),
+        StoppingCondition=_present(
+            MaxRuntimeInSeconds=spec.max_run_seconds, MaxWaitTimeInSeconds=spec.longest_wait_seconds
+        ),
         # The profiler and the debugger slow training down and count towards a quota of processing jobs.
-        "ProfilerConfig": {"DisableProfiler": True},
-    }
-    _add_optional(request, spec)
+        ProfilerConfig={"DisableProfiler": True},
+        InputDataConfig=[
+            _channel(name, uri, spec.channel_options.get(name, ChannelOptions())) for name, uri in channels.items()
+        ],
+        CheckpointConfig=_present(S3Uri=spec.checkpoint_uri),
+        VpcConfig=_present(Subnets=list(spec.subnets), SecurityGroupIds=list(spec.security_groups)),
+        EnableManagedSpotTraining=spec.spot,
+        EnableNetworkIsolation=spec.isolate_network,
+        EnableInterContainerTrafficEncryption=spec.encrypt_traffic,
+        Environment=dict(spec.environment),
+        Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],
+    )
     changed = overlaid(request, spec.request)
     if "InstanceGroups" in (resources := changed["ResourceConfig"]):
         # The groups replace these members, and the API refuses both.
         replaced = ("InstanceType", "InstanceCount", "InstancePreferences")
         changed["ResourceConfig"] = {name: value for name, value in resources.items() if name not in replaced}
     return cast(Request, changed)
+
+
+def _present(**members: Any) -> dict[str, Any]:
+    """Return the members that are not empty or false. The API rejects None, and some empty lists and maps."""
+    return {name: value for name, value in members.items() if value}
 
 
 def overlaid(request: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,74 +123,12 @@ def has_instance_groups(changes: Mapping[str, Any]) -> bool:
     return isinstance(resources, Mapping) and "InstanceGroups" in resources
 
 
-def _algorithm(spec: JobSpec) -> Algorithm:
-    algorithm: Algorithm = {
-        "TrainingImage": spec.image,
-        "TrainingInputMode": "File",
-        "EnableSageMakerMetricsTimeSeries": True,
-    }
-    if spec.metric_definitions:
-        algorithm["MetricDefinitions"] = [{"Name": each.name, "Regex": each.regex} for each in spec.metric_definitions]
-    if spec.entry_point:
-        algorithm["ContainerEntrypoint"] = list(spec.entry_point)
-    if spec.entry_arguments:
-        algorithm["ContainerArguments"] = list(spec.entry_arguments)
-    return algorithm
-
-
-def _resources(spec: JobSpec) -> Resources:
-    """Return the instances: one type, or several in order of preference, each with the same count."""
-    types = [spec.instance_type, *spec.fallback_instance_types]
-    resources: Resources = {}
-    if spec.fallback_instance_types:
-        resources["InstancePreferences"] = [{"InstanceType": name} for name in types]
-    else:
-        resources["InstanceType"] = spec.instance_type
-    resources |= {"InstanceCount": spec.instance_count, "VolumeSizeInGB": spec.volume_gib}
-    if spec.volume_key:
-        resources["VolumeKmsKeyId"] = spec.volume_key
-    if spec.keep_alive_seconds:
-        resources["KeepAlivePeriodInSeconds"] = spec.keep_alive_seconds
-    return resources
-
-
-def _add_optional(request: Request, spec: JobSpec) -> None:
-    """Add the members that are not empty. The API rejects None, and some empty lists and maps."""
-    channels = {**spec.channels, **({CODE_CHANNEL: spec.source_uri} if spec.isolate_network else {})}
-    if channels:
-        request["InputDataConfig"] = [
-            _channel(name, uri, spec.channel_options.get(name, ChannelOptions())) for name, uri in channels.items()
-        ]
-    if spec.checkpoint_uri:
-        request["CheckpointConfig"] = {"S3Uri": spec.checkpoint_uri}
-    network = {"Subnets": list(spec.subnets), "SecurityGroupIds": list(spec.security_groups)}
-    if any(network.values()):
-        request["VpcConfig"] = {name: values for name, values in network.items() if values}
-    if spec.spot:
-        request["EnableManagedSpotTraining"] = True
-    if spec.isolate_network:
-        request["EnableNetworkIsolation"] = True
-    if spec.encrypt_traffic:
-        request["EnableInterContainerTrafficEncryption"] = True
-    if spec.environment:
-        request["Environment"] = dict(spec.environment)
-    if spec.tags:
-        request["Tags"] = [{"Key": key, "Value": value} for key, value in spec.tags.items()]
-
-
-def _channel(name: str, uri: str, options: ChannelOptions) -> Channel:
+def _channel(name: str, uri: str, options: ChannelOptions) -> dict[str, Any]:
     """Return a channel. `File` is the mode of the whole job, so only the other modes are named."""
-    channel: Channel = {"ChannelName": name, "DataSource": _data_source(uri, options)}
-    if options.mode != "File":
-        channel["InputMode"] = options.mode
-    return channel
-
-
-def _data_source(uri: str, options: ChannelOptions) -> DataSource:
     scheme, _, place = uri.partition("://")
+    file_system, _, path = place.partition("/")
     if scheme in FILE_SYSTEMS:
-        file_system, _, path = place.partition("/")
-        return {
+        source = {
             "FileSystemDataSource": {
                 "FileSystemId": file_system,
                 "FileSystemType": FILE_SYSTEMS[scheme],
@@ -197,24 +136,24 @@ def _data_source(uri: str, options: ChannelOptions) -> DataSource:
                 "FileSystemAccessMode": options.access,
             }
         }
-    source: S3Source = {
-        "S3DataType": options.data_type,
-        "S3Uri": uri,
-        "S3DataDistributionType": options.distribution,
-    }
-    if options.attributes:
-        source["AttributeNames"] = list(options.attributes)
-    return {"S3DataSource": source}
+    else:
+        source = {
+            "S3DataSource": _present(
+                S3DataType=options.data_type,
+                S3Uri=uri,
+                S3DataDistributionType=options.distribution,
+                AttributeNames=list(options.attributes),
+            )
+        }
+    mode = "" if options.mode == "File" else options.mode
+    return _present(ChannelName=name, DataSource=source, InputMode=mode)
 
 
 def _encoded(hyperparameters: Mapping[str, Any]) -> dict[str, str]:
-    return {name: _json(name, value) for name, value in hyperparameters.items()}
-
-
-def _json(name: str, value: Any) -> str:
-    """Return a value as SageMaker's SDK encodes it. Lists, mappings and null are JSON as well."""
-    _check_value(name, value)
-    return json.dumps(value)
+    """Return values as SageMaker's SDK encodes them. Lists, mappings and null are JSON as well."""
+    for name, value in hyperparameters.items():
+        _check_value(name, value)
+    return {name: json.dumps(value) for name, value in hyperparameters.items()}
 
 
 def _check_value(name: str, value: Any) -> None:
@@ -260,40 +199,35 @@ def _compiler(spec: JobSpec) -> dict[str, Any]:
     }
 
 
-def _launcher(spec: JobSpec) -> Mapping[str, Any]:
+def _launcher(spec: JobSpec) -> dict[str, Any]:
     launcher = launcher_of(spec)
     if launcher is None:
         return {}
     if launcher == "xla":
         return {"sagemaker_pytorch_xla_multi_worker_enabled": True}
-    return {**_launcher_flags(spec, launcher), "sagemaker_instance_type": spec.instance_type}
-
-
-def _launcher_flags(spec: JobSpec, launcher: Launcher) -> dict[str, Any]:
+    flags: dict[str, Any] = {"sagemaker_instance_type": spec.instance_type}
     if launcher == "pytorchddp":
-        return {"sagemaker_pytorch_ddp_enabled": True}
-    if launcher == "smddp":
-        return {
-            "sagemaker_distributed_dataparallel_enabled": True,
-            "sagemaker_distributed_dataparallel_custom_mpi_options": spec.mpi_options,
-        }
-    if launcher == "smp":
-        return {
-            "sagemaker_mpi_enabled": True,
-            "sagemaker_mpi_num_of_processes_per_host": spec.devices,
-            "sagemaker_mpi_custom_mpi_options": spec.mpi_options,
-            "sagemaker_distributed_dataparallel_enabled": False,
-            "mp_parameters": dict(spec.model_parallel),
-        }
-    # The toolkit counts the GPUs of SageMaker's instances. Elsewhere, this key of its torchrun launcher sets the number
-    # of processes.
-    counts = spec.instance_type.startswith(INSTANCE_TYPES)
-    processes = {} if counts else {"sagemaker_mpi_num_of_processes_per_host": spec.devices}
-    return {"sagemaker_torch_distributed_enabled": True, **processes}
+        flags["sagemaker_pytorch_ddp_enabled"] = True
+    elif launcher == "smddp":
+        flags["sagemaker_distributed_dataparallel_enabled"] = True
+        flags["sagemaker_distributed_dataparallel_custom_mpi_options"] = spec.mpi_options
+    elif launcher == "smp":
+        flags["sagemaker_mpi_enabled"] = True
+        flags["sagemaker_mpi_num_of_processes_per_host"] = spec.devices
+        flags["sagemaker_mpi_custom_mpi_options"] = spec.mpi_options
+        flags["sagemaker_distributed_dataparallel_enabled"] = False
+        flags["mp_parameters"] = dict(spec.model_parallel)
+    else:
+        flags["sagemaker_torch_distributed_enabled"] = True
+        # The toolkit counts the GPUs of SageMaker's instances. Elsewhere, this key of its torchrun launcher sets the
+        # number of processes.
+        if not spec.instance_type.startswith(INSTANCE_TYPES):
+            flags["sagemaker_mpi_num_of_processes_per_host"] = spec.devices
+    return flags
 
 
 def check_limits(spec: JobSpec, hyperparameters: Mapping[str, str]) -> None:
-    """Raise InputError for a name, a value or a count that the API would reject.
+    """Raise InputError for a name or a value that no service accepts.
 
     `hyperparameters` are all hyperparameters of the request, encoded as JSON.
     """
@@ -307,8 +241,6 @@ def check_limits(spec: JobSpec, hyperparameters: Mapping[str, str]) -> None:
     _check_map("channels", spec.channels)
     _check_map("tags", spec.tags)
     check_tags(spec.tags)
-    for field in ("metric_definitions", "subnets", "security_groups", "fallback_instance_types"):
-        _check_count(field, getattr(spec, field))
     for definition in spec.metric_definitions:
         check_metric(definition)
 
@@ -326,7 +258,12 @@ def check_metric(definition: MetricDefinition) -> None:
     import regex  # with the package that searches the log
 
     for part, limit in MAX_METRIC_CHARACTERS.items():
-        _check_metric_text(definition, part, getattr(definition, part), limit)
+        text = getattr(definition, part)
+        problem = "contains a line break" if "\n" in text or "\r" in text else ""
+        if not 0 < len(text) <= limit:
+            problem = f"has {len(text)} characters; 1 to {limit} are allowed"
+        if problem:
+            raise InputError(f"Metric {definition.name[:60]!r}: the {part} {problem}.")
     try:
         with warnings.catch_warnings():  # Python warns on the terminal of brackets that may mean more in the future
             warnings.simplefilter("ignore", FutureWarning)
@@ -348,29 +285,8 @@ def check_tags(tags: Iterable[str]) -> None:
             raise InputError(f"Name '{name}' in tags is not allowed: AWS reserves names that start with 'aws:'.")
 
 
-def _check_metric_text(definition: MetricDefinition, part: str, text: str, limit: int) -> None:
-    if len(text) > limit:
-        raise InputError(
-            f"Metric {definition.name[:60]!r}: the {part} has {len(text)} characters; at most {limit} are allowed."
-        )
-    if not text or "\n" in text or "\r" in text:
-        problem = "contains a line break" if text else "is empty"
-        raise InputError(f"Metric {definition.name[:60]!r}: the {part} {problem}, which SageMaker does not allow.")
-
-
 def _check_map(field: str, entries: Mapping[str, str]) -> None:
-    _check_count(field, entries)
     for name, value in entries.items():
-        if not re.fullmatch(NAME_PATTERNS[field], name) or len(name) > MAX_NAME_CHARACTERS[field]:
-            rule = f"match {NAME_PATTERNS[field]} and have at most {MAX_NAME_CHARACTERS[field]} characters"
-            raise InputError(f"Name {name[:100]!r} in {field} is not allowed: it must {rule}.")
-        limit = MAX_VALUE_CHARACTERS.get(field)
-        if limit is not None and len(value) > limit:
-            raise InputError(f"Value of '{name}' in {field} has {len(value)} characters; at most {limit} are allowed.")
+        if not re.fullmatch(NAME_PATTERNS[field], name):
+            raise InputError(f"Name {name[:100]!r} in {field} is not allowed: it must match {NAME_PATTERNS[field]}.")
         check_text(field, name, value)
-
-
-def _check_count(field: str, entries: Iterable[object]) -> None:
-    count = len(list(entries))
-    if count > MAX_ENTRIES[field]:
-        raise InputError(f"There are {count} {field}; at most {MAX_ENTRIES[field]} are allowed.")

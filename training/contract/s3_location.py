@@ -24,12 +24,10 @@ class Location:
 
     @property
     def uri(self) -> str:
-        """URI of the location."""
         return f"{SCHEME}{self.bucket}/{self.key}"
 
 
 def is_s3(text: str) -> bool:
-    """Return whether a text is a URI of S3."""
     return text.startswith(SCHEME)
 
 

@@ -26,16 +26,9 @@ class S3Source(TypedDict):
     AttributeNames: NotRequired[list[str]]
 
 
-class FileSystemSource(TypedDict):
-    FileSystemId: str
-    FileSystemType: str
-    DirectoryPath: str
-    FileSystemAccessMode: str
-
-
 class DataSource(TypedDict, total=False):
     S3DataSource: S3Source
-    FileSystemDataSource: FileSystemSource
+    FileSystemDataSource: dict[str, str]
 
 
 class Channel(TypedDict):
@@ -44,42 +37,26 @@ class Channel(TypedDict):
     InputMode: NotRequired[str]
 
 
-class MetricExpression(TypedDict):
-    Name: str
-    Regex: str
-
-
 class Algorithm(TypedDict, total=False):
     TrainingImage: str
     AlgorithmName: str
     TrainingInputMode: str
     EnableSageMakerMetricsTimeSeries: bool
-    MetricDefinitions: list[MetricExpression]
+    MetricDefinitions: list[dict[str, str]]
     ContainerEntrypoint: list[str]
     ContainerArguments: list[str]
-
-
-class InstanceGroup(TypedDict):
-    InstanceGroupName: str
-    InstanceType: str
-    InstanceCount: int
 
 
 class Resources(TypedDict, total=False):
     InstanceType: str
     InstanceCount: int
     InstancePreferences: list[dict[str, str]]
-    InstanceGroups: list[InstanceGroup]
+    InstanceGroups: list[dict[str, str | int]]
     SelectedInstanceType: str
     SelectedInstanceCount: int
     VolumeSizeInGB: int
     VolumeKmsKeyId: str
     KeepAlivePeriodInSeconds: int
-
-
-class Output(TypedDict):
-    S3OutputPath: str
-    KmsKeyId: NotRequired[str]
 
 
 class Stopping(TypedDict, total=False):
@@ -101,7 +78,7 @@ class Request(_Shared):
     AlgorithmSpecification: Algorithm
     RoleArn: str
     HyperParameters: dict[str, str]
-    OutputDataConfig: Output
+    OutputDataConfig: dict[str, str]
     ResourceConfig: Resources
     StoppingCondition: Stopping
     ProfilerConfig: dict[str, bool]
@@ -122,11 +99,6 @@ class FinalMetric(TypedDict):
     MetricName: str
     Value: float
     Timestamp: datetime
-
-
-class WarmPool(TypedDict):
-    Status: str
-    ResourceRetainedBillableTimeInSeconds: NotRequired[int]
 
 
 class Description(_Shared):
@@ -152,11 +124,11 @@ class Description(_Shared):
     """Local service: failure class and message, as in `training.contract.failures`."""
     FinalMetricDataList: NotRequired[list[FinalMetric]]
     ModelArtifacts: NotRequired[dict[str, str]]
-    WarmPoolStatus: NotRequired[WarmPool]
+    WarmPoolStatus: NotRequired[dict[str, str | int]]
     AlgorithmSpecification: NotRequired[Algorithm]
     RoleArn: NotRequired[str]
     HyperParameters: NotRequired[dict[str, str]]
-    OutputDataConfig: NotRequired[Output]
+    OutputDataConfig: NotRequired[dict[str, str]]
     ResourceConfig: NotRequired[Resources]
     StoppingCondition: NotRequired[Stopping]
     BillableSecondsExact: NotRequired[float]

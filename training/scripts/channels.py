@@ -81,7 +81,7 @@ def _channel(name: str, channel: ScriptChannel, home: Path, account: AccountFiel
     source = str(channel.uri)
     if is_s3(source):
         from training.services.sagemaker.clients import Clients
-        from training.services.sagemaker.user_data import manifest_data, object_data, prefix_data
+        from training.services.sagemaker.storage import manifest_data, object_data, prefix_data
 
         read = {"prefix": prefix_data, "manifest": manifest_data, "augmented-manifest": object_data}[channel.type]
         data = read(Clients(account.region, account.profile), field, source)

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from training.contract.job_spec import JobSpec
 from training.contract.request import launcher_of
 from training.scripts import trainfare_entry
-from training.scripts.environments import FILE, requirement_lines
+from training.scripts.source import FILE, requirement_lines
 from training.services.local import toolkit
 from training.services.local.container import (
     INHERITED_NAMES,

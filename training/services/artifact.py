@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from training.contract.errors import ArtifactError
+from training.contract.errors import ArtifactError, first_line
 
 CHUNK_BYTES = 2**20
 MAX_MEMBERS = 10_000
@@ -39,7 +39,7 @@ def unpack(
                 if member.isfile() and is_selected(path):
                     written += _write(tar, member, folder / path, archive_name)
     except (tarfile.TarError, zlib.error, EOFError) as error:
-        raise ArtifactError(f"{archive_name} is not a complete tar archive: {_first_line(error)}") from error
+        raise ArtifactError(f"{archive_name} is not a complete tar archive: {first_line(error)}") from error
     return written
 
 
@@ -72,7 +72,3 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, archive_
             raise
         raise ArtifactError(f"{archive_name} cannot be unpacked: {error}") from error
     return member.size
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

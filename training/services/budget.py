@@ -50,7 +50,6 @@ NOTHING = Amount(seconds=InstanceSeconds(0.0), usd=0.0)
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
-    """Return the sum of some amounts."""
     return sum(amounts, NOTHING)
 
 
@@ -65,7 +64,6 @@ class Budget:
 
     @property
     def is_limited(self) -> bool:
-        """True if one of the limits is set."""
         return self.max_usd is not None or self.max_billable_seconds is not None
 
     def allows(self, amount: Amount) -> bool:

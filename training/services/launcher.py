@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from training.contract.errors import JobExists, JobNotFound, TrainfareError
 from training.contract.events import Event, EventReader
 from training.contract.failures import vanished_description
-from training.contract.retry import Sleep, growing_pauses
+from training.contract.retry import growing_pauses
 from training.contract.service import (
     BEFORE_TRAINING,
     TERMINAL_STATUSES,
@@ -241,28 +241,10 @@ class Job:
     name: str
 
     def describe(self) -> Description:
-        """Return the job's state now. Raises JobNotFound."""
         return self.service.describe(self.name)
 
     def stop(self) -> None:
-        """Ask the job to stop, and return immediately."""
         self.service.stop(self.name)
-
-    def follow(self, cursor: str | None = None, *, sleep: Sleep = time.sleep) -> Iterator[Update]:
-        """Yield updates from the log's start or `cursor` until the job has ended and its whole log was read."""
-        follower = Follower(self, cursor)
-        while not follower.ended:
-            if update := follower.look():
-                yield update
-            if not follower.ended:
-                sleep(follower.pause_seconds)
-
-    def wait(self, *, sleep: Sleep = time.sleep) -> Description:
-        """Wait until the job has ended, and return its description."""
-        pauses = _pauses(self.service)
-        while (description := self.describe())["TrainingJobStatus"] not in TERMINAL_STATUSES:
-            sleep(next(pauses))
-        return description
 
 
 def submit(service: Service, request: Request) -> Job:

@@ -26,7 +26,6 @@ _BY_INSTANCE_TYPE = {room.TRAITS.instance_type: name for name, room in SERVICES.
 
 
 def traits_of(service: str) -> Traits:
-    """Return the traits of a service."""
     return SERVICES[service].TRAITS
 
 

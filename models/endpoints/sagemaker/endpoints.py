@@ -41,11 +41,10 @@ from training.contract.retry import RetryPolicy
 from training.contract.service import Echo
 from training.job.tasks import TASKS, answer_spans
 from training.services.sagemaker.aws_context import open_aws_context
-from training.services.sagemaker.aws_errors import translated
-from training.services.sagemaker.clients import READ_SECONDS, RUNTIME, Clients, account_of
-from training.services.sagemaker.instance_types import volume_key_of
+from training.services.sagemaker.clients import READ_SECONDS, RUNTIME, Clients, account_of, translated
+from training.services.sagemaker.job_rules import check_request
+from training.services.sagemaker.machines import volume_key_of
 from training.services.sagemaker.prices import listed_price, table_price
-from training.services.sagemaker.request_rules import check_request
 from training.services.sagemaker.service import log_address
 from training.services.sagemaker.storage import Storage
 from training.services.sagemaker.traits import TRAITS

@@ -13,7 +13,8 @@ from experiments.dry_runs.dry_run import NOT_STAGED, ScratchState, job_entry, pl
 from experiments.planning.load import Arm, load
 from experiments.planning.plan import job
 from tests.support.aws.account import Account
-from training.staging import estimate
+from training.staging import stage
+from training.staging.tokens.staged import Staged
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_fields_that_only_staging_determines_are_marked(
     arm: Arm, tmp_path: Path, account: Account, service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account.make_role()
-    monkeypatch.setattr(estimate, "SMALL_BYTES", 0)
+    monkeypatch.setattr(stage, "SMALL_BYTES", 0)
     fields = {"service": service, "aws.role": "trainer", "machine.instance_type": "ml.g5.xlarge"}
     changes = fields if service == "sagemaker" else {}
     experiment = load("demo", {**changes, "data.train": str(tmp_path / "rows.jsonl"), "bucket_lengths": "null"})
@@ -91,7 +92,8 @@ def test_fields_that_only_staging_determines_are_marked(
     with scratch_state(tmp_path / "home") as state:
         context = state.open_context(experiment)
         inputs = state.inputs(experiment)
-        assert state.sample_rows(inputs) == 80
+        assert isinstance(inputs, Staged)
+        assert inputs.sample_rows == 80
         planned = job("demo-a0r0", "demo", arm, 0, inputs, tmp_path / "home")
         context.check(planned.spec)
         entry = job_entry(planned, arm, inputs, context=context, state=state, earlier=[])

@@ -14,10 +14,8 @@ from experiments.planning.plan import plan
 from tests.support.requests.staged import staged
 from tracking.groups.planned_job import PlannedJob
 from training.contract.price import Price
-from training.staging.tokens.staged import ChannelDescription, DataDescription, Staged
+from training.staging.tokens.staged import Staged
 
-CHANNEL = ChannelDescription(rows=1000)
-DESCRIPTION = DataDescription(task=None, max_length=None, label_names=(), train=CHANNEL, validation=CHANNEL)
 ON_SAGEMAKER = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
 PRICES = {"ml.g5.xlarge": 1.4, "ml.p3.2xlarge": 3.8}
 
@@ -25,8 +23,8 @@ PRICES = {"ml.g5.xlarge": 1.4, "ml.p3.2xlarge": 3.8}
 def texts(key: str, rows: int, tokens: float, rows_key: str = "r") -> Staged:
     """Return a staging with rows of `tokens` tokens on average."""
     made = staged()
-    lengths = replace(made.lengths, mean_tokens=tokens)
-    return replace(made, key=key, rows_key=rows_key, train_rows=rows, lengths=lengths, description=DESCRIPTION)
+    train = replace(made.description.train, rows=rows, lengths=replace(made.lengths, mean_tokens=tokens))
+    return replace(made, key=key, rows_key=rows_key, description=replace(made.description, train=train))
 
 
 BLOCKS, ROWS = texts("blocks", 200, 500.0), texts("rows", 4000, 25.0)
@@ -60,7 +58,7 @@ def test_steps_of_different_sizes_are_different_work(sentences: Callable[..., li
         "to 500,000). `trainfare report --allow samples` compares them anyway."
     ]
     # Where the data is only estimated, its tokens are not certain.
-    estimated = replace(ROWS, description=None), replace(BLOCKS, description=None)
+    estimated = replace(BLOCKS, sample_rows=9), replace(ROWS, sample_rows=9)
     assert sentences(text, *estimated, max_steps="100", epochs="null") == []
 
 

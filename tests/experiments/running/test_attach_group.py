@@ -23,6 +23,7 @@ from experiments.running.scheduler import start_jobs
 from tests.conftest import ROOT
 from tests.support.aws.account import Account
 from tests.support.requests.building import staged
+from tests.support.services.following import ended
 from tests.support.services.harness import SageMakerHarness
 from tests.support.state import LATER_DATA, OTHER_DATA, State
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
@@ -43,7 +44,7 @@ def group_of(state: State) -> str:
     state.stage(OTHER_DATA, LATER_DATA)
     name = state.running()
     state.service.stop(name)
-    Job(state.service, name).wait()
+    ended(Job(state.service, name))
     return name.rsplit("-", 1)[0]
 
 
@@ -158,7 +159,7 @@ def test_another_attempt_at_sagemaker_is_a_start(
     jobs = [planned_as(harness.spec(TRAIN_PY, name=name, hyperparameters={"steps": 2}), "none")]
     write_plan(store, group, jobs, 1, tmp_path / "elsewhere")
     start_jobs(store, harness.service, group, jobs)
-    assert Job(harness.service, name).wait()["TrainingJobStatus"] == "Failed"
+    assert ended(Job(harness.service, name))[0]["TrainingJobStatus"] == "Failed"
     assert main(["attach", "--group", group.id]) == 2
     assert "--trust" in capsys.readouterr().err
     assert account.jobs.names() == [name]

@@ -10,6 +10,7 @@ import pytest
 from experiments.__main__ import main
 from experiments.running.scheduler import run_jobs
 from tests.support.aws.account import Account
+from tests.support.services import following
 from tests.support.services.harness import SageMakerHarness
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
 from tracking.groups.group import Group, child_runs, close_group, open_group
@@ -46,7 +47,7 @@ def followed(job: Job, at: Callable[[float], None], *, emits_events: bool) -> tu
 
 def ended(harness: SageMakerHarness, script: str, **fields: object) -> Job:
     """Run a job to its end. Return it at the service with the delays of SageMaker."""
-    submit(harness.service, harness.request(script, **fields)).wait()
+    following.ended(submit(harness.service, harness.request(script, **fields)))
     return Job(SageMakerService(Clients()), "job")
 
 

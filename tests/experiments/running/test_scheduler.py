@@ -17,6 +17,7 @@ from mlflow.entities import Run
 
 from experiments.running.scheduler import run_jobs
 from tests.conftest import ROOT
+from tests.support.services.following import ended
 from tests.support.terminal import read_until, start_at_terminal
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.group import close_group, open_group
@@ -169,7 +170,7 @@ def test_ctrl_c_at_a_terminal_asks(tracking_uri: str, tmp_path: Path, answer: st
     assert run.info.status == status
     if answer == "l":
         job = Job(LocalService(tmp_path / "home"), run.data.tags["platform.job_name"])
-        assert job.wait()["TrainingJobStatus"] == "Completed"
+        assert ended(job)[0]["TrainingJobStatus"] == "Completed"
 
 
 @pytest.mark.usefixtures("every_core")

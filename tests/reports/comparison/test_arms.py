@@ -85,13 +85,13 @@ def test_a_missing_run_job_or_group_is_named(tracked: Tracked) -> None:
     empty = {"platform.kind": "group", "platform.group": "gone-1"}
     parent = str(tracked.client.create_run(tracked.experiment_id, tags=empty).info.run_id)
     foreign = str(tracked.client.create_run(tracked.experiment_id).info.run_id)
-    with pytest.raises(InputError, match=r"'demo-9' is not a run, job or group"):
+    with pytest.raises(InputError, match=r"'demo-9' is not a job, nor a group with jobs"):
         chosen_jobs(tracked.client, ["demo-1", "demo-9"])
     with pytest.raises(InputError, match=f"has no run '{'0' * 32}'"):
         chosen_jobs(tracked.client, ["0" * 32])
-    with pytest.raises(InputError, match=r"the run of group 'gone-1', which has no jobs"):
+    with pytest.raises(InputError, match=r"is not a job, nor a group with jobs"):
         chosen_jobs(tracked.client, [parent])
-    with pytest.raises(InputError, match=r"not the run of a job or of a group"):
+    with pytest.raises(InputError, match=r"is not a job, nor a group with jobs"):
         chosen_jobs(tracked.client, [foreign])
     tracked.client.delete_run(run)
     with pytest.raises(

@@ -13,8 +13,8 @@ from reports.comparison.report import environment_texts
 from reports.comparison.tables import settings_table
 from tests.support.reports.verdicts import ACCURACY, arm, job, to_target, with_text
 from tracking.queries import job_tables
-from tracking.queries.measures import EVALUATIONS
 from tracking.recorded.arms import Arm, Target
+from tracking.recorded.recorded_job import EVALUATIONS
 from tracking.recorded.waves import measure_of
 
 LOSS = EVALUATIONS["eval_loss"]

@@ -119,6 +119,8 @@ SENTENCES = (
     "13 jobs took 1,073 billable instance seconds in all, 7.00 of them in 1 failed job.",
     "On spot capacity, “inductor, batch 64” was billed 70.0 % less than its running time. It was interrupted 3 times "
     "in 3 jobs.",
+    # 1 / 1.93 is 0.518, not 0.62.
+    "The published rate and time contradict each other: for equal work, the time would be −48 %.",
     "20 % fewer billable seconds than “none, batch 16” (95 % interval: 12 % to 27 % fewer; 3 repeats against 3).",
     "25 % more billable seconds than “none, batch 16” (95 % interval: 14 % to 37 % more; 3 repeats against 3).",
     "50 % fewer billable seconds than “none, batch 16” (95 % interval: 45 % to 54 % fewer; 3 repeats against 3).",

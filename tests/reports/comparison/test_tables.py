@@ -52,6 +52,14 @@ def test_a_figure_that_was_not_measured_is_a_dash(tracked: Tracked) -> None:
     }
 
 
+@pytest.mark.parametrize(("time", "contradicts"), [(0.518, False), (0.53, False), (0.62, True)])
+def test_published_figures_that_contradict_each_other(tracked: Tracked, time: float, contradicts: bool) -> None:
+    tags = tag(figures={"throughput_ratio": 1.93, "training_time_ratio": time})
+    comparison = two_arms(tracked, tags)
+    [section] = published_sections(job_tables.jobs(tracked.client, tracked.group), comparison)
+    assert ("contradict each other" in str(section)) is contradicts
+
+
 @pytest.mark.parametrize("tags", [tag(figures=None), {"platform.published": "{"}])
 def test_missing_or_broken_figures_are_left_out(tracked: Tracked, tags: dict[str, str]) -> None:
     assert shown(tracked, tags) == {}

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
 
+from judging.next_job import JobSpread
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.report import Source, comparison_report
 from reports.formats.text import MAX_CHARACTERS, MAX_LABELS, is_ours, metric_labels, name_with_answer, run_metrics
@@ -115,7 +116,8 @@ def probes(*arms: tuple[str, float, float]) -> Probes:
         for end, sign in (("", 0), ("_low", -1), ("_high", 1)):
             values |= {f"projected_billable_seconds{end}": seconds + 10 * sign, f"projected_usd{end}": usd + sign / 100}
         rows.append(values)
-    return probes_of(pd.DataFrame(rows), "g", {})
+    many = JobSpread(0.037, 1000, math.inf)
+    return probes_of(pd.DataFrame(rows), "g", {}, {(None, label, None): many for label, _, _ in arms})
 
 
 def test_figures_of_probes() -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from judging.next_job import JobSpread
 from reports.formats.html import html_page
 from reports.formats.text import summary
 from reports.model.report import Report
-from reports.probe.report import Probes, headline, probes_of, sentences
+from reports.probe.report import Machine, Probes, headline, probes_of, sentences
 from reports.render import render
 from tests.support.reports.page import Page, sound_page
 from tests.support.reports.reading import chart_names, page_cells, terminal_text
@@ -39,7 +41,9 @@ def probes(*rows: dict[str, Any], losses: dict[str, list[tuple[float, float]]] |
         name: pd.DataFrame([("loss", samples, value) for samples, value in points], columns=["key", "samples", "value"])
         for name, points in (losses or {}).items()
     }
-    return probes_of(pd.DataFrame(list(rows)), "g", curves)
+    machines: list[Machine] = [(None, each["instance_type"], None) for each in rows]
+    spreads = dict.fromkeys(machines, JobSpread(0.037, 1000, math.inf))
+    return probes_of(pd.DataFrame(list(rows)), "g", curves, spreads)
 
 
 def test_the_cheapest_in_dollars_and_the_fastest_by_hand() -> None:
@@ -61,6 +65,26 @@ def test_arms_that_may_cost_the_same_are_not_distinguished() -> None:
     projected = probes(row("a", 1000, 40, 1.0), row("b", 1060, 40, 1.0), row("c", 2000, 40, 1.0))
     assert [each.arm.label for each in projected.as_cheap] == ["b"]
     assert headline(projected).endswith("; “b” cannot be distinguished from it.")
+
+
+def test_without_enough_own_repeats_there_is_no_interval_and_no_cheapest_arm() -> None:
+    unknown = probes_of(pd.DataFrame([row("a", 1000, 10), row("b", 2000, 20)]), "g", {})
+    assert headline(unknown) == (
+        "“a” would take 1,000 billable seconds for the whole training, the lowest of 2 estimates."
+    )
+    assert [each.arm.label for each in unknown.as_cheap] == ["b"]
+    assert (
+        "No interval for “a” and “b”: it needs an undisturbed probe and 4 tracked trainings of this model on this "
+        "machine that differ only in their seed."
+    ) in sentences(unknown)
+
+
+def test_a_disturbed_probe_has_no_interval() -> None:
+    projected = probes(row("a", 1000, 10, machine_others_cpu_percent=18.0), row("b", 2000, 20))
+    assert [each.seconds.has_interval for each in projected.projected] == [False, True]
+    assert headline(projected).endswith("for the whole training, the lowest of 2 estimates.")
+    assert any("other processes used 18 % of the job's CPUs" in each for each in sentences(projected))
+    assert any(each.startswith("No interval for “a”: ") for each in sentences(projected))
 
 
 def test_losses_are_compared_after_the_same_samples() -> None:
@@ -115,10 +139,15 @@ def test_the_spread_is_that_of_own_repeats_of_the_same_model_and_machine(tracked
 
 @pytest.fixture
 def report(tracked: Any) -> Report:
+    tracked.group = "repeats-1"
+    for at, sign in enumerate((1, -1, 1, -1)):
+        tracked.trained("none", at, 100 * math.exp(0.03 * sign), params={"hp.model": "small"})
+    tracked.group = "probe-1"
     for label, seconds in (("g5 & <b>", 400.0), ("g4dn", 1000.0)):
         projected = {f"projected/billable_seconds{end}": seconds * share for end, share in ENDS.items()}
         projected |= {f"projected/usd{end}": seconds * share / 1000 for end, share in ENDS.items()}
-        tracked.trained(label, 0, 60.0, 100.0, params={"hp.probe_precision": "0.05"}, metrics=projected)
+        params = {"hp.model": "small", "hp.probe_precision": "0.05"}
+        tracked.trained(label, 0, 60.0, 100.0, params=params, metrics=projected)
     return render(tracked.client, tracked.group, "Machines")
 
 
@@ -127,22 +156,23 @@ ENDS = {"": 1.0, "_low": 0.97, "_high": 1.03}
 
 def test_every_form_of_the_report_has_the_projections(report: Report) -> None:
     page = sound_page(report)
-    assert "“g5 & <b>” would cost 0.40 USD (0.36 to 0.44)" in page.text
-    # The steps are known to 3 %, and jobs differ by 3.7 %: sqrt(0.0375^2 + 0.102558^2) = 0.109199.
+    assert "“g5 & <b>” would cost 0.40 USD (0.34 to 0.46)" in page.text
+    # Four repeats differ by sqrt(4 * 0.03^2 / 3) = 0.034641, and t(0.975, 3) = 3.182446: with steps known to 3 %,
+    # sqrt(0.0375^2 + 2 * (3.182446 * 0.034641)^2) = 0.160354.
     [cheapest, _] = summary(report)["arms"]
-    assert cheapest["cost"] == pytest.approx({"estimate": 0.4, "low": 0.356321, "high": 0.443679})
+    assert cheapest["cost"] == pytest.approx({"estimate": 0.4, "low": 0.3358585, "high": 0.4641415})
     assert cheapest["step_error"] == pytest.approx(0.03)
-    assert cheapest["spread_between_jobs"] == {"relative": 0.037, "jobs": 0}
+    assert cheapest["spread_between_jobs"] == {"relative": pytest.approx(0.034641, rel=1e-5), "jobs": 4}
     assert summary(report)["not_separated_from_the_cheapest"] == []
-    assert "usual spread between jobs, 3.70 %" in page.text
+    assert "the spread between 4 tracked jobs of this experiment, 3.46 %" in page.text
     assert "projection" in chart_names(report)
     # The loss over samples 1,100 to 2,000: the mean of exp(-i / 8) + 0.3 for i from 10 to 19.
     cells = {row["arm"]: " | ".join(row.values()) for row in page_cells(report) if "arm" in row}
     assert cells == {
-        "g5 & <b>": "g5 & <b> | 0.40 0.36–0.44 | 400 356–444 | 10.9 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
-        "g4dn": "g4dn | 1.00 0.89–1.11 | 1,000 891–1,109 | 10.9 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
+        "g5 & <b>": "g5 & <b> | 0.40 0.34–0.46 | 400 336–464 | 16.0 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
+        "g4dn": "g4dn | 1.00 0.84–1.16 | 1,000 840–1,160 | 16.0 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
     }
     [description] = re.findall(r'<desc id="projection-description">(.*?)</desc>', html_page(report))
-    assert description == "g5 &amp; &lt;b&gt;: 0.4, 0.356 to 0.444; g4dn: 1.00, 0.891 to 1.11."
+    assert description == "g5 &amp; &lt;b&gt;: 0.4, 0.336 to 0.464; g4dn: 1.00, 0.84 to 1.16."
     assert "2 probes took 120 billable instance seconds in all." in page.text
     assert "“g5 & <b>” would cost 0.40 USD" in terminal_text(report)

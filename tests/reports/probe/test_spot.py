@@ -14,13 +14,14 @@ from reports.formats.html import html_page
 from reports.probe.report import probe_report, probes_of, sentences
 from reports.probe.spot import spot_lines, spot_sentences, spot_table
 from tests.support.reports.reading import texts_by_title
-from tracking.recorded.recorded_job import Job, job_of
-from tracking.recorded.spot_cost import (
+from tracking.recorded.recorded_job import (
     Discount,
+    Job,
     Terms,
     Times,
     discounts_of,
     estimate_of_probe,
+    job_of,
     running_seconds,
     spot_estimate,
 )

@@ -12,7 +12,7 @@ from typing import Any
 import boto3
 
 from tests.support.aws.service_rules import ec2_instance_types
-from training.services.sagemaker.instance_types import TABLE
+from training.services.sagemaker.machines import TYPES_FILE
 
 DATE = "2026-11-25"
 """Day on which the sources were read."""
@@ -83,4 +83,4 @@ def text(content: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    TABLE.write_text(text(facts()))
+    TYPES_FILE.write_text(text(facts()))

@@ -17,7 +17,7 @@ from tests.support.fork_server.interpreter import INTERPRETER
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage
 from training.services.local import container, processes, toolkit
 from training.services.local.service import LocalService
-from training.services.sagemaker.instance_types import device_count
+from training.services.sagemaker.machines import device_count
 
 ON_MACHINE = Path(__file__).with_name("on_machine.py")
 IMAGE = Path(__file__).with_name("image")

@@ -14,7 +14,7 @@ from training.contract.price import Price
 from training.services.budget import Budget, worst_case
 from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.images import default_image
+from training.services.sagemaker.machines import default_image
 from training.services.sagemaker.prices import listed_price, table_price
 from training.services.sagemaker.service import SageMakerService
 

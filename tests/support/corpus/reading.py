@@ -12,11 +12,11 @@ from urllib.parse import unquote, urlparse
 
 from tests.support.staging.tables import MODEL
 from training.job.tasks import TASKS, Row
-from training.staging.rows.selection import select
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import find_source
 from training.staging.stage import stage
+from training.staging.tokens.rows import select
 
 SHOWN_ROWS = 3
 SHOWN_CHARACTERS = 70
@@ -106,7 +106,7 @@ def staged(case: Case, folder: Path) -> dict[str, Any]:
         }
     return {
         **channels,
-        "class_counts": [list(done.train_class_counts), list(done.validation_class_counts)],
+        "class_counts": [list(getattr(done.description, each).class_counts) for each in channels],
         "bucket_lengths": list(done.bucket_lengths),
     }
 

@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from reports.comparison.comparison import Difference
-from tracking.queries.measures import EVALUATIONS
 from tracking.recorded.arms import Arm
-from tracking.recorded.recorded_job import Job
+from tracking.recorded.recorded_job import EVALUATIONS, Job
 
 ACCURACY = EVALUATIONS["eval_accuracy"]
 AT_045 = {"hp_target_stop": "True", "hp_target_metric": "eval_loss", "hp_target_value": "0.45"}

@@ -11,7 +11,7 @@ from experiments.running.launch import open_service_context
 from tests.support.aws.account import Account
 from training.contract.request import build
 from training.contract.service import Request, ServiceContext
-from training.staging.tokens.staged import LengthStatistics, Staged
+from training.staging.tokens.staged import ChannelDescription, DataDescription, LengthStatistics, Staged
 
 GROUP = "golden"
 
@@ -60,15 +60,19 @@ def staged(home: Path, rows: str, *, has_model: bool) -> Staged:
     return Staged(
         key="k" * 32,
         channels={name: (home / "staged" / name).as_uri() for name in names},
-        train_rows=1000,
-        validation_rows=100,
-        label_names=(),
-        train_class_counts=(),
-        validation_class_counts=(),
-        bucket_lengths=(64, 128),
-        lengths=LengthStatistics(
-            mean_tokens=50.0, median_tokens=50, p95_tokens=100, max_tokens=128, at_max_length_share=0.0
+        description=DataDescription(
+            task=None,
+            max_length=None,
+            label_names=(),
+            train=ChannelDescription(
+                rows=1000,
+                lengths=LengthStatistics(
+                    mean_tokens=50.0, median_tokens=50, p95_tokens=100, max_tokens=128, at_max_length_share=0.0
+                ),
+            ),
+            validation=ChannelDescription(rows=100),
         ),
+        bucket_lengths=(64, 128),
         source="the workload's",
         digest="d" * 64,
         evaluation_key="e" * 32,

@@ -20,7 +20,7 @@ from tests.support.requests.workloads import (
     TRCOMP,
     other_image,
 )
-from training.services.sagemaker.images import ENTRY_POINT, arguments
+from training.services.sagemaker.machines import ENTRY_POINT, arguments
 
 HASH = "[0-9a-f]{32}"
 

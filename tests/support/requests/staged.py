@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from training.staging.tokens.staged import LengthStatistics, Staged
+from training.staging.tokens.staged import ChannelDescription, DataDescription, LengthStatistics, Staged
 
 
 def staged() -> Staged:
     lengths = LengthStatistics(mean_tokens=1, median_tokens=1, p95_tokens=1, max_tokens=1, at_max_length_share=0)
-    counts = {"train_rows": 1, "validation_rows": 1, "train_class_counts": (1,), "validation_class_counts": (1,)}
+    channel = ChannelDescription(rows=1, lengths=lengths, class_counts=(1,))
+    data = DataDescription(task=None, max_length=None, label_names=("a",), train=channel, validation=channel)
     return Staged(
-        key="k", channels={}, label_names=("a",), bucket_lengths=(8,), lengths=lengths, source="s", digest="d",
-        evaluation_key="e" * 32,
-        cached=True, **counts,
+        key="k", channels={}, bucket_lengths=(8,), source="s", digest="d", evaluation_key="e" * 32, description=data,
+        cached=True,
     )  # fmt: skip

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tests.support.services.harness import LocalHarness
 from training.contract.service import Description
-from training.services.launcher import Job
+from training.services.launcher import Follower, Job, Update
 from training.services.local.job_folder import JobFolder
 
 DEADLINE_SECONDS = 900
@@ -39,10 +39,20 @@ def of_job(lines: Iterable[str]) -> list[str]:
     return [line for line in lines if line.strip() and not line.startswith(shells)]
 
 
+def follow(job: Job, cursor: str | None = None, sleep: Callable[[float], object] = time.sleep) -> Iterator[Update]:
+    """Yield updates from the log's start or `cursor` until the job has ended and its whole log was read."""
+    follower = Follower(job, cursor)
+    while not follower.ended:
+        if update := follower.look():
+            yield update
+        if not follower.ended:
+            sleep(follower.pause_seconds)
+
+
 def ended(job: Job) -> tuple[Description, list[str]]:
     """Follow the job to its end, and return its description and the lines of its log. Fail after the deadline."""
     deadline, lines, description = time.monotonic() + DEADLINE_SECONDS, [], {}
-    for update in job.follow():
+    for update in follow(job):
         lines = [*([] if update.is_whole else lines), *update.lines]
         description = update.description or description
         assert time.monotonic() < deadline, (description, lines)
@@ -52,7 +62,7 @@ def ended(job: Job) -> tuple[Description, list[str]]:
 def event_numbers(job: Job) -> list[int]:
     """Follow the job to its end, and return the sequence numbers of its events in the order of arrival."""
     numbers: list[int] = []
-    for update in job.follow():
+    for update in follow(job):
         numbers = [*([] if update.is_whole else numbers), *(event.seq for event in update.events)]
     return numbers
 

@@ -18,7 +18,7 @@ from training.services import registry
 from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.images import ENTRY_POINT, arguments
+from training.services.sagemaker.machines import ENTRY_POINT, arguments
 from training.services.sagemaker.service import SageMakerService
 from training.services.sagemaker.storage import Storage
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.support.staging.tables import MODEL
 from training.job.tasks import TASKS, Row
-from training.staging.rows.selection import Selection, select
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import find_source
+from training.staging.tokens.rows import Selection, select
 
 
 def selected(data: Data, **more: Any) -> Selection:

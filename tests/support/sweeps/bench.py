@@ -12,7 +12,7 @@ from sweeps.optuna_study import Claim, Limits, NoTrial, Part, PointSampler, clai
 from sweeps.search_space import Point, Space
 from sweeps.storage import open_storage
 from sweeps.trials import Objective, Quality, Search
-from sweeps.worker import Runner, WorkerResult, run_worker
+from sweeps.worker import Runner, run_worker
 from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedService
 
 SPACE = Space(batch_sizes=(8, 16, 32), multipliers=(0.5, 1.0))
@@ -55,10 +55,10 @@ class Bench:
     def runner(self, behaviour: Callable[[str, Point], Behaviour]) -> SimulatedRunner:
         return SimulatedRunner(self.service, behaviour)
 
-    def run(self, behaviour: Callable[[str, Point], Behaviour], *parts: Part, limits: Limits = LIMITS) -> WorkerResult:
+    def run(self, behaviour: Callable[[str, Point], Behaviour], *parts: Part, limits: Limits = LIMITS) -> NoTrial:
         return self.run_with(self.runner(behaviour), *parts, limits=limits)
 
-    def run_with(self, runner: Runner, *parts: Part, limits: Limits = LIMITS) -> WorkerResult:
+    def run_with(self, runner: Runner, *parts: Part, limits: Limits = LIMITS) -> NoTrial:
         return run_worker(self.storage, "s", parts, runner, limits, echo=self.messages.append)
 
     def ask(self, *parts: Part, limits: Limits = LIMITS) -> Claim | NoTrial:

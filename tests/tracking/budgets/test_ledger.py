@@ -14,18 +14,20 @@ from mlflow.entities import Metric
 
 from experiments.running.scheduler import run_jobs
 from tests.conftest import ROOT
+from tests.support.services.following import ended
 from tests.support.tracking.planned_jobs import planned
 from tracking.budgets.ledger import (
     BudgetEnd,
     GroupBudget,
     Ledger,
+    NoRoom,
+    Reservation,
     group_budget,
     read_budget_end,
     read_records,
     set_budget,
     spending_metrics,
 )
-from tracking.budgets.reserving import NoRoom, Reservation
 from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import open_run
@@ -160,7 +162,7 @@ def test_a_job_that_ignores_its_stop_stays_within_its_worst_case(tmp_path: Path)
     environment = {"TRAINFARE_CORES": "1", "TRAINFARE_STOP_GRACE_SECONDS": "3"}
     fields = {"program": "stubborn.py", "hyperparameters": {}, "environment": environment, "max_run_seconds": 10}
     spec = one.spec.model_copy(update=fields)
-    described = submit(LocalService(tmp_path / "home"), build(spec)).wait()
+    described, _ = ended(submit(LocalService(tmp_path / "home"), build(spec)))
     assert described["SecondaryStatus"] == "MaxRuntimeExceeded"
     assert 13 <= described["BillableSecondsExact"] <= worst_case(spec, None).seconds == 43
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.tracking.planned_jobs import planned
-from tracking.budgets.reserving import (
+from tracking.budgets.ledger import (
     JobRecord,
     NoRoom,
     Request,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tests.support.tracking.planned_jobs import planned_as
-from tracking.budgets.reserving import JobRecord, NoRoom, Request, Reservation, Write, reserve, warm_pool, with_limit
+from tracking.budgets.ledger import JobRecord, NoRoom, Request, Reservation, Write, reserve, warm_pool, with_limit
 from tracking.groups.planned_job import PlannedJob
 from training.contract.job_spec import JobSpec
 from training.contract.price import Price, instance_seconds
@@ -154,8 +154,9 @@ class Schedule:
             while True:
                 yield
                 if isinstance(step, Write):
-                    name = planned.spec.name
-                    self.records[name] = self._record(name).with_reservation(home, step.reserved)
+                    name, written = planned.spec.name, {} if step.reserved is None else {home: step.reserved}
+                    others = {each: at for each, at in self._record(name).reserved.items() if each != home}
+                    self._change(name, reserved={**others, **written})
                     step = next(steps)
                 else:
                     step = steps.send(dict(self.records))

@@ -10,8 +10,8 @@ import pytest
 from mlflow import MlflowClient
 
 from state.home import home, home_id
-from tracking.groups import claim
-from tracking.groups.claim import CLAIM, DUPLICATE, KIND, Subject, find_or_open, launch_lock
+from tracking.groups import group
+from tracking.groups.group import CLAIM, DUPLICATE, KIND, Subject, find_or_open, launch_lock
 from tracking.server.store import Store, open_store
 
 IDENTITY = {"platform.group": "g", "platform.job_name": "g-a0r0"}
@@ -20,7 +20,7 @@ IDENTITY = {"platform.group": "g", "platform.job_name": "g-a0r0"}
 @pytest.fixture
 def store(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(claim, "DEAD_SECONDS", 600.0)  # longer than any write on a busy machine
+    monkeypatch.setattr(group, "DEAD_SECONDS", 600.0)  # longer than any write on a busy machine
     return open_store(tracking_uri)
 
 
@@ -55,13 +55,13 @@ def test_a_claim_of_a_killed_launcher_of_the_same_home_does_not_delay(store: Sto
     left = rival(store, job, home_id(home()))
     started = time.monotonic()
     opened = open_job(store, job)
-    assert time.monotonic() - started < claim.DEAD_SECONDS / 2
+    assert time.monotonic() - started < group.DEAD_SECONDS / 2
     assert (kind(store.client, opened), kind(store.client, left)) == ("job", DUPLICATE)
     assert store.client.get_run(left).info.status == "KILLED"
 
 
 def test_a_claim_of_a_killed_launcher_elsewhere_is_waited_for(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim, "DEAD_SECONDS", 1.0)
+    monkeypatch.setattr(group, "DEAD_SECONDS", 1.0)
     job = subject(store)
     left = rival(store, job, "another home")
     started = time.monotonic()

@@ -14,22 +14,21 @@ def event(seq: int, kind: str = "metric", **fields: object) -> Event:
 
 
 def test_events_come_back_as_they_were_while_others_read_and_write() -> None:
-    events = [event(0, "start", device={"count": 2}), event(1, values={"loss": 0.1 + 0.2, "é": 1}), event(2, "note")]
+    events = [event(0, "start", device={"count": 2}), event(1, values={"loss": 0.1 + 0.2, "é": 1}), event(2, "result")]
     copy = EventCopy()
-    assert copy.last("note") is None
+    assert copy.result is None
     copy.append(events[:2])
     first = iter(copy)
     assert next(first) == events[0]
     copy.append(events[2:])
     assert list(copy) == events
     assert list(first) == events[1:]
-    copy.append([event(3, "note", message="two\nlines", values={"loss": math.nan, "low": -math.inf})])
-    assert copy.last("note") is not events[2]
+    copy.append([event(3, "result", message="two\nlines", values={"loss": math.nan, "low": -math.inf})])
+    assert copy.result not in (None, events[2])
     assert math.isnan(list(copy)[-1].fields["values"]["loss"])
-    with copy.as_file("events.jsonl") as path:
-        lines = path.read_text("utf-8").splitlines()
-    assert path.name == "events.jsonl"
-    assert json.loads(lines[2]) == {"event": "note", "seq": 2, "time": 1_700_000_002.25}
+    lines = copy.path.read_text("utf-8").splitlines()
+    assert copy.path.name == "events.jsonl"
+    assert json.loads(lines[2]) == {"event": "result", "seq": 2, "time": 1_700_000_002.25}
     assert len(lines) == 4
 
 
@@ -38,13 +37,13 @@ def test_a_copy_has_all_lines() -> None:
     log.append(["one", "", "zwei ü\r"])
     log.append(["x" * 3_000_000])
     log.append([])
-    with log.as_file("log.txt") as path:
-        assert path.name == "log.txt"
-        assert path.read_bytes().decode() == "one\n\nzwei ü\r\n" + "x" * 3_000_000 + "\n"
-    assert not path.exists()
+    path = log.path
+    assert path.name == "log.txt"
+    assert path.read_bytes().decode() == "one\n\nzwei ü\r\n" + "x" * 3_000_000 + "\n"
     log.append(["later"])
-    with log.as_file("log.txt") as path:
-        assert path.read_bytes().endswith(b"x\nlater\n")
+    assert path.read_bytes().endswith(b"x\nlater\n")
+    del log
+    assert not path.parent.exists()
 
 
 def test_the_tail_is_bounded() -> None:

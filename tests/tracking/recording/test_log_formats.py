@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tracking.recording.log_formats import (
-    Announcement,
-    Keras,
-    Lightning,
-    LogFormats,
-    NanoGpt,
-    Reading,
-    TqdmBars,
-    TrainerSteps,
-    WordLanguageModel,
-    bar_of,
-)
+from tracking.recording.log_formats import Announcement, LogFormats, Reading, TrainerSteps, bar_of
+
+
+def readings_of(*lines: str, announcement: Announcement | None = None) -> list[Reading | None]:
+    """Return the first reading of each line."""
+    formats = LogFormats(announcement or Announcement())
+    return [next(iter(formats.read(line)), None) for line in lines]
+
+
+def steps_of(*lines: str, announcement: Announcement | None = None) -> list[int | None]:
+    return [reading.step if reading else None for reading in readings_of(*lines, announcement=announcement)]
+
 
 # The choice among formats: the steps of a log come from one of them.
 
@@ -23,11 +23,6 @@ from tracking.recording.log_formats import (
 ITERATION = "iter {}: loss 10.8121, time 327.62ms, mfu -100.00%"
 BATCH = "| epoch   1 |     5/   33 batches | lr 20.00 | ms/batch 14.44 | loss  4.03 | ppl    56.23"
 BAR = "Epoch 1:  20%|##   | 10/50 [00:05<00:40, 10.90it/s, loss=0.5]"
-
-
-def steps_of(*lines: str) -> list[int | None]:
-    formats = LogFormats(Announcement())
-    return [reading.step if (reading := formats.read(line)) else None for line in lines]
 
 
 def test_the_lines_of_a_framework_come_before_progress_bars() -> None:
@@ -66,7 +61,7 @@ def test_the_block_is_read_once_it_ends_and_the_evaluations_block_is_not() -> No
     assert (read.total_steps, read.batch_size, read.steps_per_epoch) == (14, 16, 7)
     assert [read.samples_after(steps) for steps in (1, 6, 7, 8, 14)] == [16, 96, 100, 116, 200]
     begun = announcement("\n".join(GLUE.splitlines()[:6]))
-    assert (begun.total_steps, begun.batch_size, begun.step_at(0.5)) == (None, None, None)
+    assert (begun.total_steps, begun.batch_size, begun.step_at(0.5)) == (0, 0, None)
     second = announcement(GLUE + "\n" + GLUE.replace("= 100", "= 1,000").replace("= 14", "= 126"))
     assert (second.total_steps, second.steps_per_epoch) == (126, 63)
 
@@ -87,23 +82,19 @@ def trainer_bar(n: int, total: int) -> str:
 def after_bar(n: int, epoch: float, total: int) -> TrainerSteps:
     """Return the converter after one dict, whose step the bar has shown."""
     steps = TrainerSteps(Announcement())
-    assert steps.read(trainer_bar(n - 3, total)) is None  # an old state, before the dict
-    steps.expect(epoch)
-    assert steps.read(trainer_bar(n, total)) == n
+    steps.read(trainer_bar(n - 3, total))  # an old state, before the dict
+    assert steps.read(trainer_bar(n, total), epoch) == n
     return steps
 
 
 def test_later_steps_follow_from_their_epochs() -> None:
     steps = after_bar(5, 0.1316, 114)
-    assert [steps.estimate_at(epoch) for epoch in (0.1316, 0.2632, 1.0, 1.053, 2.895)] == [5, 10, 38, 40, 110]
-    assert (steps.last_step, steps.step_at(0.1316), steps.step_at(0.2632)) == (114, 5, None)
+    assert [steps.step_at(epoch) for epoch in (0.1316, 0.2632, 1.0, 1.053, 2.895)] == [5, 10, 38, 40, 110]
+    assert steps.last_step == 114
     limited = after_bar(7, 0.1842, 50)  # the script limits the steps
-    assert [limited.estimate_at(epoch) for epoch in (0.5263, 9.0)] == [20, 50]
+    assert [limited.step_at(epoch) for epoch in (0.5263, 9.0)] == [20, 50]
     begun = TrainerSteps(Announcement())
-    assert (begun.step_at(0.5), begun.estimate_at(0.5), begun.last_step) == (None, None, None)
-
-
-# Evaluations of accelerate's examples.
+    assert (begun.step_at(0.5), begun.last_step) == (None, None)
 
 
 # Progress bars of tqdm: which of them show the training, and its steps.
@@ -120,15 +111,14 @@ def tqdm_bar(description: str, n: int, total: int, rest: str = "", unit: str = "
     return f"{description}{100 * n // total:3d}%|##   | {n}/{total} [00:05<00:40, 10.90{unit}{rest}]"
 
 
-def tqdm_steps(bars: TqdmBars, *texts: str) -> list[int | None]:
-    readings: list[Reading | None] = [bars.read(text) for text in texts]
-    return [each.step if each else None for each in readings]
+def units_of(*lines: str, announcement: Announcement | None = None) -> set[str]:
+    return {reading.unit for reading in readings_of(*lines, announcement=announcement) if reading}
 
 
 def test_a_bar_is_read_with_its_values() -> None:
     read = bar_of("Epoch 3/9:  12%|█▏        | 60/500 [1:00:05<7:20:40, 10.90s/it, loss=0.69, lr=1e-05, val_acc=nan]")
     assert read is not None
-    assert (read.description, read.n, read.total, read.percent) == ("Epoch 3/9", 60, 500, 12)
+    assert (read.description, read.n, read.total) == ("Epoch 3/9", 60, 500)
     assert read.elapsed_seconds == 3605
     assert (read.values["loss"], read.values["learning_rate"]) == (0.69, 1e-5)
     assert "eval_acc" in read.values
@@ -142,31 +132,28 @@ def test_a_bar_is_read_with_its_values() -> None:
 
 
 def test_only_the_bar_with_the_announced_steps_counts() -> None:
-    bars = TqdmBars(announced(14))
     texts = tqdm_bar("", 3, 14), tqdm_bar("", 3, 8), tqdm_bar("Loading weights: ", 3, 14), tqdm_bar("", 14, 14)
-    assert tqdm_steps(bars, *texts) == [3, None, None, 14]
-    assert bars.unit == "update"
+    assert steps_of(*texts, announcement=announced(14)) == [3, None, None, 14]
+    assert units_of(*texts, announcement=announced(14)) == {"update"}
 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_bars_of_numbered_epochs_are_added_up(first: int) -> None:
-    bars = TqdmBars(Announcement())
     texts = [tqdm_bar(f"Epoch {first + epoch}: ", n, 50) for epoch in range(3) for n in (0, 20, 50)]
-    assert tqdm_steps(bars, *texts) == [0, 20, 50, 50, 70, 100, 100, 120, 150]
-    assert bars.unit == "batch"
+    assert steps_of(*texts) == [0, 20, 50, 50, 70, 100, 100, 120, 150]
+    assert units_of(*texts) == {"batch"}
 
 
 def test_a_bar_that_may_count_anything_gives_no_step() -> None:
-    texts = (tqdm_bar(description, 2, 10) for description in ("", "Epoch: ", "Evaluating: "))
-    assert tqdm_steps(TqdmBars(Announcement()), *texts) == [None] * 3
+    assert steps_of(*(tqdm_bar(description, 2, 10) for description in ("", "Epoch: ", "Evaluating: "))) == [None] * 3
 
 
 def test_a_bar_with_a_loss_gives_steps_of_an_unknown_kind() -> None:
-    bars = TqdmBars(Announcement())
-    assert tqdm_steps(bars, tqdm_bar("", 2, 10, ", loss=0.5"), tqdm_bar("Training: ", 3, 10, ", loss=0.4")) == [2, 3]
-    assert bars.unit == "unknown"
+    texts = tqdm_bar("", 2, 10, ", loss=0.5"), tqdm_bar("Training: ", 3, 10, ", loss=0.4")
     # A second bar of another length cannot be told from the first: neither counts any more.
-    assert tqdm_steps(bars, tqdm_bar("", 2, 9, ", loss=0.5"), tqdm_bar("", 4, 10, ", loss=0.4")) == [None, None]
+    more = tqdm_bar("", 2, 9, ", loss=0.5"), tqdm_bar("", 4, 10, ", loss=0.4")
+    assert steps_of(*texts, *more) == [2, 3, None, None]
+    assert units_of(*texts) == {"unknown"}
 
 
 # PyTorch Lightning's bar, by the definition of its `TQDMProgressBar`.
@@ -176,19 +163,9 @@ def epoch(number: int, n: int, values: str) -> str:
     return f"Epoch {number}: {100 * n // 500:3d}%|█▏        | {n}/500 [00:05<00:40, 10.90it/s, v_num=0, {values}]"
 
 
-def lightning_readings(lines: list[str]) -> list[Reading | None]:
-    format = Lightning()
-    return [format.read(line) for line in lines]
-
-
 def test_steps_and_values_are_read() -> None:
-    readings = lightning_readings(
-        [
-            epoch(0, 60, "train_loss=0.693"),
-            epoch(0, 61, "train_loss=0.692"),
-            epoch(1, 5, "train_loss=0.5"),
-        ]
-    )
+    lines = epoch(0, 60, "train_loss=0.693"), epoch(0, 61, "train_loss=0.692"), epoch(1, 5, "train_loss=0.5")
+    readings = readings_of(*lines)
     assert [each and each.step for each in readings] == [60, 61, 505]
     assert [each and dict(each.values) for each in readings] == [{"loss": 0.693}, {}, {"loss": 0.5}]
     assert [each and each.bar for each in readings] == [1, 1, 2]
@@ -196,99 +173,23 @@ def test_steps_and_values_are_read() -> None:
 
 def test_an_evaluation_is_read_when_its_values_change() -> None:
     validation = "Validation DataLoader 0:  50%|#####     | 5/10 [00:00<00:00, 90.1it/s]"
-    readings = lightning_readings(
-        [
-            epoch(0, 499, "train_loss=0.6"),
-            validation,
-            epoch(0, 500, "val_loss=0.7"),
-            epoch(1, 1, "val_loss=0.7"),
-        ]
-    )
-    assert [each and each.is_evaluation for each in readings] == [False, True, True, False]
-    assert readings[1]
-    assert readings[1].step is None
-    assert readings[2]
-    assert readings[2].values == {"eval_loss": 0.7}
-    assert readings[3]
-    assert readings[3].values == {}
-
-
-def test_old_versions_that_count_evaluation_batches_and_bars_of_others_give_no_step() -> None:
-    assert lightning_readings(["Epoch 1:  12%|#2        | 60/500 [00:05<00:40, 10.90it/s, loss=0.69]"]) == [None]
-    validating = "Validating:  10%|#         | 1/10 [00:00<00:00, 90.1it/s]"
-    readings = lightning_readings([epoch(0, 60, "loss=0.6"), validating, epoch(0, 61, "loss=0.6")])
-    assert [each and each.step for each in readings] == [60, None, None]
-
-
-# Keras' progress lines, by the definition of its `Progbar` in versions 2 and 3.
-
-
-BOLD, END = "\x1b[1m", "\x1b[0m"
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        (
-            "  1/938 [..............................] - ETA: 3:21 - loss: 2.4 - accuracy: 0.09",
-            "469/938 [==============>...............] - ETA: 1s - loss: 0.4 - accuracy: 0.89",
-            "938/938 [==============================] - 3s 3ms/step - loss: 0.3 - accuracy: 0.9 - val_loss: 0.2",
-        ),
-        (
-            f"{BOLD}  1/938{END} \x1b[37m━━━━{END} {BOLD}3:21{END} 214ms/step - accuracy: 0.09 - loss: 2.4",
-            f"{BOLD}469/938{END} \x1b[32m━━{END}\x1b[37m━━{END} {BOLD}1s{END} 2ms/step - accuracy: 0.89 - loss: 0.4",
-            f"{BOLD}938/938{END} \x1b[32m━━━━{END} {BOLD}3s{END} 3ms/step - accuracy: 0.9 - loss: 0.3 - val_loss: 0.2",
-        ),
-    ],
-    ids=["version 2", "version 3"],
-)
-def test_both_versions_are_read(lines: tuple[str, ...]) -> None:
-    format = Keras()
-    assert format.read(lines[0]) is None  # no epoch has begun
-    for epoch in (1, 2):
-        assert format.read(f"Epoch {epoch}/2") is None
-        readings = [format.read(line) for line in lines]
-        assert [each and each.step for each in readings] == [938 * (epoch - 1) + batch for batch in (1, 469, 938)]
-        assert [each and each.is_evaluation for each in readings] == [False, False, True]
-        assert readings[1]
-        assert readings[1].values == {"loss": 0.4, "accuracy": 0.89}
-        assert readings[2]
-        assert readings[2].values == {"loss": 0.3, "accuracy": 0.9, "eval_loss": 0.2}
-
-
-def test_lines_of_evaluate_belong_to_no_step() -> None:
-    format = Keras()
-    format.read("Epoch 1/1")
-    lines = (
-        "40/40 - 3s - 75ms/step - accuracy: 0.93 - loss: 0.23 - val_accuracy: 0.9",  # one line per epoch
-        " 1/10 [==>...........................] - ETA: 1s - loss: 0.9",
-        "10/10 [==============================] - 1s 9ms/step - loss: 0.5",
-    )
-    readings = [format.read(line) for line in lines]
-    assert [each and (each.step, dict(each.values)) for each in readings] == [
-        (40, {"accuracy": 0.93, "loss": 0.23, "eval_accuracy": 0.9}),
-        (None, {}),
-        (None, {"eval_loss": 0.5}),
-    ]
-
-
-def test_values_come_once_per_percent() -> None:
-    format = Keras()
-    format.read("Epoch 1/1")
-    readings = [format.read(f"{batch}/1000 [=>....] - ETA: 1s - loss: 0.5") for batch in range(1, 1001)]
-    assert sum(bool(each and each.values) for each in readings) == 101
+    lines = epoch(0, 500, "val_loss=0.7"), epoch(1, 0, "val_loss=0.7"), epoch(1, 1, "val_loss=0.7")
+    readings = readings_of(epoch(0, 499, "train_loss=0.6"), validation, *lines)
+    assert [each and each.is_evaluation for each in readings] == [False, True, True, False, False]
+    assert [each and each.step for each in readings] == [499, None, 500, 500, 501]
+    assert [each and dict(each.values) for each in readings] == [{"loss": 0.6}, {}, {"eval_loss": 0.7}, {}, {}]
 
 
 # nanoGPT's lines, as its train.py printed them.
 
 
 def test_the_sequences_of_an_iteration_come_from_the_settings_in_the_log() -> None:
-    both = NanoGpt()
+    both = LogFormats(Announcement())
     assert both.logged_batch_size is None
     for line in ("Overriding: batch_size = 4", "Overriding: gradient_accumulation_steps = 2"):
         both.read(line)
     assert both.logged_batch_size == 8
-    tokens = NanoGpt()
+    tokens = LogFormats(Announcement())
     tokens.read("tokens per iteration will be: 16,384")
     assert tokens.logged_batch_size == 0  # not known: the script's default block size is not in the log
     tokens.read("Overriding: block_size = 256")
@@ -299,10 +200,11 @@ def test_the_sequences_of_an_iteration_come_from_the_settings_in_the_log() -> No
 
 
 def test_batches_and_epochs_are_read() -> None:
-    format = WordLanguageModel()
-    batch = format.read("| epoch   2 |     5/   33 batches | lr 20.00 | ms/batch 14.44 | loss  4.03 | ppl    56.23")
-    epoch = format.read("| end of epoch   2 | time:  0.47s | valid loss  2.89 | valid ppl    18.01")
-    test = format.read("| End of training | test loss  2.95 | test ppl    19.09")
+    batch, epoch, test = readings_of(
+        "| epoch   2 |     5/   33 batches | lr 20.00 | ms/batch 14.44 | loss  4.03 | ppl    56.23",
+        "| end of epoch   2 | time:  0.47s | valid loss  2.89 | valid ppl    18.01",
+        "| End of training | test loss  2.95 | test ppl    19.09",
+    )
     assert batch is not None
     assert epoch is not None
     assert test is not None

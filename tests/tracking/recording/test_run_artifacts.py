@@ -1,4 +1,4 @@
-"""Tables as MLflow reads them, and charts of classes."""
+"""Tables as MLflow reads them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from reports.charts.class_charts import PngClassCharts
-from reports.charts.classes import class_distribution, confusion_matrix
 from tests.support.tracking.tracked import Tracked
 from tracking.groups.planned_job import DataSource
 from tracking.recording.run_artifacts import (
@@ -19,8 +17,6 @@ from tracking.recording.run_artifacts import (
     data_markdown,
     dataset_input,
     git_state,
-    log_class_distribution,
-    log_confusion_matrix,
     log_tables,
 )
 from tracking.server.store import open_store
@@ -51,7 +47,7 @@ def test_mlflow_can_load_the_tables(tracked: Tracked, tracking_uri: str, monkeyp
     store, run_id = open_store(tracking_uri), tracked.job("none")
     for _ in range(2):
         log_tables(store, run_id, {"a.json": [{"x": 1, "y": "é"}, {"x": 2, "z": None}], "empty.json": []})
-        log_class_distribution(store, run_id, CLASSES, PngClassCharts())
+        log_tables(store, run_id, {"class_distribution.json": class_rows(CLASSES)})
     listed = json.loads(store.client.get_run(run_id).data.tags["mlflow.loggedArtifacts"])
     assert [entry["path"] for entry in listed] == [
         "tables/a.json",
@@ -66,38 +62,6 @@ def test_mlflow_can_load_the_tables(tracked: Tracked, tracking_uri: str, monkeyp
         {"x": 2, "y": "nothing", "z": "nothing"},
     ]
     assert load("tables/class_distribution.json")["train_rows"].tolist() == [5, 2, 1]
-
-
-def test_charts_are_logged_for_data_with_classes(tracked: Tracked, tracking_uri: str) -> None:
-    store, run_id = open_store(tracking_uri), tracked.job("none")
-    plain = DataSource(name="d", source="a test", digest="d", rows={})
-    log_class_distribution(store, run_id, plain, PngClassCharts())
-    log_confusion_matrix(store, run_id, {"other.json": [{"a": 1}]}, PngClassCharts())
-    assert store.client.list_artifacts(run_id) == []
-    log_class_distribution(store, run_id, CLASSES, PngClassCharts())
-    cells = [{"actual": "neutral", "predicted": "gut", "count": 3}]
-    tables = {"per_class.json": class_rows(CLASSES), "confusion_matrix.json": cells}
-    log_confusion_matrix(store, run_id, tables, PngClassCharts())
-    for name in ("class_distribution", "confusion_matrix"):
-        path = Path(store.client.download_artifacts(run_id, f"plots/{name}.png"))
-        assert path.read_bytes()[:4] == b"\x89PNG"
-
-
-def test_the_distribution_chart_shows_names_shares_and_counts() -> None:
-    plot = class_distribution(("no", "$yes$ <&> " + "x" * 60), {"train": (5362, 10638), "validation": (0, 4)})
-    assert ">no<" in plot.svg
-    assert "$yes$ &lt;&amp;&gt; xxxx" in plot.svg
-    assert "33.5 %  (5,362)" in plot.svg
-    assert "66.5 %  (10,638)" in plot.svg
-    assert "0.0 %  (0)" in plot.svg
-    assert "train (16,000 rows)" in plot.svg
-
-
-def test_the_confusion_matrix_shows_counts_and_shares() -> None:
-    plot = confusion_matrix(("no", "yes"), {("no", "no"): 30, ("no", "yes"): 10})
-    assert ">30<" in plot.svg
-    assert ">75%<" in plot.svg
-    assert plot.svg.count(">0%<") == 2  # of `yes` there is no row: no share of nothing
 
 
 LENGTHS = LengthStatistics(mean_tokens=5, median_tokens=4, p95_tokens=8, max_tokens=8, at_max_length_share=0.25)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tracking.groups.planned_job import BatchSizes
 from tracking.recording.log_formats import seconds, trainer_values
 from tracking.recording.metrics import metric_points, phase_totals
-from tracking.recording.script_log import ScriptLogReader, SteadyRate, Training, samples_at
+from tracking.recording.script_log import ScriptLogReader, SteadyRate
 from training.contract.events import Event
 
 
@@ -312,27 +312,3 @@ def test_times_of_two_bars_are_not_subtracted() -> None:
     for steps, time, clock in ((10, 0, 1), (30, 20, 1), (31, 1, 2), (51, 21, 2)):
         rate.add_steps(steps, time, clock)
     assert rate.per_second() == pytest.approx(1.0)
-
-
-TRAINING = Training(epochs=2, samples=2_400, steps=38)
-"""1,200 rows are 19 steps of 64, whose last has 48 rows."""
-
-
-@pytest.mark.parametrize(("step", "samples"), [(5, 320), (15, 960), (18, 1152), (19, 1200), (24, 1520), (38, 2400)])
-def test_all_batches_of_an_epoch_are_whole_but_the_last(step: int, samples: int) -> None:
-    assert samples_at(TRAINING, step, float(f"{step / 19:.4g}"), 64) == pytest.approx(samples)
-
-
-@pytest.mark.parametrize(
-    ("training", "per_step"),
-    [
-        (TRAINING, 0),
-        (TRAINING, 32),
-        (Training(epochs=2, samples=2_400, steps=None), 64),
-        (Training(epochs=1.5, samples=1_800, steps=29), 64),
-    ],
-)
-def test_samples_are_in_proportion_to_the_epochs_if_batches_do_not_explain_them(
-    training: Training, per_step: int
-) -> None:
-    assert samples_at(training, 5, 0.25, per_step) == pytest.approx(300)

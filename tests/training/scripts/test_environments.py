@@ -10,8 +10,7 @@ import pytest
 
 from state.locks import lock_for_use
 from training.contract.errors import InputError
-from training.scripts.environments import requirement_notes, script_environment, unmet_requirements
-from training.scripts.source import ScriptSource
+from training.scripts.source import ScriptSource, requirement_notes, script_environment, unmet_requirements
 
 
 def source(tmp_path: Path, requirements: str, identity: str = "i") -> ScriptSource:

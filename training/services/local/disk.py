@@ -12,13 +12,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from training.contract.plain_text import size_text
 from training.contract.service import Request
 from training.services.local import toolkit
-from training.services.local.toolkit import DataError, local_path
+from training.services.local.toolkit import local_path
 
 FULL_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 _FULL_BYTES = 16 * 1024
@@ -64,43 +63,23 @@ def full_reason(path: Path, needed_bytes: int | None = None) -> str:
     )
 
 
-@dataclass(frozen=True)
-class ExpectedFiles:
-    """Files that a job is expected to write."""
+def missing_bytes(request: Request, base: Path) -> int:
+    """Return the size of the files that a job has yet to write to its container folder `base`, as far as it is known.
 
-    model_bytes: int
-    """Size of its model, as far as it is known; 0 if it is unknown."""
-    saves_model: bool
-    checkpoints: int
-    """Most checkpoints on the disk at the same time."""
-
-    def total_bytes(self, model_bytes: int) -> int:
-        """Return the size of all files, if the model has at least this size."""
-        copies = MODEL_COPIES * self.saves_model + CHECKPOINT_COPIES * self.checkpoints
-        return copies * max(self.model_bytes, model_bytes)
-
-
-def expected_files(request: Request) -> ExpectedFiles:
-    """Return the files that a job writes, by its hyperparameters and its `model` channel.
-
-    A user's script has none of these hyperparameters: it may save a model, and its checkpoints are unknown.
+    A user's script has no hyperparameters of ours: it may save a model, and its checkpoints are unknown.
     """
     hyperparameters = toolkit.decoded(request["HyperParameters"])
-    keeps = hyperparameters.get("save_strategy", "none") != "none"
-    limit = hyperparameters.get("save_total_limit")
-    return ExpectedFiles(
-        model_bytes=_channel_bytes(request),
-        saves_model=hyperparameters.get("save_model") is not False,
-        checkpoints=(limit if isinstance(limit, int) else 1) + 1 if keeps else 0,
-    )
-
-
-def missing_bytes(expected: ExpectedFiles, base: Path) -> int:
-    """Return the size of the files that the job has yet to write to its container folder `base`."""
+    copies = MODEL_COPIES * (hyperparameters.get("save_model") is not False)
+    if hyperparameters.get("save_strategy", "none") != "none":  # the kept checkpoints, and the next one
+        limit = hyperparameters.get("save_total_limit")
+        copies += CHECKPOINT_COPIES * ((limit if isinstance(limit, int) else 1) + 1)
+    staged = [each for each in request.get("InputDataConfig", []) if each["ChannelName"] == "model"]
+    paths = [local_path(each["DataSource"]["S3DataSource"]["S3Uri"]) for each in staged]
+    staged_bytes = sum(size for path in paths for _, size in _files(path))
     model, checkpoints = _files(base / "model"), _files(base / "checkpoints")
     weights = max((size for name, size in [*model, *checkpoints] if name.endswith(WEIGHTS)), default=0)
     saved_bytes = sum(size for _, size in model)
-    total = expected.total_bytes(max(weights, saved_bytes))
+    total = copies * max(staged_bytes, weights, saved_bytes)
     return max(0, total - saved_bytes - sum(size for _, size in checkpoints))
 
 
@@ -127,8 +106,7 @@ class DiskWatch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`warn` receives the warning, and an empty text when it no longer applies."""
-        self._base, self._warn, self._clock = base, warn, clock
-        self._expected = expected_files(request)
+        self._base, self._request, self._warn, self._clock = base, request, warn, clock
         self._due = 0.0
         self._is_low = False
 
@@ -139,19 +117,10 @@ class DiskWatch:
         self._due = self._clock() + PAUSE_SECONDS
         status = os.statvfs(self._base.parents[1])  # the job may delete its own folders
         free, disk = (blocks * status.f_frsize for blocks in (status.f_bavail, status.f_blocks))
-        text = warning(self._base.parents[1], free, disk, missing_bytes(self._expected, self._base))
+        text = warning(self._base.parents[1], free, disk, missing_bytes(self._request, self._base))
         if bool(text) != self._is_low:
             self._is_low = bool(text)
             self._warn(text)
-
-
-def _channel_bytes(request: Request) -> int:
-    channels = {each["ChannelName"]: each for each in request.get("InputDataConfig", [])}
-    if "model" not in channels:
-        return 0
-    with contextlib.suppress(DataError):
-        return sum(size for _, size in _files(local_path(channels["model"]["DataSource"]["S3DataSource"]["S3Uri"])))
-    return 0
 
 
 def _files(folder: Path) -> list[tuple[str, int]]:

@@ -34,7 +34,7 @@ _MAX_JSON_BYTES = 64 * 1024 * 1024
 """Size of the largest state or request. A request has at most some hundred kilobytes."""
 
 _SPARE_BYTES = 32 * 1024
-"""Size of the reserved space. A state has at most 40 metrics, and a reason and a message of 1024 characters."""
+"""Size of the reserved space: a state has some dozen metrics, and a reason and a message of 1024 characters."""
 
 MAX_REASON_CHARACTERS = 1024
 """Length of the longest FailureReason that the API allows."""
@@ -159,7 +159,6 @@ class JobFolder:
                     yield line.rstrip("\n")
 
     def log_tail(self) -> list[str]:
-        """Return the last lines of the log."""
         stream = self.open_log()
         if stream is None:
             return []
@@ -168,23 +167,14 @@ class JobFolder:
             return log.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()
 
     def failure_text(self) -> str:
-        """Return the content of `output/failure`, or an empty string if the script did not write it as a regular file.
-
-        Only the first and the last 64 KiB of a long text are returned.
-        """
+        """Return the content of `output/failure`; empty if the script did not write it as a file of usual size."""
         try:
-            with open_regular(self.base / "output" / "failure") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(0)
-                start = file.read(TAIL_BYTES)
-                file.seek(max(TAIL_BYTES, size - TAIL_BYTES))
-                return (start + file.read(TAIL_BYTES)).decode("utf-8", "replace")
+            return read_regular(self.base / "output" / "failure", _MAX_JSON_BYTES).decode("utf-8", "replace")
         except OSError:
             return ""
 
 
 def first_state(supervisor_pid: int) -> State:
-    """Return the state of a newly created job."""
     now = time.time()
     state: State = {"SupervisorPid": supervisor_pid, "CreationTime": now}
     state |= {"SecondaryStatusTransitions": [], "FinalMetricDataList": []}
@@ -314,7 +304,6 @@ class LogMarker:
 
 
 def marks_file(log: Path) -> Path:
-    """Return the path of a log's marks."""
     return log.with_name("log-times.bin")
 
 

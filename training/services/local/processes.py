@@ -147,7 +147,6 @@ def _children() -> set[int]:
 
 
 def kill_marked(base_dir: str) -> None:
-    """Kill every process that carries the job's marker."""
     _kill_until_none(lambda: marked_processes(base_dir))
 
 

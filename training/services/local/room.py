@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def open_context(_: Mapping[str, Any], __: Echo, *, is_read_only: bool) -> ServiceContext:
-    """See `Room.open_context`."""
     from training.contract.request import build
     from training.services.local.service import LocalService, check_request
 
@@ -32,14 +31,12 @@ def open_context(_: Mapping[str, Any], __: Echo, *, is_read_only: bool) -> Servi
 
 
 def open_service() -> Service:
-    """See `Room.open_service`."""
     from training.services.local.service import LocalService
 
     return LocalService(home())
 
 
 def service_of(spec: JobSpec, group_id: str) -> Service:
-    """See `Room.service_of`."""
     folder = unquote(urlparse(spec.output_uri).path)
     if not Path(folder).parent.is_relative_to(home()):
         raise InputError(
@@ -50,5 +47,4 @@ def service_of(spec: JobSpec, group_id: str) -> Service:
 
 
 def prices(_: str | None, __: Echo) -> PriceOf:
-    """See `Room.prices`."""
     return lambda _: None

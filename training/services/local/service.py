@@ -144,7 +144,6 @@ class LocalService:
         return cast(Description, fields | changing)
 
     def stop(self, job_name: str) -> None:
-        """Stop the job: SIGTERM, then SIGKILL after 120 s of grace. Does nothing if the job has ended."""
         folder = self._job(job_name)
         state = _state(folder)
         if state["TrainingJobStatus"] in TERMINAL_STATUSES:
@@ -184,11 +183,9 @@ class LocalService:
         )
 
     def log_location(self, job_name: str) -> str:
-        """Return the path of the log."""
         return str(self._job(job_name).log)
 
     def jobs(self, *, running_only: bool = False) -> list[Description]:
-        """Return the jobs, newest first."""
         jobs: list[Description] = []
         for file in self._path("").glob("[!.]*/state.json"):
             with suppress(JobNotFound, FileNotFoundError):  # just deleted
@@ -198,7 +195,6 @@ class LocalService:
         return sorted(jobs, key=lambda job: job["CreationTime"], reverse=True)
 
     def fetch_output(self, job_name: str, filename: str) -> bytes | None:
-        """Return the content of a file in the job's output data folder, or None if the file does not exist."""
         data = self._job(job_name).base / "output" / "data"
         file = (data / filename).resolve()
         inside = file.is_relative_to(data.resolve())
@@ -206,7 +202,6 @@ class LocalService:
 
     @contextmanager
     def open_model(self, uri: str) -> Iterator[BinaryIO]:
-        """Open a model artifact by its `file://` URI. Raises ArtifactError."""
         location = urlparse(uri)
         if location.scheme != "file":
             raise ArtifactError(f"The model artifact {uri} is not on this machine.")

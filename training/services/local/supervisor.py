@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from state.home import slots_folder
 from state.own_process import own_process
 from training.contract.errors import InputError
 from training.contract.failures import OTHER, Failure, class_of, error_output
-from training.contract.service import MetricExpression, Request
+from training.contract.service import Request
 from training.services.local import container, processes, slots, toolkit
 from training.services.local.disk import FULL_ERRORS, DiskWatch, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import MAX_REASON_CHARACTERS, JobFolder, Record, first_state
@@ -256,7 +256,7 @@ def _signal_text(number: int) -> str:
     return f"Killed by signal {number}"
 
 
-def final_metrics(definitions: Sequence[MetricExpression], lines: Iterable[str], time: float) -> list[dict[str, Any]]:
+def final_metrics(definitions: Sequence[Mapping[str, str]], lines: Iterable[str], time: float) -> list[dict[str, Any]]:
     """Return the last value of each metric in the log, all at `time`, in seconds since the epoch."""
     if not definitions:
         return []

@@ -13,20 +13,19 @@ from training.contract.errors import InputError
 from training.contract.job_spec import NOT_CHOSEN, JobSpec
 from training.contract.request import build
 from training.services.sagemaker.clients import Clients, account_of, role_of
-from training.services.sagemaker.images import check_image, default_image, entry_point
-from training.services.sagemaker.instance_types import volume_key_of
 from training.services.sagemaker.job_rules import (
     advice,
     check_devices,
     check_instance_types,
     check_isolation,
+    check_request,
     check_sdk_rules,
     check_settings,
     device_notes,
     shell_safe_hyperparameters,
 )
-from training.services.sagemaker.request_rules import check_request
-from training.services.sagemaker.storage import Storage, check_channels, find_bucket, local_folder, session_bucket
+from training.services.sagemaker.machines import check_image, default_image, entry_point, volume_key_of
+from training.services.sagemaker.storage import Storage, check_channels, create_bucket, find_bucket, local_folder
 
 SPEC_FIELDS = (
     *("subnets", "security_groups", "isolate_network", "encrypt_traffic"),
@@ -178,12 +177,10 @@ def open_aws_context(
     account, key = account_of(clients), options.get("output_key")
     role = role_of(clients, options.get("role"))
     prefix = "/".join(part for part in (options.get("bucket_prefix"), "trainfare") if part)
-    bucket, missing = options.get("bucket"), None
-    if is_read_only:
-        bucket, exists = find_bucket(clients, account, bucket)
-        missing = None if exists else bucket
-    else:
-        bucket = session_bucket(clients, account, bucket)
+    bucket, exists = find_bucket(clients, account, options.get("bucket"))
+    if not exists and not is_read_only:
+        create_bucket(clients, bucket)
+    missing = bucket if is_read_only and not exists else None
     storage = Storage(clients, bucket, prefix, key, is_read_only=is_read_only, missing_bucket=missing)
     sources = storage
     if options.get("source_uri"):

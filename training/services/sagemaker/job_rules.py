@@ -1,22 +1,27 @@
-"""Rules and advice for a job on SageMaker, applied before anything is uploaded. Pure.
+"""Rules and advice for a job and its request, applied before an upload, so that SageMaker does not refuse the job.
 
 Sources: sagemaker-python-sdk 2.257.7, `training_compiler/config.py`, `huggingface/training_compiler/config.py` and
-`fw_utils.py`; botocore's documentation of CreateTrainingJob. As in the SDK, rules about versions apply only to images
-whose URI states the versions, not to a user's own images.
+`fw_utils.py`; botocore's documentation of CreateTrainingJob, and the limits in its model. As in the SDK, rules about
+versions apply only to images whose URI states the versions, not to a user's own images. State of the account, such as
+quotas, roles and images, is known only to AWS.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+import botocore
+import regex
 from pydantic import JsonValue
 
-from training.contract.errors import InputError
+from training.contract.errors import InputError, nearest
 from training.contract.job_spec import FILE_SYSTEMS, JobSpec, is_shell_safe
-from training.contract.request import CODE_CHANNEL, TRAINING_COMPILER, launcher_of
-from training.services.sagemaker.images import Image, read_image
-from training.services.sagemaker.instance_types import (
+from training.contract.request import CODE_CHANNEL, TRAINING_COMPILER, check_tags, launcher_of
+from training.services.sagemaker.machines import (
+    Image,
     accelerators,
     all_types,
     described,
@@ -25,12 +30,12 @@ from training.services.sagemaker.instance_types import (
     is_gpu,
     is_known,
     is_trainium,
+    read_image,
     source,
     volume_error,
 )
 
 COMPILER_FAMILIES = ("p3", "p3dn", "g4dn", "p4d", "g5")
-EFA_TYPES = ("ml.g4dn.8xlarge", "ml.g4dn.12xlarge", "ml.g5.48xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge")
 SMDDP_TYPES = ("ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge", "ml.p4de.24xlarge")
 WITHOUT_8_BITS = frozenset({"T4", "T4g", "V100", "A10G", "A100"})
 """GPUs below compute capability 8.9, whose tensor cores do not multiply in 8-bit floating point."""
@@ -55,22 +60,14 @@ def check_instance_types(spec: JobSpec) -> None:
 
 
 def advice(spec: JobSpec) -> list[str]:
-    """Return notes on a job that can run but would run better with different settings."""
-    notes = []
-    if launcher_of(spec) == "xla" and spec.instance_type not in EFA_TYPES:
-        notes.append(
-            f"{spec.instance_type} has no Elastic Fabric Adapter, which the Training Compiler uses between devices; "
-            f"instance types with an adapter: {', '.join(EFA_TYPES)}."
-        )
-    if spec.compiler == "trcomp" and spec.compiler_debug:
-        notes.append("The Training Compiler's debug mode slows training down; turn it off to measure time.")
+    """Return notes on a job that can run but whose results need a look."""
     partitions = int(spec.model_parallel.get("partitions", 1))
-    if spec.launcher == "smp" and partitions > 1:
-        notes.append(
-            f"launcher smp splits the model over {partitions} GPUs, but batch size, learning rate and rows are counted "
-            "as if each GPU had its own copy. Training with smp was never tested: check the first losses."
-        )
-    return notes
+    if spec.launcher != "smp" or partitions == 1:
+        return []
+    return [
+        f"launcher smp splits the model over {partitions} GPUs, but batch size, learning rate and rows are counted "
+        "as if each GPU had its own copy. Training with smp was never tested: check the first losses."
+    ]
 
 
 def _instance_types(spec: JobSpec, _: Image | None) -> str | None:
@@ -329,3 +326,147 @@ def shell_safe_hyperparameters(spec: JobSpec) -> Mapping[str, JsonValue]:
             )
         safe[name] = re.sub(r"[^A-Za-z0-9_@%+=:,./-]", "_", text) or MODEL
     return safe
+
+
+FIELDS: Mapping[str, str] = {
+    "TrainingJobName": "the job's name",
+    "EndpointName": "name",
+    "RoleArn": "aws.role",
+    "ExecutionRoleArn": "aws.role",
+    "AlgorithmSpecification.TrainingImage": "machine.image",
+    "PrimaryContainer.Image": "image",
+    "AlgorithmSpecification.MetricDefinitions": "metrics",
+    "HyperParameters": "hyperparameters",
+    "InputDataConfig": "channels",
+    "Environment": "environment",
+    "OutputDataConfig.KmsKeyId": "aws.output_key",
+    "OutputDataConfig.S3OutputPath": "aws.bucket",
+    "CheckpointConfig.S3Uri": "aws.bucket",
+    "KmsKeyId": "aws.volume_key",
+    "ResourceConfig.VolumeKmsKeyId": "aws.volume_key",
+    "ResourceConfig.InstanceType": "machine.instance_type",
+    "ResourceConfig.InstancePreferences": "machine.instance_type or fallback_instance_types",
+    "ResourceConfig.InstanceCount": "machine.instance_count",
+    "ResourceConfig.KeepAlivePeriodInSeconds": "machine.keep_alive_seconds",
+    "ProductionVariants.0.InstanceType": "machine",
+    "ProductionVariants.0.InitialInstanceCount": "machines",
+    "ProductionVariants.0.InferenceAmiVersion": "ami",
+    "VpcConfig.Subnets": "aws.subnets",
+    "VpcConfig.SecurityGroupIds": "aws.security_groups",
+    "Tags": "aws.tags",
+}
+"""Member of a request to the field of an experiment, or the option of a command, that sets it."""
+
+_SHOWN_CHARACTERS = 60
+
+
+def check_request(
+    model: Any,
+    operation: str,
+    request: Mapping[str, Any],
+    fields: Mapping[str, str] = FIELDS,
+    other: str = "The request",
+) -> None:
+    """Raise InputError for the first value that SageMaker would refuse in a request of `operation`.
+
+    `model` is the `botocore.model.ServiceModel` of SageMaker. `fields` has the field that sets a member, and `other`
+    is named for all other members.
+
+    The message names our field, the value, the rule and the member of the request.
+    """
+    shape = model.operation_model(operation).input_shape
+    for violation in violations(shape, request):
+        raise InputError(_message(violation, shape, fields, other))
+    check_tags(tag["Key"] for tag in request.get("Tags", ()))
+
+
+def _message(violation: Violation, shape: Any, fields: Mapping[str, str], other: str) -> str:
+    path = violation.path
+    known = next((at for at in range(len(path), 0, -1) if ".".join(path[:at]) in fields), 0)
+    field = fields.get(".".join(path[:known]), other)
+    value = "" if violation.value is None else f" {_short(violation.value)}"
+    return f"{field}{value} is not allowed by SageMaker: {violation.rule} ({'.'.join(path)}).{_hint(violation, shape)}"
+
+
+def _hint(violation: Violation, shape: Any) -> str:
+    """Return the nearest choice, and what to do if the choice is newer than botocore."""
+    for name in violation.path:
+        if shape.type_name == "structure" and name not in shape.members:
+            return ""
+        shape = shape.members[name] if shape.type_name == "structure" else getattr(shape, "member", None) or shape.value
+    if not getattr(shape, "enum", None):
+        return ""
+    close = nearest(str(violation.value), shape.enum)
+    return f"{close} If the value is new, install a newer boto3 than {botocore.__version__}."
+
+
+def _short(value: object) -> str:
+    if isinstance(value, Mapping | list | tuple):
+        return f"a collection of {len(value)}"
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}... ({len(str(value)):,} characters)"
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A value of a request that its model does not allow."""
+
+    path: tuple[str, ...]
+    """Members from the request to the value, such as `("Tags", "0", "Key")`."""
+    value: object
+    rule: str
+    """Rule that the value breaks, as the end of a sentence: `at most 63 characters are allowed`."""
+
+
+def violations(shape: Any, value: Any, path: tuple[str, ...] = ()) -> Iterator[Violation]:
+    """Yield what a value, such as a whole request, contains that its `botocore.model.Shape` does not allow."""
+    kind = shape.type_name
+    if kind == "structure":
+        yield from _structure(shape, value, path)
+    elif kind == "list":
+        yield from _size(shape, len(value), value, path, "entries")
+        for at, each in enumerate(value):
+            yield from violations(shape.member, each, (*path, str(at)))
+    elif kind == "map":
+        yield from _size(shape, len(value), value, path, "entries")
+        for name, each in value.items():
+            yield from violations(shape.key, name, (*path, name))
+            yield from violations(shape.value, each, (*path, name))
+    elif kind == "string":
+        yield from _text(shape, value, path)
+    elif kind in {"integer", "long", "float", "double"}:
+        yield from _size(shape, value, value, path, "")
+
+
+def characters(text: str) -> int:
+    """Return the length of a text in UTF-16 code units, which is how Java and so the service counts."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _structure(shape: Any, value: Any, path: tuple[str, ...]) -> Iterator[Violation]:
+    for name in shape.required_members:
+        if name not in value:
+            yield Violation((*path, name), None, "a value is required")
+    for name, each in value.items():
+        if name not in shape.members:
+            yield Violation((*path, name), each, "SageMaker does not know this member")
+        else:
+            yield from violations(shape.members[name], each, (*path, name))
+
+
+def _text(shape: Any, value: str, path: tuple[str, ...]) -> Iterator[Violation]:
+    yield from _size(shape, characters(value), value, path, "characters")
+    pattern = shape.metadata.get("pattern")
+    if shape.enum and value not in shape.enum:
+        yield Violation(path, value, "the installed botocore does not list this value")
+    elif pattern and not regex.fullmatch(pattern, value):
+        yield Violation(path, value, f"it must match {pattern}")
+
+
+def _size(shape: Any, size: float, value: object, path: tuple[str, ...], unit: str) -> Iterator[Violation]:
+    lowest, highest = shape.metadata.get("min"), shape.metadata.get("max")
+    amount = f"{unit} are" if unit else "is"
+    if lowest is not None and size < lowest:
+        yield Violation(path, value, f"at least {lowest:,} {amount} required")
+    if highest is not None and size > highest:
+        yield Violation(path, value, f"at most {highest:,} {amount} allowed")

@@ -11,8 +11,7 @@ from typing import Any, Literal
 from state.regular_files import read_regular, user_path
 from training.contract.errors import InputError, ServiceError
 from training.contract.price import Price
-from training.services.sagemaker.aws_errors import translated
-from training.services.sagemaker.clients import Clients, partition_of, price_list_region
+from training.services.sagemaker.clients import Clients, partition_of, price_list_region, translated
 
 CACHED_DAYS = 7
 MAX_TABLE_BYTES = 2**20
@@ -125,13 +124,11 @@ def _price_list(clients: Clients, instance_type: str, component: Component) -> l
 def _read_cache(cache: Path) -> dict[str, Mapping[str, Any]]:
     try:
         entries = json.loads(cache.read_bytes())
-    except (FileNotFoundError, ValueError):
+        return {key: each for key, each in entries.items() if each.keys() >= _CACHED_FIELDS}
+    except (FileNotFoundError, ValueError, AttributeError):
         return {}  # a damaged cache is filled again
     except OSError as error:
         raise ServiceError(f"The price cache {cache} cannot be read: {error}. Delete the file.") from error
-    if not isinstance(entries, dict):
-        return {}
-    return {key: each for key, each in entries.items() if isinstance(each, dict) and each.keys() >= _CACHED_FIELDS}
 
 
 def _price(entry: Mapping[str, Any]) -> Price:

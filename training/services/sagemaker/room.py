@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def open_context(aws: Mapping[str, Any], echo: Echo, *, is_read_only: bool) -> ServiceContext:
-    """See `Room.open_context`."""
     from training.contract.request import has_instance_groups
     from training.services.sagemaker.aws_context import open_aws_context
     from training.services.sagemaker.service import SageMakerService
@@ -36,7 +35,6 @@ def open_context(aws: Mapping[str, Any], echo: Echo, *, is_read_only: bool) -> S
 
 
 def open_service() -> Service:
-    """See `Room.open_service`."""
     from training.services.sagemaker.clients import Clients, account_of
     from training.services.sagemaker.service import SageMakerService
 
@@ -60,7 +58,6 @@ def service_of(spec: JobSpec, group_id: str) -> Service:
 
 
 def prices(table: str | None, echo: Echo) -> PriceOf:
-    """See `Room.prices`."""
     from training.services.sagemaker.clients import Clients
 
     return _prices(Clients(), table, echo)

@@ -7,7 +7,6 @@ the end of the job, when the whole log is read again.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import tarfile
@@ -20,16 +19,12 @@ from urllib.parse import urlparse
 from training.contract.errors import ArtifactError, InputError, JobNotFound, ServiceError
 from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request
-from training.services.sagemaker.aws_errors import translated
-from training.services.sagemaker.clients import Clients, partition_of
+from training.services.sagemaker.clients import Clients, partition_of, translated
 from training.services.sagemaker.traits import TRAITS
 
 LIST_PAGE = 100
 MAX_LISTED = 500
 """Limit on the number of listed jobs. An account may have thousands, and each page of 100 jobs is a call."""
-MAX_OUTPUT_BYTES = 2**30
-"""Size limit of an output archive that is read into memory."""
-
 GROUP = "/aws/sagemaker/TrainingJobs"
 LATE_SECONDS = 60
 CLOCK_SECONDS = 3600
@@ -58,21 +53,17 @@ class SageMakerService:
 
     @property
     def region(self) -> str:
-        """Region in which the jobs run."""
         return self._clients.region
 
     @property
     def jobs_command(self) -> str:
-        """Command that lists and stops the jobs of this service."""
         return f"AWS_REGION={self.region} trainfare jobs --service {self.name}"
 
     def create(self, request: Request) -> None:
-        """Start the job. Raises JobExists if the name is taken, or QuotaError, AccessError or InputError."""
         with self._translated(request["TrainingJobName"]):
             self._sagemaker.create_training_job(**request)
 
     def describe(self, job_name: str) -> Description:
-        """Return the job's state now. Raises JobNotFound."""
         with self._translated(job_name):
             response: dict[str, Any] = self._sagemaker.describe_training_job(TrainingJobName=job_name)
         response.pop("ResponseMetadata", None)
@@ -81,7 +72,6 @@ class SageMakerService:
         return cast(Description, {"Environment": {}, "FinalMetricDataList": [], **response})
 
     def stop(self, job_name: str) -> None:
-        """Stop the job: SIGTERM, then SIGKILL after 120 s of grace. Does nothing if the job has ended."""
         try:
             with self._translated(job_name):
                 self._sagemaker.stop_training_job(TrainingJobName=job_name)
@@ -114,23 +104,21 @@ class SageMakerService:
         return [cast(Description, {"SecondaryStatus": each["TrainingJobStatus"], **each}) for each in summaries]
 
     def fetch_output(self, job_name: str, filename: str) -> bytes | None:
-        """Return the content of a file in the job's output data folder, or None if the file does not exist."""
         description = self.describe(job_name)
         uri = f"{description['OutputDataConfig']['S3OutputPath'].rstrip('/')}/{job_name}/output/output.tar.gz"
-        archive = self._read(uri)
-        if archive is None:
-            return None
-        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
-            # With several instances the toolkit packs a folder for each; with one, the files are at the top level.
-            for member in tar.getmembers():
-                if member.isfile() and member.name.removeprefix("./").removeprefix("data/") == filename:
-                    file = tar.extractfile(member)
-                    return file.read() if file else None
+        try:
+            with self.open_model(uri) as archive, tarfile.open(fileobj=archive, mode="r|gz") as tar:
+                # With several instances the toolkit packs a folder for each; with one, the files are at the top level.
+                for member in tar:
+                    if member.isfile() and member.name.removeprefix("./").removeprefix("data/") == filename:
+                        file = tar.extractfile(member)
+                        return file.read() if file else None
+        except ArtifactError:
+            pass
         return None
 
     @contextmanager
     def open_model(self, uri: str) -> Iterator[BinaryIO]:
-        """Open a model artifact in S3 as a stream."""
         location = urlparse(uri)
         if location.scheme != "s3":
             raise ArtifactError(f"The model artifact {uri} is not an S3 address.")
@@ -174,20 +162,6 @@ class SageMakerService:
         except JobNotFound:
             # The log group does not exist until the account's first job prints its first line.
             return
-
-    def _read(self, uri: str) -> bytes | None:
-        location, s3 = urlparse(uri), self._clients.get("s3")
-        with translated(uri):
-            try:
-                response = s3.get_object(Bucket=location.netloc, Key=location.path.lstrip("/"))
-            except s3.exceptions.NoSuchKey:
-                return None
-            if response["ContentLength"] > MAX_OUTPUT_BYTES:
-                raise ServiceError(
-                    f"{uri} is {response['ContentLength'] / 2**30:.1f} GiB; the limit for reading it is "
-                    f"{MAX_OUTPUT_BYTES // 2**30} GiB."
-                )
-            return bytes(response["Body"].read())
 
 
 def _check_name(job_name: str) -> None:

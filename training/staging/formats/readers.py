@@ -1,29 +1,38 @@
-"""Read the rows of a data file: the readers by suffix, and tables (CSV, TSV) with the delimiter in their header."""
+"""Read the rows of a data file, each by itself: the suffix determines the reader.
+
+Tables (CSV, TSV) have their delimiter in the header. Parquet and Arrow are read by pyarrow. JSON is lines, an array of
+objects, or the questions of SQuAD's documents.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from training.contract.errors import InputError
+from training.contract.errors import InputError, first_line, nearest, short_text
 from training.job.tasks import SQUAD_COLUMNS
-from training.staging.formats.columnar import columnar_rows
 from training.staging.formats.files import (
+    BYTE_ORDER_MARK,
     COMPRESSIONS,
     DEFAULT_FORMAT,
+    MAX_COMPARED,
     MAX_LINE_CHARACTERS,
     MissingColumn,
     Row,
     TextFormat,
+    first_invalid,
     missing_column,
+    not_text,
+    open_text,
     plain_suffix,
     text_lines,
+    unpacked_file,
 )
-from training.staging.formats.json_rows import is_json_array, json_rows, line_rows, squad_rows
 
 DELIMITERS = {",": "','", ";": "';'", "\t": "a tab", "|": "'|'"}
 """Delimiters that are looked for, and their names."""
@@ -141,19 +150,277 @@ def _find_delimiter(first: Sequence[str], columns: Sequence[str], path: Path, te
     return next(matches, max(headers, key=lambda delimiter: len(headers[delimiter])))
 
 
-PANDAS = 'python -c "import pandas; pandas.{reader}({name!r}).{writer}"'
-WAYS_ON = {
-    **dict.fromkeys(
-        (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"),
-        "save the sheet as CSV, or convert it: "
-        + PANDAS.replace("{reader}", "read_excel").replace("{writer}", "to_csv('data.csv', index=False)"),
-    ),
-    **dict.fromkeys(
-        (".pkl", ".pickle"),
-        "a pickle can run any code, so convert it: "
-        + PANDAS.replace("{reader}", "read_pickle").replace("{writer}", "to_parquet('data.parquet')"),
-    ),
-    ".orc": "convert it: " + PANDAS.replace("{reader}", "read_orc").replace("{writer}", "to_parquet('data.parquet')"),
+BATCH_ROWS = 100
+ARROW_FILE, OLD_FEATHER = b"ARROW1\0\0", b"FEA1"
+
+
+def columnar_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
+    """Yield the values of `columns` for every row of a Parquet file, or an Arrow file or stream, in order.
+
+    Raises InputError for a damaged file.
+    """
+    read, kind = (_parquet, "Parquet") if plain_suffix(path) == ".parquet" else (_arrow, "Arrow")
+    with unpacked_file(path, text.max_expansion) as plain:
+        try:
+            yield from enumerate(read(plain, path, columns), start=1)
+        except InputError:
+            raise
+        except Exception as error:  # A damaged file raises about ten classes, from its schema or amid a batch.
+            raise InputError(f"{path} is not a valid {kind} file: {first_line(error, 200)}") from error
+
+
+def _parquet(plain: Path, path: Path, columns: Sequence[str]) -> Iterator[list[Any]]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(plain, memory_map=True, page_checksum_verification=True) as file:
+        _check_columns(path, columns, file.schema_arrow.names)
+        for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns), use_threads=False):
+            yield from _rows(batch, columns)
+
+
+def _arrow(plain: Path, path: Path, columns: Sequence[str]) -> Iterator[list[Any]]:
+    import pyarrow as pa
+
+    source = pa.memory_map(str(plain)).read_buffer()
+    start = source[: len(ARROW_FILE)].to_pybytes()
+    if start.startswith(OLD_FEATHER):
+        raise InputError(f"{path} is Feather of version 1; write it again with pandas' to_feather")
+    content = source[len(ARROW_FILE) :] if start == ARROW_FILE else source  # A file has a stream within it.
+    names = pa.ipc.open_stream(content).schema.names
+    _check_columns(path, columns, names)
+    fields = sorted({*map(names.index, columns)})
+    for batch in pa.ipc.open_stream(content, options=pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)):
+        batch.validate(full=True)  # Offsets that point outside the file would give the content of other memory.
+        for at in range(0, batch.num_rows, BATCH_ROWS):
+            yield from _rows(batch.slice(at, BATCH_ROWS), columns)
+
+
+def _rows(batch: Any, columns: Sequence[str]) -> Iterator[list[Any]]:
+    values = (batch.column(column).to_pylist() for column in columns)
+    return map(list, zip(*values, strict=True))
+
+
+def _check_columns(path: Path, columns: Sequence[str], known: Sequence[str]) -> None:
+    for column in columns:
+        if known.count(column) != 1:
+            raise missing_column(str(path), column, known)
+
+
+TYPE_NAMES: dict[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
+START_CHARACTERS = 4_096
+AS_ROWS = "write it as rows, such as with pandas' to_json(path, orient='records', lines=True)"
+CHUNK_CHARACTERS = 2**19
+LONGEST_TOKEN = 16
+"""Longest piece that is not a string, such as `-Infinity` or `\\ud83d`. An error so near the end may be a cut."""
+BLANKS = " \t\n\r"
+
+
+def json_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
+    """Yield the rows of a file with the suffix .json: a JSON array of objects, or JSON Lines."""
+    if is_json_array(path, text):
+        return array_rows(path, columns, text)
+    return line_rows(path, columns, text)
+
+
+def is_json_array(path: Path, text: TextFormat) -> bool:
+    """Return whether a file contains a JSON array, by its first character. Raises InputError for one without text."""
+    with open_text(path, text) as stream:
+        start = stream.read(START_CHARACTERS)
+    return start.removeprefix(BYTE_ORDER_MARK).lstrip().startswith("[")
+
+
+def array_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
+    """Yield the values of `columns` for every object of a JSON array. Only one of them is in memory at a time."""
+    with open_text(path, text) as file:
+        stream = JsonStream(path, file, text, MAX_LINE_CHARACTERS)
+        for number, row in enumerate(stream.elements(), start=1):
+            yield number, _values(f"{path} row {number}", row, columns)
+        stream.end()
+
+
+def line_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
+    """Yield the values of `columns` for every line that is not blank."""
+    for number, line in text_lines(path, text):
+        if not line.strip():
+            continue
+        location, suffix = f"{path} line {number}", plain_suffix(path)
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+            raise InputError(f"{location} is not JSON: {reason}{_advice(line, suffix)}") from error
+        if isinstance(row, list):
+            raise InputError(f"{location} must be a JSON object, not list{_advice(line, suffix)}")
+        if (
+            number == 1
+            and isinstance(row, dict)
+            and len(row) > 1
+            and all(isinstance(each, dict) for each in row.values())
+        ):
+            raise InputError(f"{location} contains a whole table by columns; {AS_ROWS}")
+        yield number, _values(location, row, columns)
+
+
+def _advice(line: str, suffix: str) -> str:
+    """Return the way on for a document that is spread over lines, or an array; empty for other text."""
+    start = line.strip()
+    if start.startswith("[") and suffix != ".json":
+        return "; a file that is one JSON array needs the suffix .json"
+    return "; each line must be one object, or the file one array of objects" if start == "{" else ""
+
+
+def _values(location: str, row: Any, columns: Sequence[str]) -> list[Any]:
+    if not isinstance(row, Mapping):
+        raise InputError(f"{location} must be a JSON object, not {type(row).__name__}")
+    try:
+        return [row[column] for column in columns]
+    except KeyError as error:
+        raise missing_column(location, error.args[0], list(row)) from error
+
+
+def squad_rows(path: Path, text: TextFormat) -> Iterator[Row]:
+    """Yield (number from 1, [id, context, question, answers]) for every question of SQuAD's JSON, in the file's order.
+
+    Its form is `data[].paragraphs[].qas[].answers[]`: see https://rajpurkar.github.io/SQuAD-explorer/. Unanswerable
+    questions of version 2 have an empty list of answers.
+
+    A JSON array has one question in each element instead, with the columns of the Hub's `squad`.
+    """
+    if is_json_array(path, text):
+        yield from array_rows(path, SQUAD_COLUMNS, text)
+        return
+    with open_text(path, text) as file:
+        stream = JsonStream(path, file, text)
+        document = stream.value()
+        stream.end()
+    number = 0
+    for article in _items((f"{path}: document", document), "data"):
+        for paragraph in _items(article, "paragraphs"):
+            context = _field(paragraph, "context", str)
+            for entry in _items(paragraph, "qas"):
+                number += 1
+                answers = list(_items(entry, "answers"))
+                listed = {
+                    "text": [_field(answer, "text", str) for answer in answers],
+                    "answer_start": [_field(answer, "answer_start", int) for answer in answers],
+                }
+                yield number, [_field(entry, "id", str), context, _field(entry, "question", str), listed]
+
+
+_Placed = tuple[str, Any]
+"""File and path of a value, such as `a.json: document.data[3].paragraphs[0]`, and the value."""
+
+
+def _field(owner: _Placed, name: str, kind: type) -> Any:
+    """Return a field of an object. Raises InputError if it is missing or has another type."""
+    place, fields = owner
+    _check_type(place, fields, dict)
+    if name not in fields:
+        listed = ", ".join(repr(str(key)[:60]) for key in list(fields)[:20]) or "none"
+        raise InputError(f"{place} has no {name!r}; it has {listed}.{nearest(name, list(fields)[:MAX_COMPARED])}")
+    _check_type(f"{place}.{name}", fields[name], kind)
+    return fields[name]
+
+
+def _items(owner: _Placed, name: str) -> Iterator[_Placed]:
+    return ((f"{owner[0]}.{name}[{at}]", value) for at, value in enumerate(_field(owner, name, list)))
+
+
+def _check_type(place: str, value: Any, kind: type) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise InputError(f"{place} must be {TYPE_NAMES[kind]}, not {short_text(value)}")
+
+
+class JsonStream:
+    """Position in a JSON document. Only the value that is being read is in memory, and a chunk of the rest."""
+
+    def __init__(self, path: Path, stream: TextIO, text: TextFormat, max_value_characters: int | None = None) -> None:
+        self._path, self._stream, self._format = path, stream, text
+        self._max_value_characters = max_value_characters
+        self._json = json.JSONDecoder()
+        self._text, self._at, self._is_complete = "", 0, False
+        self._line, self._column = 1, 1
+        self._fill(CHUNK_CHARACTERS)
+        self._text = self._text.removeprefix(BYTE_ORDER_MARK)
+
+    def peek(self) -> str:
+        """Return the next character that is not blank, without reading it; empty at the end."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in BLANKS:
+                self._at += 1
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if self._is_complete:
+                return ""
+            self._fill(CHUNK_CHARACTERS)
+
+    def accept(self, character: str) -> bool:
+        """Read this character if it is the next one that is not blank, and return whether it is."""
+        if self.peek() != character:
+            return False
+        self._at += 1
+        return True
+
+    def value(self) -> Any:
+        self.peek()
+        while True:
+            try:
+                value, end = self._json.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                is_cut = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - LONGEST_TOKEN
+                if self._is_complete or not is_cut:
+                    raise self._error(error.msg, error.pos) from error
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"{self._path} is not JSON: {error}") from error
+            else:
+                if end + 2 < len(self._text) or self._is_complete:  # 1 may become 1e-9
+                    self._at = end
+                    return value
+            if (limit := self._max_value_characters) is not None and len(self._text) - self._at > limit:
+                line, _ = self._position(self._at)
+                raise InputError(f"{self._path} line {line} has a value of more than {limit:,} characters")
+            self._fill(max(CHUNK_CHARACTERS, len(self._text) - self._at))
+
+    def elements(self) -> Iterator[Any]:
+        self.accept("[")
+        if self.accept("]"):
+            return
+        yield self.value()
+        while self.accept(","):
+            yield self.value()
+        if not self.accept("]"):
+            raise self._error("Expecting ',' delimiter", self._at)
+
+    def end(self) -> None:
+        """Raise InputError unless the document ends here."""
+        if self.peek():
+            raise self._error("Extra data", self._at, "; a file of JSON Lines needs the suffix .jsonl")
+
+    def _fill(self, size: int) -> None:
+        """Read more text, and drop what was read before the position."""
+        self._line, self._column = self._position(self._at)
+        more = self._stream.read(size)
+        rest, self._at, self._is_complete = self._text[self._at :], 0, not more
+        self._text = rest + more
+        if (at := first_invalid(more)) is not None:
+            raise not_text(self._path, *self._position(len(rest) + at), more, at, self._format)
+
+    def _position(self, at: int) -> tuple[int, int]:
+        """Return the (line, column) of an index of the text, both from 1."""
+        lines = self._text.count("\n", 0, at)
+        if not lines:
+            return self._line, self._column + at
+        return self._line + lines, at - self._text.rindex("\n", 0, at)
+
+    def _error(self, reason: str, at: int, hint: str = "") -> InputError:
+        line, column = self._position(at)
+        return InputError(f"{self._path} is not JSON: {reason} at line {line} column {column}{hint}")
+
+
+ADVICE = {
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"), "save the sheet as CSV"),
+    **dict.fromkeys((".pkl", ".pickle"), "a pickle can run any code, so convert it with pandas' to_parquet"),
+    ".orc": "convert it with pandas' to_parquet",
     **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), "unpack it"),
     **dict.fromkeys((".xz", ".lz4", ".br", ".sz"), f"decompress it, or use {', '.join(COMPRESSIONS)}"),
     **dict.fromkeys((".db", ".sqlite", ".sqlite3"), "export the table as CSV"),
@@ -175,8 +442,8 @@ def _is_squad(path: Path, columns: Sequence[str]) -> bool:
 def reader_name(path: Path) -> str:
     """Return the suffix that determines the reader, without the suffix of a compression."""
     suffix = plain_suffix(path)
-    if suffix in WAYS_ON:
-        raise InputError(f"{path} cannot be read: {WAYS_ON[suffix].format(name=path.name)}")
+    if suffix in ADVICE:
+        raise InputError(f"{path} cannot be read: {ADVICE[suffix]}")
     if suffix not in READERS:
         known, packed = ", ".join(READERS), " or ".join(COMPRESSIONS)
         raise InputError(f"{path} has the unknown suffix {suffix!r}; use {known}, optionally followed by {packed}")

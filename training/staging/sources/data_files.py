@@ -41,6 +41,8 @@ IGNORED = (".", "_")
 """Beginnings of file names that are no data: hidden files, and what Spark writes next to the data."""
 START_BYTES = 8 * 2**20
 """Bytes of the objects that a plan reads. They hold the 1,000 rows of its sample, unless rows are very long."""
+PACKED_FACTOR = 4
+"""Text in a compressed or Parquet file, as a multiple of the file's size."""
 LINES = frozenset({".jsonl", ".ndjson", ".csv", ".tsv", ".txt"})
 """Formats whose rows can be read from the start of a file, and counted from its size."""
 
@@ -58,6 +60,40 @@ class DataFiles:
     def reader_name(self) -> str:
         """Suffix that determines the reader."""
         return reader_name(self.paths[0])
+
+    @property
+    def text_bytes(self) -> int:
+        """Approximate size of the files' text."""
+        return sum(map(text_bytes, self.paths))
+
+    def digest(self, text: TextFormat) -> str:
+        """Return text that identifies the rows of the files by their contents and order, not by their names.
+
+        It includes the suffix, because the same bytes give different rows as .csv and as .tsv.
+        """
+        identity = "" if self.reader_name in BINARY else text.identity
+        parts = [f"{reader_name(path)} {path.suffix} {digest_file(path)}{identity}" for path in self.paths]
+        return parts[0] if len(parts) == 1 else f"{len(parts)} files {digest(chr(10).join(parts))}"
+
+    def described(self, columns: Sequence[str], text: TextFormat) -> str:
+        """Return the files with what their names do not show: their number, encoding and delimiter."""
+        details = [f"{len(self.paths):,} files"] if len(self.paths) > 1 else []
+        if self.reader_name not in BINARY and text.encoding != UTF8:
+            details.append(text.encoding)
+        path = self.paths[0]
+        with suppress(InputError):  # Reading the rows reports it, with its place.
+            if is_table(path) and not is_usual(path, delimiter := table_delimiter(path, columns, text)):
+                details.append(f"delimiter {delimiter_name(delimiter)}")
+        return self.name + (f" ({', '.join(details)})" if details else "")
+
+    def close(self) -> None:
+        """Do nothing: the files stay."""
+
+
+def text_bytes(path: Path) -> int:
+    """Return the approximate size of a file's text."""
+    size = path.stat().st_size
+    return size * PACKED_FACTOR if is_packed(path) or path.suffix.lower() in BINARY else size
 
 
 def find_data_files(name: str) -> DataFiles:
@@ -128,30 +164,6 @@ def _limited(path: Path, verb: str, paths: Iterable[Path]) -> list[Path]:
     return sorted(limited)
 
 
-def digest_files(files: DataFiles, text: TextFormat) -> str:
-    """Return text that identifies the rows of the files by their contents and order, not by their names.
-
-    It includes the suffix, because the same bytes give different rows as .csv and as .tsv.
-    """
-    identity = "" if files.reader_name in BINARY else text.identity
-    parts = [f"{reader_name(path)} {path.suffix} {digest_file(path)}{identity}" for path in files.paths]
-    if len(parts) == 1:
-        return parts[0]
-    return f"{len(parts)} files {digest(chr(10).join(parts))}"
-
-
-def describe_files(files: DataFiles, columns: Sequence[str], text: TextFormat) -> str:
-    """Return the files with what their names do not show: their number, encoding and delimiter."""
-    details = [f"{len(files.paths):,} files"] if len(files.paths) > 1 else []
-    if files.reader_name not in BINARY and text.encoding != UTF8:
-        details.append(text.encoding)
-    path = files.paths[0]
-    with suppress(InputError):  # Reading the rows reports it, with its place.
-        if is_table(path) and not is_usual(path, delimiter := table_delimiter(path, columns, text)):
-            details.append(f"delimiter {delimiter_name(delimiter)}")
-    return files.name + (f" ({', '.join(details)})" if details else "")
-
-
 class FileRows:
     """Rows of files. Can be iterated over once. One file is open at a time.
 
@@ -206,8 +218,8 @@ class Start:
     files: DataFiles
     scales: Mapping[Path, float] = field(default_factory=dict)
     """Bytes that a file stands for, as a multiple of its size; 1 for a file that is missing."""
-    is_exact: bool = True
-    """False if the last row of a file may be cut off, so that an error may be due to the cut."""
+    is_cut: bool = False
+    """True if the end of a file is missing, so that an error may be due to the cut."""
 
 
 class StoredFiles:
@@ -219,7 +231,7 @@ class StoredFiles:
     def __init__(self, field: str, uri: str, folder: Path, account: AccountFields) -> None:
         """List the objects. Copies go into a temporary folder within `folder`. Raises InputError, AccessError."""
         from training.services.sagemaker.clients import Clients
-        from training.services.sagemaker.user_data import list_objects, version_of
+        from training.services.sagemaker.storage import list_objects, version_of
 
         self._field, self._folder, self._clients = field, folder, Clients(account.region, account.profile)
         self._location = location_of(field, uri)
@@ -233,9 +245,8 @@ class StoredFiles:
         """Return text that identifies the rows by the version of the objects and the format of texts."""
         return f"s3 {self._version.digest}{'' if self._reader_name in BINARY else text.identity}"
 
-    @property
-    def description(self) -> str:
-        """URI with the number and size of the objects."""
+    def described(self, *_: object) -> str:
+        """Return the URI with the number and size of the objects."""
         return f"{self._location.uri} ({self._version.size_text})"
 
     @property
@@ -258,27 +269,23 @@ class StoredFiles:
         return self._copies
 
     def _download(self, stored: Mapping[str, Any], path: Path, most_bytes: int | None = None) -> None:
-        from training.services.sagemaker.user_data import download
+        from training.services.sagemaker.storage import download
 
         location = Location(self._location.bucket, stored["Key"])
         download(self._clients, self._field, location, stored["ETag"], path, most_bytes=most_bytes)
         self._uris[str(path)] = location.uri
 
     @property
-    def size_bytes(self) -> int:
-        return self._version.size_bytes
-
-    @property
-    def is_packed(self) -> bool:
-        """True if the text of the objects is larger than they are."""
-        return is_packed(Path(self._objects[0]["Key"])) or self._reader_name in BINARY
+    def text_bytes(self) -> int:
+        """Approximate size of the objects' text."""
+        is_larger = is_packed(Path(self._objects[0]["Key"])) or self._reader_name in BINARY
+        return self._version.size_bytes * (PACKED_FACTOR if is_larger else 1)
 
     @property
     def _reader_name(self) -> str:
         return reader_name(Path(self._objects[0]["Key"]))
 
     def can_start(self, text: TextFormat) -> bool:
-        """Return whether rows can be read from the start of an object."""
         is_cut_at_lines = "\n".encode(text.encoding) == b"\n"  # not in UTF-16
         return self._reader_name in LINES and is_cut_at_lines
 
@@ -288,7 +295,6 @@ class StoredFiles:
         Raises InputError if an object has changed since the listing.
         """
         folder, sizes = self._new_folder(), dict[Path, int]()
-        is_exact = not self.is_packed and self._reader_name not in {".csv", ".tsv"}
         for number, each in enumerate(self._objects):
             room = START_BYTES - sum(sizes.values())
             if room <= 0:
@@ -296,16 +302,13 @@ class StoredFiles:
             path = folder / _file_name(number, each["Key"])
             sizes[path] = each["Size"]
             self._download(each, path, min(room, each["Size"]))
-            if room < each["Size"] and not is_packed(path):
-                end = path.read_bytes().rfind(b"\n") + 1
-                if end:  # an incomplete line is removed, unless it is the only one
-                    os.truncate(path, end)
-                is_exact = is_exact and end > 0
+            if room < each["Size"] and not is_packed(path):  # without an incomplete line, unless it is the only one
+                os.truncate(path, path.read_bytes().rfind(b"\n") + 1 or room)
         of_all = self._version.size_bytes / sum(sizes.values())
         return Start(
             files=DataFiles(name=self.uri, paths=tuple(sizes)),
             scales={path: of_all * size / path.stat().st_size for path, size in sizes.items()},
-            is_exact=is_exact,
+            is_cut=sum(sizes.values()) > START_BYTES,
         )
 
     def with_uris(self, text: str) -> str:

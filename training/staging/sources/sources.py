@@ -21,14 +21,7 @@ from state.folders import is_usable, record
 from training.contract.errors import InputError, first_line
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.staging.formats.files import Row, missing_column
-from training.staging.sources.data_files import (
-    DataFiles,
-    FileRows,
-    StoredFiles,
-    describe_files,
-    digest_files,
-    find_data_files,
-)
+from training.staging.sources.data_files import DataFiles, FileRows, StoredFiles, find_data_files
 from training.staging.sources.request import Data, HubData
 
 LOOK_UP_SECONDS = 10.0
@@ -128,20 +121,8 @@ def find_source(data: Data, columns: Sequence[str], cache: Path, account: Accoun
         StoredFiles(field, name, copies, account) if is_s3(name) else _files_of(field, name)
         for field, name in _names(data).items()
     ]
-    description = ", ".join(
-        each.description if isinstance(each, StoredFiles) else describe_files(each, columns, data.text_format)
-        for each in files
-    )
+    description = ", ".join(each.described(columns, data.text_format) for each in files)
     return _file_source(files, columns, data, description)
-
-
-def find_files(data: Data) -> dict[str, DataFiles]:
-    """Return the files of `train` and of `validation` by field. Raises InputError for a missing file."""
-    return {field: _files_of(field, name) for field, name in _names(data).items()}
-
-
-def is_in_s3(data: Data) -> bool:
-    return any(map(is_s3, _names(data).values()))
 
 
 def _names(data: Data) -> dict[str, str]:
@@ -160,12 +141,11 @@ def _file_source(
     files: Sequence[DataFiles | StoredFiles], columns: Sequence[str], data: Data, description: str
 ) -> Source:
     text = data.text_format
-    parts = [each.digest(text) if isinstance(each, StoredFiles) else digest_files(each, text) for each in files]
+    parts = [each.digest(text) for each in files]
 
     def close() -> None:
         for each in files:
-            if isinstance(each, StoredFiles):
-                each.close()
+            each.close()
 
     return Source(
         description=description,

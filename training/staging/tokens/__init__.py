@@ -1,4 +1,4 @@
-"""Tokenise rows, and write and describe the files of the channels.
+"""Select, check and tokenise rows, and write and describe the files of the channels.
 
-Open `staged.py` first: it describes the result of a staging.
+Open `rows.py` first, then `channels.py`. `staged.py` describes the result of a staging.
 """

@@ -6,14 +6,14 @@ Sequences are padded to buckets so that a compiler sees few shapes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from training.job.tasks import TASKS, Task
-from training.staging.rows.selection import Channel
+from training.staging.tokens.rows import Channel
 
 MULTIPLE = 8
 MAX_BUCKETS = 4
@@ -86,15 +86,13 @@ def choose_buckets(lengths: Mapping[int, int], *, max_length: int, max_buckets: 
     ]
     for _ in range(max_buckets - 1):
         best = [best[0]] + [
-            min(best[j], *(_extended(best[i], end, below[j] - below[i]) for i in range(1, j))) if j > 1 else best[j]
+            min(
+                [best[j]]
+                + [(best[i][0] + end * (below[j] - below[i]), best[i][1] + 1, (*best[i][2], end)) for i in range(1, j)]
+            )
             for j, end in enumerate(ends, start=1)
         ]
     return best[-1][2]
-
-
-def _extended(cover: tuple[int, int, tuple[int, ...]], end: int, count: int) -> tuple[int, int, tuple[int, ...]]:
-    tokens, buckets, ends = cover
-    return tokens + end * count, buckets + 1, (*ends, end)
 
 
 def with_max_length(buckets: Sequence[int], *, max_length: int) -> tuple[int, ...]:
@@ -147,20 +145,6 @@ class DataDescription:
     """Validation rows whose text is also a training row; None if unknown."""
     samples: tuple[Sample, ...] = ()
     """Training rows, drawn at random; empty if unknown."""
-
-    @property
-    def largest_class(self) -> tuple[str, float] | None:
-        """Name of the class with most training rows, and its share of them, 0 to 1; None without classes."""
-        return self._class(max)
-
-    @property
-    def smallest_class(self) -> tuple[str, float] | None:
-        """Name of the class with fewest training rows, and its share of them, 0 to 1; None without classes."""
-        return self._class(min)
-
-    def _class(self, choose: Callable[[tuple[int, ...]], int]) -> tuple[str, float] | None:
-        counts = self.train.class_counts
-        return (self.label_names[counts.index(choose(counts))], choose(counts) / sum(counts)) if counts else None
 
 
 def preview(*texts: str) -> str:
@@ -235,10 +219,11 @@ def lengths_phrase(channel: ChannelDescription) -> str | None:
 
 def balance_phrase(data: DataDescription) -> str | None:
     """Return the number of classes, the largest and the smallest; None without classes."""
-    largest, smallest = data.largest_class, data.smallest_class
-    if largest is None or smallest is None:
+    if not (counts := data.train.class_counts):
         return None
-    (most, most_share), (fewest, fewest_share) = largest, smallest
+    (most, most_share), (fewest, fewest_share) = (
+        (data.label_names[counts.index(count)], count / sum(counts)) for count in (max(counts), min(counts))
+    )
     if most_share == fewest_share:
         return f"{len(data.label_names):,}; each has {most_share:.1%} of the training rows"
     return (
@@ -265,25 +250,10 @@ def _short(name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
-    train_rows: int
-    validation_rows: int
-    label_names: tuple[str, ...]
-    """Names in the order of the class numbers."""
-    train_class_counts: tuple[int, ...]
-    validation_class_counts: tuple[int, ...]
-    description: DataDescription | None = None
-    """Description for people; None in an estimate, or if an earlier version staged the data. `describe` always returns
-    one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Manifest(Rows):
+class Manifest:
     """Content of `staged.json`, which describes one staging."""
 
-    task: str
-    max_length: int
-    """Longest sequence, tokens."""
+    description: DataDescription
     length_counts: tuple[tuple[int, int], ...]
     """(length in tokens, rows) of the training rows, ascending."""
     longest_tokens: int
@@ -293,35 +263,49 @@ class Manifest(Rows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staged(Rows):
+class Staged:
     key: str
     """Hash of everything that determines the channels."""
     channels: Mapping[str, str]
     """Channel name to `file://` URI of its folder: train, validation, and model if its files are local."""
     bucket_lengths: tuple[int, ...]
     """Lengths for bucketed padding, ascending, tokens: as requested, or chosen from the data."""
-    lengths: LengthStatistics
     source: str
     """Origin of the data, for messages."""
     digest: str
     """SHA-256 of the data's content; for a Hub data set, of its name, commit and splits."""
     evaluation_key: str
     """Hash of everything that identifies the validation rows, independent of the training rows."""
-    rows_key: str = ""
-    """Hash of everything that identifies the rows of the data, however the training rows are cut or packed."""
+    description: DataDescription
+    """Rows, classes, lengths, duplicates and samples, as far as known."""
     cached: bool
     """True if an earlier staging was reused."""
+    rows_key: str = ""
+    """Hash of everything that identifies the rows of the data, however the training rows are cut or packed."""
+    sample_rows: int | None = None
+    """Rows of the data from which an estimate comes; None if the data itself was staged. In an estimate, rows, lengths
+    and buckets are extrapolated, and classes are not known."""
+
+    @property
+    def train_rows(self) -> int:
+        return self.description.train.rows
+
+    @property
+    def lengths(self) -> LengthStatistics:
+        """Lengths of the training rows."""
+        assert self.description.train.lengths is not None, "only descriptions of recorded runs may lack them"
+        return self.description.train.lengths
 
     def notes(self) -> list[str]:
         """Return one sentence for each class without rows."""
         consequences = (
-            (self.train_class_counts, "training", "cannot be learnt"),
-            (self.validation_class_counts, "validation", "is not evaluated"),
+            (self.description.train.class_counts, "training", "cannot be learnt"),
+            (self.description.validation.class_counts, "validation", "is not evaluated"),
         )
         notes = [
             f"no {rows} row has the label {name!r}: it {consequence}"
             for counts, rows, consequence in consequences
-            for name, count in zip(self.label_names, counts, strict=True)
+            for name, count in zip(self.description.label_names, counts, strict=True)
             if count == 0
         ]
         more = [f"and {len(notes) - MAX_NOTES} more labels without rows"] if len(notes) > MAX_NOTES else []
@@ -339,12 +323,13 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
     try:
         fields: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
-        for name in ("label_names", "train_class_counts", "validation_class_counts"):
-            fields[name] = tuple(fields[name])
-        fields["length_counts"] = tuple((length, count) for length, count in fields["length_counts"])
-        fields["description"] = description_of(fields["description"]) if fields.get("description") else None
-        manifest = Manifest(**fields)
-    except (OSError, ValueError, TypeError, KeyError):
+        manifest = Manifest(
+            description=description_of(fields["description"]),
+            length_counts=tuple((length, count) for length, count in fields["length_counts"]),
+            longest_tokens=fields["longest_tokens"],
+            has_model=fields["has_model"],
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     return None if manifest.has_model and not (folder / MODEL / "config.json").is_file() else manifest
 
@@ -357,14 +342,3 @@ def has_rows(channel: Path) -> bool:
 def shard_name(number: int) -> str:
     """Return the file name of a shard, from 0. The names sort in the order of the rows."""
     return f"data-{number:05d}.parquet"
-
-
-def describe(staged: Staged) -> DataDescription:
-    """Return the description of staged data: rows, classes, lengths, duplicates and samples, as far as known."""
-    if staged.description is not None:
-        return staged.description
-    train = ChannelDescription(rows=staged.train_rows, lengths=staged.lengths, class_counts=staged.train_class_counts)
-    validation = ChannelDescription(rows=staged.validation_rows, class_counts=staged.validation_class_counts)
-    return DataDescription(
-        task=None, max_length=None, label_names=staged.label_names, train=train, validation=validation
-    )

@@ -15,7 +15,6 @@ from models.endpoints.sagemaker import endpoints as module
 from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.support.aws.account import Account, open_shared_account
 from training.contract.retry import RetryPolicy
-from training.services.sagemaker import clients
 
 QUICK = RetryPolicy(first_pause_seconds=0.01, longest_pause_seconds=0.01)
 
@@ -68,7 +67,6 @@ def endpoints(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """The account's endpoints at 36 dollars an hour, which is one cent a second."""
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "3")
-    monkeypatch.setattr(clients, "CALLS_PER_SECOND", 1000.0)
     monkeypatch.setattr(module, "LINE_SECONDS", 0.0)
     return opened(tmp_path)
 

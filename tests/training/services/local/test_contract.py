@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.services import following
-from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, event_numbers, running, statuses
+from tests.support.services.following import (
+    EMITS_EVENTS,
+    RUNS_UNTIL_STOPPED,
+    ended,
+    event_numbers,
+    follow,
+    running,
+    statuses,
+)
 from tests.support.services.harness import SERVICES, Harness, harness_of
 from training.contract.errors import ArtifactError, InputError, JobExists, JobNotFound
 from training.contract.failures import Failure, failure_of, service_failure
@@ -255,11 +263,13 @@ class TestFollowing:
     def test_following_resumes_from_a_cursor(self, harness: Harness) -> None:
         job = submit(harness.service, harness.request(EMITS_EVENTS))
         numbers: list[int] = []
-        for update in job.follow():
+        for update in follow(job):
             numbers += [event.seq for event in update.events]
             if len(numbers) >= 5:
                 break
-        rest = [event.seq for update in Job(harness.again(), job.name).follow(update.cursor) for event in update.events]
+        rest = [
+            event.seq for update in follow(Job(harness.again(), job.name), update.cursor) for event in update.events
+        ]
         assert numbers + rest == list(range(20))
 
     def test_pages_contain_only_complete_lines(self, harness: Harness, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.services.small_disk import CAN_MOUNT, on_small_disk
 from training.contract.failures import failure_of
-from training.services.local.disk import expected_files, missing_bytes, warning
+from training.services.local.disk import missing_bytes, warning
 
 needs_mount = pytest.mark.skipif(not CAN_MOUNT, reason="only root can mount a small file system")
 
@@ -70,22 +70,22 @@ def container(folder: Path) -> Path:
 
 
 def test_the_model_counts_twice_and_a_checkpoint_three_times(tmp_path: Path) -> None:
-    files = expected_files(request(tmp_path, save_model=True, save_strategy="epoch", save_total_limit=1))
+    job = request(tmp_path, save_model=True, save_strategy="epoch", save_total_limit=1)
     base = container(tmp_path)
     # Two checkpoints, the kept one and the next, of 3 MiB each; the model and its artifact.
-    assert missing_bytes(files, base) == (2 * 3 + 2) * MIB
+    assert missing_bytes(job, base) == (2 * 3 + 2) * MIB
     (base / "checkpoints" / "optimizer.pt").write_bytes(bytes(MIB))
     (base / "model" / "model.safetensors").write_bytes(bytes(MIB))
-    assert missing_bytes(files, base) == 6 * MIB
+    assert missing_bytes(job, base) == 6 * MIB
 
 
 def test_the_model_of_a_script_counts_once_it_is_saved(tmp_path: Path) -> None:
     base = container(tmp_path)
-    nothing = expected_files(request(tmp_path, save_model=False, save_strategy="none"))
-    files = expected_files({"HyperParameters": {}})
-    assert missing_bytes(nothing, base) == missing_bytes(files, base) == 0
+    nothing = request(tmp_path, save_model=False, save_strategy="none")
+    script: Any = {"HyperParameters": {}}
+    assert missing_bytes(nothing, base) == missing_bytes(script, base) == 0
     (base / "model" / "weights.bin").write_bytes(bytes(2 * MIB))
-    assert missing_bytes(files, base) == 2 * MIB  # its artifact
+    assert missing_bytes(script, base) == 2 * MIB  # its artifact
 
 
 def test_the_warning_states_the_space_and_what_to_do() -> None:

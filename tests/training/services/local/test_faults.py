@@ -17,7 +17,15 @@ from pathlib import Path
 import pytest
 
 from state.folders import record
-from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, running, supervisor_pid, until
+from tests.support.services.following import (
+    EMITS_EVENTS,
+    RUNS_UNTIL_STOPPED,
+    ended,
+    follow,
+    running,
+    supervisor_pid,
+    until,
+)
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobExists
 from training.contract.failures import failure_of
@@ -80,10 +88,11 @@ class TestFaults:
         request.write_text(json.dumps(harness.request(EMITS_EVENTS.replace("0.02", "0.2"))))
         program = f"""
             import json, pathlib
+            from tests.support.services.following import follow
             from training.services.launcher import submit
             from training.services.local.service import LocalService
             service = LocalService(pathlib.Path({str(harness.root)!r}))
-            for update in submit(service, json.loads(pathlib.Path({str(request)!r}).read_text())).follow():
+            for update in follow(submit(service, json.loads(pathlib.Path({str(request)!r}).read_text()))):
                 for event in update.events: print(event.seq, flush=True)
         """
         launcher = subprocess.Popen(
@@ -98,7 +107,7 @@ class TestFaults:
         launcher.communicate()
         job = Job(harness.service, "job")
         assert job.describe()["TrainingJobStatus"] == "InProgress"
-        assert [event.seq for update in job.follow() for event in update.events] == list(range(20))
+        assert [event.seq for update in follow(job) for event in update.events] == list(range(20))
         assert job.describe()["TrainingJobStatus"] == "Completed"
 
     def test_only_one_of_eight_concurrent_creators_succeeds(self, harness: LocalHarness) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from training.contract.failures import TRACEBACK, Failure
-from training.services.local.job_folder import MAX_LINE_CHARACTERS, TAIL_BYTES, JobFolder
+from training.services.local.job_folder import MAX_LINE_CHARACTERS, JobFolder
 from training.services.local.processes import Outcome
 from training.services.local.slots import gpu_names
 from training.services.local.supervisor import failure_of_outcome, final_metrics, shortened
@@ -110,14 +110,8 @@ def test_gpus_are_named_by_number_or_by_mig_slice() -> None:
     assert gpu_names("") == gpu_names("No devices were found") == ()
 
 
-def test_long_lines_and_failures_are_read_in_parts(tmp_path: Path) -> None:
-    """A script can write gigabytes without a line end, and as its failure."""
+def test_long_lines_are_read_in_parts(tmp_path: Path) -> None:
+    """A script can write gigabytes without a line end."""
     folder = JobFolder(tmp_path)
     folder.log.write_text("short\n" + "x" * (MAX_LINE_CHARACTERS + 5) + "\nlast")
     assert [len(line) for line in folder.lines()] == [5, MAX_LINE_CHARACTERS, 5, 4]
-    failure = folder.base / "output" / "failure"
-    failure.parent.mkdir(parents=True)
-    failure.write_bytes(b"a" * TAIL_BYTES + b"b" * 1_000_000 + b"c" * TAIL_BYTES)
-    assert folder.failure_text() == "a" * TAIL_BYTES + "c" * TAIL_BYTES
-    failure.write_bytes(b"a" * TAIL_BYTES + b"b")
-    assert folder.failure_text() == "a" * TAIL_BYTES + "b"

@@ -1,4 +1,4 @@
-"""The caller's account and profile, the role of jobs, the partitions, the rate of calls, and the errors of AWS."""
+"""The caller's account and profile, the role of jobs, the partitions, and the errors of AWS."""
 
 from __future__ import annotations
 
@@ -22,15 +22,12 @@ from training.contract.errors import (
     ServiceError,
     Unreachable,
 )
-from training.services.sagemaker.aws_errors import response_error
 from training.services.sagemaker.clients import (
-    BURST_CALLS,
-    CALLS_PER_SECOND,
     Clients,
-    RateLimiter,
     account_of,
     partition_of,
     price_list_region,
+    response_error,
     role_of,
 )
 from training.services.sagemaker.service import log_address
@@ -118,42 +115,6 @@ def test_a_quota_error_states_the_limit_and_the_remedy(limit: int, requested: in
     assert isinstance(error, QuotaError)
     assert (error.quota, error.is_final) == ("ml.p3dn.24xlarge for training job usage", limit < requested)
     assert hint in str(error)
-
-
-class Clock:
-    """Time that passes only by sleeping."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-def times(limiter: RateLimiter, clock: Clock, calls: int) -> list[float]:
-    elapsed = []
-    for _ in range(calls):
-        limiter.wait()
-        elapsed.append(clock.now - 100.0)
-    return elapsed
-
-
-def test_a_burst_passes_immediately_and_further_calls_wait() -> None:
-    clock = Clock()
-    limiter = RateLimiter(2.0, 3, clock=clock, sleep=clock.sleep)
-    assert times(limiter, clock, 6) == [0.0, 0.0, 0.0, 0.5, 1.0, 1.5]
-    clock.sleep(60.0)  # a pause allows one full burst
-    assert times(limiter, clock, 4) == [61.5, 61.5, 61.5, 62.0]
-
-
-def test_at_most_a_hundred_calls_pass_in_ten_seconds() -> None:
-    clock = Clock()
-    limiter = RateLimiter(CALLS_PER_SECOND, BURST_CALLS, clock=clock, sleep=clock.sleep)
-    called = times(limiter, clock, 500)
-    assert max(sum(first <= time < first + 10.0 for time in called) for first in called) < 100
 
 
 @pytest.mark.parametrize(

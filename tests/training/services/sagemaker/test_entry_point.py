@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.aws.machine import IMAGE
 from tests.support.fork_server.interpreter import INTERPRETER
-from training.services.sagemaker.images import ENTRY_POINT, PROGRAM, arguments, entry_point
+from training.services.sagemaker.machines import ENTRY_POINT, PROGRAM, arguments, entry_point
 
 OURS = (*ENTRY_POINT, *arguments())
 AWS = "763104351884.dkr.ecr.us-east-1.amazonaws.com"

@@ -17,7 +17,7 @@ from tests.support.requests.building import Built
 from tests.support.requests.workloads import ACCOUNT, DLC, FOR_TRAINIUM, FOR_TRCOMP, FOR_V100, NEWEST, TRANSFORMERS_4_6
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
-from training.services.sagemaker.images import (
+from training.services.sagemaker.machines import (
     Image,
     aws_image,
     check_image,

@@ -10,9 +10,8 @@ from tests.support.aws.service_rules import local_disk_gb
 from tests.support.requests.building import Built
 from tests.support.requests.workloads import ACCOUNT
 from training.contract.errors import InputError
-from training.services.sagemaker.instance_types import (
-    SIZES_GB,
-    TABLE,
+from training.services.sagemaker.machines import (
+    TYPES_FILE,
     described,
     device_count,
     has_local_disk,
@@ -25,7 +24,7 @@ KEY = {"aws.volume_key": "alias/mine"}
 
 
 def test_the_table_equals_the_sources_that_are_installed() -> None:
-    assert TABLE.read_text() == text(facts())
+    assert TYPES_FILE.read_text() == text(facts())
 
 
 @pytest.mark.parametrize(
@@ -46,15 +45,12 @@ def test_devices(instance_type: str, count: int | None, words: str) -> None:
     assert (device_count(instance_type), described(instance_type)) == (count, words)
 
 
-def test_the_rule_and_the_sizes_hold_for_every_instance_type() -> None:
+def test_the_rule_of_built_in_disks_holds_for_every_instance_type() -> None:
     for shape in ("TrainingInstanceType", "ProductionVariantInstanceType"):
         types = MODEL.shape_for(shape).enum
         assert len(types) > 200
         expected = {each: NOT_IN_EC2S_LIST.get(each, local_disk_gb(each) is not None) for each in types}
         assert {each: has_local_disk(each) for each in types} == expected
-    types = MODEL.shape_for("TrainingInstanceType").enum
-    sizes = {each.removeprefix("ml."): local_disk_gb(each) for each in types}
-    assert {name: size for name, size in sizes.items() if size} == SIZES_GB
 
 
 def test_the_key_is_left_out_for_built_in_disks_as_the_sdk_does(built: Built) -> None:
@@ -66,22 +62,9 @@ def test_the_key_is_left_out_for_built_in_disks_as_the_sdk_does(built: Built) ->
     assert request["ResourceConfig"]["VolumeKmsKeyId"] == "alias/mine"
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        (
-            {**KEY, "machine.instance_type": "ml.p3.2xlarge", "machine.fallback_instance_types": "ml.g5.xlarge"},
-            "aws.volume_key cannot encrypt the built-in disk of ml.g5.xlarge, but another instance type needs the key",
-        ),
-        (
-            {"machine.instance_type": "ml.g4dn.xlarge", "machine.volume_gib": "126"},
-            "volume_gib 126 is more than the built-in disk of ml.g4dn.xlarge, which has 125 GB",
-        ),
-    ],
-)
-def test_a_volume_that_sagemaker_refuses_is_an_error_before_the_upload(
-    built: Built, fields: dict[str, str], message: str
-) -> None:
+def test_a_key_that_sagemaker_refuses_is_an_error_before_the_upload(built: Built) -> None:
+    fields = {**KEY, "machine.instance_type": "ml.p3.2xlarge", "machine.fallback_instance_types": "ml.g5.xlarge"}
+    message = "aws.volume_key cannot encrypt the built-in disk of ml.g5.xlarge, but another instance type needs the key"
     before = built.uploaded()
     built.rows = message
     with pytest.raises(InputError, match=message):

@@ -126,13 +126,6 @@ def test_invalid_jobs_are_rejected(fields: dict[str, Any], message: str) -> None
     assert str(caught.value).endswith(".")
 
 
-def test_a_slow_network_and_debug_mode_give_advice() -> None:
-    without = spec(compiler="trcomp", image=TRCOMP, devices=4, instance_type="ml.p3.8xlarge")
-    assert "ml.p3.8xlarge has no Elastic Fabric Adapter" in advice(without)[0]
-    assert advice(spec(compiler="trcomp", image=TRCOMP, devices=4, instance_type="ml.g4dn.12xlarge")) == []
-    assert "debug mode" in advice(spec(compiler="trcomp", image=TRCOMP, compiler_debug=True))[0]
-
-
 def test_a_model_that_is_split_over_gpus_gives_advice() -> None:
     split = spec(launcher="smp", devices=8, instance_type="ml.p4d.24xlarge", model_parallel={"partitions": 4})
     assert advice(split)[0].startswith(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.aws.account import ROLE
 from training.contract.errors import InputError
-from training.services.sagemaker.request_rules import characters, check_request, violations
+from training.services.sagemaker.job_rules import characters, check_request, violations
 
 MODEL = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.aws.account import Account
-from tests.support.services.following import ended, of_job
+from tests.support.services.following import ended, follow, of_job
 from tests.support.services.harness import SageMakerHarness
 from tracking.recording.script_log import ScriptLogReader
 from training.services.launcher import Job, submit
@@ -93,6 +93,6 @@ def test_a_line_that_is_stored_after_the_end_is_read(harness: SageMakerHarness, 
             logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=[event])
 
     is_stored = False
-    updates = list(Job(harness.service, "job").follow(sleep=late))
+    updates = list(follow(Job(harness.service, "job"), sleep=late))
     assert of_job(updates[0].lines) == ["first", "last"]
     assert (updates[-1].is_whole, of_job(updates[-1].lines)) == (True, ["half an hour ago", "first", "last"])

@@ -20,7 +20,7 @@ from training.contract.errors import AccessError, InputError, ServiceError
 from training.contract.job_spec import JobSpec
 from training.services.local.toolkit import local_path
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.storage import Storage, UploadProgress, pack_source, session_bucket
+from training.services.sagemaker.storage import Storage, UploadProgress, create_bucket, find_bucket, pack_source
 
 AWS = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": ROLE}
 
@@ -116,13 +116,15 @@ def test_equal_sources_give_equal_archives(storage: Storage, tmp_path: Path) -> 
 
 def test_the_default_bucket_is_created_once_and_another_is_checked(account: Account) -> None:
     clients = Clients()
-    assert session_bucket(clients, ACCOUNT) == session_bucket(clients, ACCOUNT) == BUCKET
+    assert find_bucket(clients, ACCOUNT) == (BUCKET, False)
+    create_bucket(clients, BUCKET)
+    assert find_bucket(clients, ACCOUNT) == (BUCKET, True)
     assert [each["Name"] for each in account.clients["s3"].list_buckets()["Buckets"]] == [BUCKET]
     with pytest.raises(InputError, match=r"Bucket mine does not exist: create it, or do not set aws\.bucket"):
-        session_bucket(Clients(), ACCOUNT, "mine")
+        find_bucket(Clients(), ACCOUNT, "mine")
     account.clients["s3"].create_bucket(Bucket="far", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     with pytest.raises(InputError, match=f"Bucket far is in eu-central-1, but the jobs run in {REGION}"):
-        session_bucket(Clients(), ACCOUNT, "far")
+        find_bucket(Clients(), ACCOUNT, "far")
 
 
 def files(path: Path) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from tests.support.aws.account import Account
 from training.contract.errors import AccessError, InputError
 from training.contract.s3_location import Location, location_of
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.user_data import StoredData, manifest_data, manifest_keys, object_data, prefix_data
+from training.services.sagemaker.storage import StoredData, manifest_data, manifest_keys, object_data, prefix_data
 
 FIELD = "script.channels.train"
 

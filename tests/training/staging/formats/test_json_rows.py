@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from training.contract.errors import InputError
 from training.job.tasks import SQUAD_COLUMNS
-from training.staging.formats import json_rows
+from training.staging.formats import readers
 from training.staging.formats.files import DEFAULT_FORMAT, open_text
 from training.staging.formats.readers import read_rows, unit_of
 
@@ -52,53 +52,39 @@ VALUES = st.recursive(
 )
 
 
-def read_document(path: Path) -> Any:
-    """Read a document whose field `data` is a list, element by element."""
-    document: dict[str, Any] = {}
+def elements(path: Path) -> Any:
     with open_text(path, DEFAULT_FORMAT) as file:
-        stream = json_rows.JsonStream(path, file, DEFAULT_FORMAT)
-        for name in stream.fields():
-            document[name] = list(stream.elements()) if name == "data" else stream.value()
+        stream = readers.JsonStream(path, file, DEFAULT_FORMAT)
+        values = list(stream.elements())
         stream.end()
-    return document
+    return values
 
 
-@given(
-    st.dictionaries(st.text().filter(lambda name: name != "data"), VALUES, max_size=4),
-    st.lists(VALUES, max_size=6),
-    st.booleans(),
-    st.integers(1, 9),
-)
+@given(st.lists(VALUES, max_size=6), st.booleans(), st.integers(1, 9))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pieces_are_read_like_the_whole(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    fields: dict[str, Any],
-    data: list[Any],
-    ascii_only: bool,
-    size: int,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: list[Any], ascii_only: bool, size: int
 ) -> None:
-    monkeypatch.setattr(json_rows, "CHUNK_CHARACTERS", size)
+    monkeypatch.setattr(readers, "CHUNK_CHARACTERS", size)
     path = tmp_path / "a.json"
-    document = {**fields, "data": data}
-    path.write_text(json.dumps(document, ensure_ascii=ascii_only, indent=1), "utf-8", "surrogatepass")
-    assert read_document(path) == json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(data, ensure_ascii=ascii_only, indent=1), "utf-8", "surrogatepass")
+    assert elements(path) == json.loads(path.read_text("utf-8"))
 
 
 @pytest.mark.parametrize("size", [1, 10_000])
 @pytest.mark.parametrize(
     "text",
-    ['{"data": [1, 2', '{"data": [1,\n\n  tru]}', '{"data": [1 2]}', '{"data": ["a\n"]}', '{"a": 1}\n x', '{"a": -}'],
+    ["[1, 2", "[1,\n\n  tru]", "[1 2]", '["a\n"]', '[{"a": 1}]\n x', '[{"a": -}]'],
 )
 def test_errors_have_the_position_in_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, text: str
 ) -> None:
-    monkeypatch.setattr(json_rows, "CHUNK_CHARACTERS", size)
+    monkeypatch.setattr(readers, "CHUNK_CHARACTERS", size)
     path = tmp_path / "a.json"
     path.write_text(text)
     with pytest.raises(json.JSONDecodeError) as whole:
         json.loads(text)
     with pytest.raises(InputError) as pieces:
-        read_document(path)
+        elements(path)
     position = f"{whole.value.msg} at line {whole.value.lineno} column {whole.value.colno}"
     assert str(pieces.value).startswith(f"{path} is not JSON: {position}")

@@ -11,7 +11,7 @@ from tests.support.staging.tables import ANIMALS, write
 from training.contract.errors import InputError
 from training.staging.formats.files import DEFAULT_FORMAT, TextFormat
 from training.staging.sources import data_files
-from training.staging.sources.data_files import FileRows, describe_files, digest_files, find_data_files
+from training.staging.sources.data_files import FileRows, find_data_files
 
 COLUMNS = ["text", "label"]
 
@@ -83,7 +83,7 @@ def test_patterns_that_match_nothing_or_too_much_are_refused(
 
 def test_the_key_covers_every_shard_and_its_order(shards: Path) -> None:
     def digest() -> str:
-        return digest_files(find_data_files(str(shards)), DEFAULT_FORMAT)
+        return find_data_files(str(shards)).digest(DEFAULT_FORMAT)
 
     before = digest()
     assert before == digest()
@@ -99,17 +99,17 @@ def test_the_key_covers_every_shard_and_its_order(shards: Path) -> None:
 def test_the_key_covers_the_encoding_and_the_delimiter(tmp_path: Path) -> None:
     files = find_data_files(str(write(tmp_path / "a.csv", ANIMALS)))
     formats = [TextFormat(), TextFormat(encoding="cp1252"), TextFormat(delimiter=";")]
-    assert len({digest_files(files, text) for text in formats}) == 3
+    assert len({files.digest(text) for text in formats}) == 3
     binary = find_data_files(str(write(tmp_path / "a.parquet", ANIMALS)))
-    assert len({digest_files(binary, text) for text in formats}) == 1
+    assert len({binary.digest(text) for text in formats}) == 1
 
 
 def test_the_description_says_what_the_names_do_not_show(tmp_path: Path) -> None:
     def described(text: TextFormat = DEFAULT_FORMAT) -> str:
-        return describe_files(find_data_files(str(tmp_path)), COLUMNS, text).removeprefix(str(tmp_path))
+        return find_data_files(str(tmp_path)).described(COLUMNS, text).removeprefix(str(tmp_path))
 
     path = write(tmp_path / "a.csv", ANIMALS)
-    assert describe_files(find_data_files(str(path)), COLUMNS, DEFAULT_FORMAT) == str(path)
+    assert find_data_files(str(path)).described(COLUMNS, DEFAULT_FORMAT) == str(path)
     path.write_text("text;label\na;1\n")
     assert described() == " (delimiter ';')"
     (tmp_path / "b.csv").write_text("text;label\na;1\n")

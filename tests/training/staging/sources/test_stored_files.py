@@ -61,7 +61,7 @@ def test_an_object_with_another_etag_is_staged_again(account: Account, tmp_path:
     first = stage(request("s3://team-data/rows.jsonl"), tmp_path)
     put(account, {"rows.jsonl": ROWS.replace("cat", "cow")})
     second = stage(request("s3://team-data/rows.jsonl"), tmp_path)
-    assert second.label_names != first.label_names
+    assert second.description.label_names != first.description.label_names
     assert len({first.key, second.key}) == len({first.digest, second.digest}) == 2
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from training.job.data.channels import read_channel
 from training.job.tasks import TASKS
 from training.job.tasks.encodings import token_columns
-from training.staging.rows.selection import hash_of
 from training.staging.tokens.channels import ChannelSummary, ChannelWriter, token_counts
+from training.staging.tokens.rows import hash_of
 
 METADATA = {
     "task": "classification",

@@ -17,10 +17,10 @@ from tests.support.staging.prepared import prepared
 from tests.support.staging.tables import MODEL, write
 from training.contract.errors import InputError
 from training.job.tasks import TASKS, Row
-from training.staging.rows.selection import Survey
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Table
 from training.staging.stage import stage
+from training.staging.tokens.rows import Survey
 
 
 def test_classes_without_rows_give_notes(tmp_path: Path) -> None:

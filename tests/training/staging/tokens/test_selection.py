@@ -11,8 +11,8 @@ import pytest
 from tests.support.staging.prepared import prepared, selected
 from tests.support.staging.tables import write
 from training.contract.errors import InputError
-from training.staging.rows.selection import validation_count
 from training.staging.sources.request import Data
+from training.staging.tokens.rows import validation_count
 
 
 def numbered(folder: Path, labels: Sequence[str]) -> str:

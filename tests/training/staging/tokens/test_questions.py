@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from training.contract.errors import InputError
 from training.job.tasks import TASKS, Row
-from training.staging.rows.selection import Survey
 from training.staging.sources.request import Data
 from training.staging.sources.sources import Table
+from training.staging.tokens.rows import Survey
 
 QUESTIONS = TASKS["question-answering"]
 
