@@ -27,6 +27,8 @@ class Result:
     cache: CacheState = "off"
     seed: int | None = None
     """Seed of the training. Jobs of an arm with the same seed trained the same model, so one score of them counts."""
+    diverged: bool = False
+    """True for a failed job whose loss was not finite. It counts as a job without a finite score, too."""
     commonest: float = math.nan
     """Score of a model that always answers the commonest class; NaN if there is none or it is not known."""
 
@@ -46,8 +48,8 @@ def scores(results: Sequence[Result]) -> list[float]:
 
 
 def unscored(results: Sequence[Result]) -> int:
-    """Return the number of successful jobs without a finite score."""
-    return sum(result.succeeded and not math.isfinite(result.score) for result in results)
+    """Return the number of jobs without a finite score that succeeded or diverged."""
+    return sum(result.diverged or (result.succeeded and not math.isfinite(result.score)) for result in results)
 
 
 def paired_scores(arm: Sequence[Result], baseline: Sequence[Result]) -> tuple[list[float], list[float]]:

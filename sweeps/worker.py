@@ -384,6 +384,8 @@ def trial_result(
     if outcome.failure:
         if outcome.failure.is_stop and pruning:
             return TrialState.PRUNED, None, f"pruned: {pruning}"
+        if outcome.failure.failure_class == "Diverged":
+            return TrialState.PRUNED, None, f"pruned: {outcome.failure.message}"
         return TrialState.FAIL, None, f"failed: {outcome.failure.failure_class}"
     if values := values_of(objective, outcome):
         return TrialState.COMPLETE, values, "completed"

@@ -54,7 +54,7 @@ from experiments.schema.experiment import Experiment
 from experiments.schema.fields import reported_metrics
 from experiments.schema.sections import declared_scales
 from experiments.sweeping.sweep_plan import PreparedSweep, SweepPlan, full_names, label, most_jobs, prepare_sweep
-from judging.measures import choose_measure
+from judging.measures import ACCURACY, COMMONEST, choose_measure
 from judging.summaries import typical
 from models.endpoints.protocol import EndpointSpec
 from models.logged.model_folder import folder_of
@@ -160,6 +160,7 @@ def plan_jobs(verb: str, fields: Mapping[str, str], state: ScratchState) -> Comm
         return _refused(verb, fields, state)
     store = state.attempt(open_existing_store)
     experiment, design = prepared.experiment, prepared.design
+    inputs = next((each for _, each in prepared.arm_inputs if isinstance(each, Staged)), None)
     plan = CommandPlan(
         verb=verb,
         name=prepared.name,
@@ -167,7 +168,7 @@ def plan_jobs(verb: str, fields: Mapping[str, str], state: ScratchState) -> Comm
         design=design,
         budget=tuple(prepared.budget_text),
         search=search_plan(prepared.sweep) if isinstance(prepared, PreparedSweep) else None,
-        quality=quality_text(experiment, design.margin) if design and verb != "sweep" else "",
+        quality=quality_text(experiment, design.margin, inputs) if design and verb != "sweep" else "",
     )
     if prepared.is_complete and (context := prepared.context):
         plan = _with_jobs(plan, prepared, context, store, state)
@@ -371,16 +372,19 @@ def planned_costs(
     return ExpectedCost(seconds=seconds, usd=spot.spot.usd, source=on_demand.source), spot
 
 
-def quality_text(experiment: Experiment, margin: float | None) -> str:
+def quality_text(experiment: Experiment, margin: float | None, data: Staged | None = None) -> str:
     """Return the metric by which the arms' quality is judged, and the loss that is accepted.
 
-    `margin` is the experiment's, in the metric's unit; None takes the metric's own.
+    `margin` is the experiment's, in the metric's unit; None takes the metric's own. `data` is None if it is not known.
     """
     scales = declared_scales(experiment.script.metrics) if experiment.script else {}
     values = dict.fromkeys(scales if experiment.script else reported_metrics(experiment.task), ANY_VALUE)
     by_jobs, by_scripts = ({}, values) if experiment.script else (values, {})
+    if data and (counts := data.description.validation.class_counts):
+        by_jobs[ACCURACY + COMMONEST] = (max(counts) / sum(counts),)
+    chosen = (experiment.best_metric, experiment.target.metric if experiment.target else None)
     measure = choose_measure(
-        MEASURES, lambda column: by_jobs.get(column, ()), lambda column: by_scripts.get(column, ()), scales
+        MEASURES, lambda column: by_jobs.get(column, ()), lambda column: by_scripts.get(column, ()), scales, chosen
     )
     if measure is None:
         return FROM_LOG

@@ -19,6 +19,7 @@ import yaml
 
 from experiments.running.output import print_line
 from experiments.schema.fields import PushToHub
+from judging.measures import COMMONEST
 from models.logged.log_model import MODEL_TAG
 from models.logged.model_folder import MODELS_FOLDER, new_unfinished
 from state.home import home
@@ -40,7 +41,7 @@ _TOKEN = re.compile(r"[!-~]+")
 _ARN_REGION = re.compile(r"arn:[^:]+:secretsmanager:([^:]+):.+")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 HIDDEN_SETTINGS = ("model", "model_revision", "push_")
-HIDDEN_METRICS = ("_runtime", "_per_second")
+HIDDEN_METRICS = ("_runtime", "_per_second", COMMONEST)
 
 
 def open_repository(push: PushToHub, region: str | None = None, profile: str | None = None) -> tuple[Any, str]:

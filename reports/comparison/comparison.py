@@ -326,8 +326,8 @@ def _judge_looks(
     if look.cost_outcome == "dearer":
         return replace(verdict, outcome="not cheaper")
     if look.unscored:
-        label = measure.label if measure else "score"
-        reason = f"and {look.unscored} of {counted(len(arm.succeeded), 'job')} ended without a finite {label}"
+        jobs = counted(len(arm.trained), "job")
+        reason = f"and {look.unscored} of {jobs} ended without a finite {_loss_or(measure)}"
         return replace(verdict, outcome="not cheaper", reason=reason)
     if kept and kept.shown_beyond:
         return replace(verdict, outcome="not cheaper", reason=f"but the {kept.measure.label} is worse")
@@ -343,7 +343,7 @@ def _judge_looks(
     if target or (kept and kept.kept):
         return replace(verdict, outcome="cheaper")
     if kept is None:
-        return replace(verdict, reason=_missing_quality([*arm.succeeded, *baseline.succeeded], measure))
+        return replace(verdict, reason=_missing_quality([*arm.trained, *baseline.trained], measure))
     return replace(verdict, outcome="cheaper, quality not shown", reason=_not_shown(kept))
 
 
@@ -359,14 +359,19 @@ def _missing_quality(jobs: Sequence[Job], measure: Measure | None) -> str:
         return "but no metric measures the quality: give one of script.metrics a unit and the direction that is better"
     if measure is None:
         return "but no quality was measured"
-    missing = len(jobs) - len(finite(jobs, measure.column))
+    missing = len(jobs) - len(finite([job for job in jobs if not job.diverged], measure.column))
     if not missing:
         return (
             f"but the unit of {measure.column} is not known: add it to script.metrics, such as "
             f"{{{measure.column}: {{unit: fraction, better: {'higher' if measure.higher_is_better else 'lower'}}}}}, "
             "or set compare.quality_margin in that unit"
         )
-    return f"but {missing} of {len(jobs)} jobs have no finite {measure.label}"
+    return f"but {missing} of {len(jobs)} jobs have no finite {_loss_or(measure)}"
+
+
+def _loss_or(measure: Measure | None) -> str:
+    label = measure.label if measure else "score"
+    return label if label.endswith("loss") else f"loss or {label}"
 
 
 def _resolution(arm: Arm, baseline: Arm, unit: Currency) -> float:
@@ -397,7 +402,7 @@ def _missed_target(arm: Arm, baseline: Arm, unit: Currency, target: Target) -> V
     sides: tuple[tuple[Arm, Outcome], ...] = ((baseline, "inconclusive"), (arm, "not cheaper"))
     for side, outcome in sides:
         if missed := not_reached(side):
-            reason = f"{len(missed)} of {counted(len(side.succeeded), 'job')} of “{side.label}” did not reach {target}"
+            reason = f"{len(missed)} of {counted(len(side.trained), 'job')} of “{side.label}” did not reach {target}"
             return Verdict(outcome, reason, currency=unit, target=target, misses_target=side is arm)
     return None
 
@@ -416,8 +421,8 @@ def _repeats(arm: Arm) -> str:
 
 
 def not_reached(arm: Arm) -> list[Job]:
-    """Return the successful jobs, of any cache state, that ended before they reached their target."""
-    return [job for job in arm.succeeded if not job.number("target_reached") > 0]
+    """Return the jobs, of any cache state, that succeeded or diverged before they reached their target."""
+    return [job for job in arm.trained if not job.number("target_reached") > 0]
 
 
 def work_differences(arm: Arm, baseline: Arm) -> list[Difference]:

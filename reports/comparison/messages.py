@@ -162,13 +162,15 @@ def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
 
 def quality_sentence(quality: Quality) -> str:
     sentence = f"{capitalized(quality.measure.label)} {score(quality.arm)} against {score(quality.baseline)}"
-    d = quality.difference
-    if d is None:
-        return f"{sentence}."
-    if not quality.is_informative:
-        return f"{sentence} (difference {signed(d.estimate)}; {TOO_FEW} for an interval)."
-    sentence = f"{sentence} (difference {signed(d.estimate)}, 95 % interval {signed(d.low)} to {signed(d.high)})."
-    if quality.seeds and not quality.is_paired:
+    if d := quality.difference:
+        interval = f", 95 % interval {signed(d.low)} to {signed(d.high)}"
+        note = interval if quality.is_informative else f"; {TOO_FEW} for an interval"
+        sentence += f" (difference {signed(d.estimate)}{note})"
+    sentence += "."
+    if quality.commonest is not None:
+        sentence += f" Always answering the commonest class scores {score(quality.commonest)}"
+        sentence += "." if quality.is_above_commonest else ", and the arm is not shown to be above it."
+    if quality.is_informative and quality.seeds and not quality.is_paired:
         share = f"{100 * quality.diverging_share:.0f} %"
         sentence += f" {counted(quality.seeds, 'seed')} cannot exclude that up to {share} of seeds diverge."
     return sentence

@@ -12,12 +12,14 @@ from typing import Any
 
 import pandas as pd
 
+from judging.measures import COMMONEST, MOST_COMMONEST
 from judging.sequential import Look, Reason
 from judging.summaries import Summary, gain_percent, summary
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.messages import noun
 from reports.model.numbers import (
     NONE,
+    capitalized,
     change,
     change_interval,
     counted,
@@ -31,7 +33,7 @@ from reports.model.numbers import (
     signed_percent,
 )
 from reports.model.report import Block, Cell, Column, Definition, Section, Table, Text, build_table, number_cell
-from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, work_unit
+from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, finite, work_unit
 from tracking.recorded.recorded_job import Job
 
 _LOSSES = {
@@ -123,7 +125,14 @@ def figures(comparison: Comparison) -> list[Column[Arm]]:
         Column(_LOSSES[loss][0], figure_of(loss, score), head=_LOSSES[loss][1], metric=loss),
     ]
     if measure and measure.column != loss:
-        shown.append(Column(measure.label, figure_of(measure.column, score), metric=measure.column))
+        commonest = max(finite(comparison.jobs, measure.column + COMMONEST), default=math.nan)
+        text = (
+            f"Always answering the commonest class of the evaluation rows scores {score(commonest)}. If that class has "
+            f"more than {100 * MOST_COMMONEST:g} % of the rows, macro F1 is judged, and not the accuracy."
+        )
+        explanation = None if math.isnan(commonest) else Definition(capitalized(measure.label), text)
+        cell = figure_of(measure.column, score)
+        shown.append(Column(measure.label, cell, metric=measure.column, explanation=explanation))
     return [*shown, Column("target reached", _reached, head="target\nmet", is_optional=True)]
 
 

@@ -144,6 +144,11 @@ def test_failures_end_a_study(bench: Bench) -> None:
     done = bench.run(lambda *_: behaviour, part, limits=Limits())
     assert done.reason == f"inductor: no job ended without an error, and all further ones would fail with {missing}"
     assert ends(part) == {"failed: Error": 1}
+    # A loss of NaN says something about the point: it is no failure.
+    part = bench.part(compiler="trcomp")
+    behaviour = Behaviour(seconds=0.02, failure=("Diverged", "the training loss is nan"))
+    bench.run(lambda *_: behaviour, part, limits=Limits(trials=1))
+    assert ends(part) == {"pruned: the training loss is nan": 1}
 
 
 def test_a_job_that_misses_the_target_or_has_no_figure_has_no_result(bench: Bench) -> None:

@@ -12,6 +12,7 @@ Every function that calls the server raises `TrackingError` if it fails.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import tempfile
@@ -38,6 +39,10 @@ TEXT_COLUMNS = ["run_id", "experiment_id", "group", "status", "arm", "baseline",
 """Text columns of every table of jobs; None where a run has no value."""
 NUMBER_COLUMNS = ["training_start_time", "hp_batch_size", "hp_learning_rate", "cost_billable_seconds"]
 """Number columns of every table of jobs; NaN where a run has no value. All other metrics are numbers, too."""
+LOSSES = ("loss", "train_loss", "eval_loss")
+DIVERGED = "diverged"
+"""Text column that exists if the last value of any of `LOSSES` in any run is not finite. In the table, such a number
+looks like a missing one."""
 EARLIER_PARAMETERS = {
     "hp.per_device_batch_size": "hp.batch_size",
     "hp.per_device_eval_batch_size": "hp.eval_batch_size",
@@ -109,6 +114,8 @@ def _row(run: Run) -> dict[str, object]:
     info, data = run.info, run.data
     tags = {key.removeprefix("platform."): value for key, value in data.tags.items() if key.startswith("platform.")}
     numbers = {key: number(value) for key, value in data.metrics.items()}
+    diverged = any(not math.isfinite(numbers.get(loss, 0.0)) for loss in LOSSES)
+    tags |= {DIVERGED: "true"} if diverged else {}
     columns: Mapping[str, object] = {**_current_names(data.params), **numbers, **tags}
     return {
         **{_column(key): value for key, value in columns.items()},

@@ -50,6 +50,11 @@ class Arm:
         """Jobs that finished successfully, without replaced ones."""
         return tuple(job for job in self.jobs if job.succeeded and self._counts(job))
 
+    @property
+    def trained(self) -> list[Job]:
+        """Jobs that finished successfully or diverged."""
+        return [*self.succeeded, *(job for job in self.failed if job.diverged)]
+
     def _counts(self, job: Job) -> bool:
         return job.is_again or job.repeat not in self._repeats_run_again
 

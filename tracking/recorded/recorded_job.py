@@ -13,6 +13,7 @@ from judging.quality import Measure, Unit
 from judging.spot.checkpoint_interval import daly_interval
 from judging.spot.expected_time import Training, expected_interruptions, expected_seconds
 from tracking.groups.planned_job import AGAIN, job_title
+from tracking.queries.job_tables import DIVERGED
 from training.contract.plain_text import counted
 from training.contract.price import Price, instance_seconds
 from training.job.tasks import LOSS, METRICS
@@ -82,6 +83,11 @@ class Job:
     def is_script(self) -> bool:
         """True for a user's own training script, which is measured from outside."""
         return self.text.get("measured") == "outside"
+
+    @property
+    def diverged(self) -> bool:
+        """True if a loss was not finite. Then no score of the model counts."""
+        return self.text.get("failure_class") == "Diverged" or (self.succeeded and self.text.get(DIVERGED) == "true")
 
     @property
     def disturbances(self) -> list[str] | None:

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from judging.design import Design
-from judging.measures import choose_measure
+from judging.measures import COMMONEST, choose_measure
 from judging.quality import Measure
 from judging.result import CACHE_STATES, Result, costs
 from judging.sequential import Reason, look_at_arms
@@ -99,7 +99,11 @@ def measure_of(jobs: Sequence[Job]) -> Measure | None:
     own, scripts = ([job for job in succeeded if job.is_script == is_script] for is_script in (False, True))
     scales = common_scales([read_scales(job.text.get(SCALES_COLUMN)) for job in jobs])
     measure = choose_measure(
-        MEASURES, lambda column: finite(own, column), lambda column: finite(scripts, column), scales
+        MEASURES,
+        lambda column: finite(own, column),
+        lambda column: finite(scripts, column),
+        scales,
+        chosen={job.text.get(name) for job in own for name in ("hp_best_metric", "hp_target_metric")},
     )
     # A training loss may depend on the batch size. It is no measure if an evaluation logged scores.
     return None if measure and measure.column == "train_loss" and evaluation_scores(scripts) else measure
@@ -138,15 +142,15 @@ def _result(job: Job, column: str, measure: Measure | None) -> Result | None:
         seed = job.number("hp_seed")
         return Result(
             cost if cost > 0 else None,
-            job.number(measure.column) if measure else math.nan,
+            job.number(measure.column) if measure and not job.diverged else math.nan,
             repeat=int(job.repeat),
             cache=job.cache_state if job.cache_state in CACHE_STATES else "off",
             seed=int(seed) if math.isfinite(seed) else None,
-            commonest=job.number(f"{measure.column}_commonest") if measure else math.nan,
+            commonest=job.number(measure.column + COMMONEST) if measure else math.nan,
         )
     if job.stopped or job.text.get("failure_class") in NOT_OF_THE_SETTING:
         return None
-    return Result(cost if cost > 0 else 0.0, succeeded=False, repeat=int(job.repeat))
+    return Result(cost if cost > 0 else 0.0, succeeded=False, repeat=int(job.repeat), diverged=job.diverged)
 
 
 def _paired(arms: Sequence[Arm]) -> frozenset[str]:

@@ -37,11 +37,11 @@ EVENT_KINDS = frozenset({"start", "phase", "metric", "result", "failure", "note"
 FAILURE_CLASSES = frozenset(
     {
         *("OutOfMemory", "DiskFull", "BadData", "Capacity", "Killed", "TimeLimit", "Stopped", "Refused", "Vanished"),
-        *("Budget", "Error"),
+        *("Budget", "Diverged", "Error"),
     }
 )
 """Reasons why a job did not complete. `Refused`: it never started. `Vanished`: its service no longer knows it.
-`Budget`: it reached a time limit that its budget had lowered."""
+`Budget`: it reached a time limit that its budget had lowered. `Diverged`: its loss was NaN or infinite."""
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,7 @@ _CLASS_PATTERNS = (
     ("DiskFull", r"DiskFull|No space left on device|Disk quota exceeded"),
     ("Capacity", r"^CapacityError\b"),
     ("BadData", r"^ClientError: (source|channel) |Data download failed"),
+    ("Diverged", r"\bDiverged: the \w+ loss is "),
     ("Killed", r"\bKilled( by|:)|\bSIGKILL\b"),
 )
 _PROSE = re.compile(r'^(AlgorithmError|ExitCode \S+|ExtraInfo ".*|ErrorMessage ".*)', re.MULTILINE)

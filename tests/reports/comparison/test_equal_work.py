@@ -12,17 +12,12 @@ from judging.design import Design
 from reports.comparison.comparison import Comparison, Contrast, Verdict, compare, judge, not_reached, work_differences
 from reports.comparison.report import results_by_arm
 from reports.comparison.tables import figures
-from tests.support.reports.verdicts import ACCURACY, AT_045, arm, descriptions, job, to_target, with_text
+from tests.support.reports.verdicts import ACCURACY, AT_045, arm, descriptions, job, numbered, to_target, with_text
 from tracking.recorded.arms import Arm, target_of
-from tracking.recorded.recorded_job import Job
 from tracking.recorded.waves import one_look, progress_of, trains_alike
 
 DESIGN = Design(looks=(5,))
 COSTS = (100.0, 101.0, 99.0, 100.5, 99.5)
-
-
-def numbered(label: str, *jobs: Job, **text: str) -> Arm:
-    return with_text(Arm(label, tuple(replace(each, repeat=str(at)) for at, each in enumerate(jobs))), **text)
 
 
 def reaching(label: str, reached: tuple[bool, ...], ratio: float = 1.0, caches: tuple[str, ...] = ("off",) * 5) -> Arm:

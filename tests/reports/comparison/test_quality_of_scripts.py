@@ -10,10 +10,10 @@ import pytest
 
 from judging.design import Design
 from reports.comparison.comparison import Verdict, judge
-from tests.support.reports.verdicts import job
+from tests.support.reports.verdicts import arm, job, numbered
 from tracking.recorded.arms import Arm
-from tracking.recorded.recorded_job import Job
-from tracking.recorded.waves import measure_of, progress_of
+from tracking.recorded.recorded_job import EVALUATIONS, Job
+from tracking.recorded.waves import measure_of, one_look, progress_of
 
 NAN = float("nan")
 FRACTION = {"unit": "fraction", "better": "higher"}
@@ -134,6 +134,36 @@ def test_a_fall_of_a_fraction_is_never_called_cheaper() -> None:
         "but the unit of eval_f1 is not known: add it to script.metrics, such as {eval_f1: {unit: fraction, better: "
         "higher}}, or set compare.quality_margin in that unit"
     )
+
+
+@pytest.mark.parametrize("diverged", [{"diverged": "true"}, {"failure_class": "Diverged"}])
+def test_a_loss_that_is_not_finite_loses_the_quality(diverged: dict[str, str]) -> None:
+    """The job's accuracy is finite. One of our own jobs has failed; a script has succeeded."""
+    status = "FAILED" if "failure_class" in diverged else "FINISHED"
+    first, *others = arm(80.0, 81.0, 82.0, 79.0).jobs
+    bad = numbered("bad", replace(first, status=status, text={**first.text, **diverged}), *others)
+    dear, cheap = (numbered("good", *arm(cost, 1.01 * cost, 1.02 * cost, 0.99 * cost).jobs) for cost in (100.0, 10.0))
+    for sides, outcome, reason in (
+        ((bad, dear), "not cheaper", "and 1 of 4 jobs ended without a finite loss or accuracy"),
+        ((cheap, bad), "inconclusive", "but 1 of 8 jobs have no finite loss or accuracy"),
+    ):
+        progress = one_look(Design(looks=(4,)), (sides[1], sides[0]), has_seeds=True)
+        found = judge(*sides, EVALUATIONS["eval_accuracy"], progress=progress)
+        assert (found.outcome, found.reason) == (outcome, reason)
+
+
+def test_one_large_class_makes_macro_f1_the_measure() -> None:
+    def column(*shares: float, **text: str) -> str:
+        scores = {"eval_accuracy": 0.98, "eval_f1_macro": 0.6}
+        jobs = [job(1.0, **scores, eval_accuracy_commonest=share) for share in shares]
+        measure = measure_of(numbered("a", *jobs, **text).jobs)
+        assert measure is not None
+        return measure.column
+
+    assert (column(0.8), column(0.81), column(0.97, 0.97)) == ("eval_accuracy", "eval_f1_macro", "eval_f1_macro")
+    assert column(0.97, hp_target_metric="eval_accuracy") == "eval_accuracy"
+    # Jobs of an earlier version do not record the share. The group keeps the measure that it began with.
+    assert column(0.97, NAN) == "eval_accuracy"
 
 
 def test_equal_quality_in_a_declared_unit_is_cheaper() -> None:

@@ -37,6 +37,11 @@ def with_text(of: Arm, **text: str) -> Arm:
     return Arm(of.label, tuple(replace(each, text={**each.text, **text}) for each in of.jobs))
 
 
+def numbered(label: str, *jobs: Job, **text: str) -> Arm:
+    """Return an arm of jobs with the repeats 0, 1, 2, ... and with these tags and parameters too."""
+    return with_text(Arm(label, tuple(replace(each, repeat=str(at)) for at, each in enumerate(jobs))), **text)
+
+
 def to_target(label: str, *billed: float, reached: int | None = None, **numbers: float) -> Arm:
     """Return an arm whose jobs end at eval_loss 0.45. The first `reached` of them reach it; with None, all of them."""
     reaching = len(billed) if reached is None else reached

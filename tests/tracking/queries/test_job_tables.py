@@ -49,7 +49,9 @@ def test_missing_and_infinite_values_and_empty_groups(tracked: Any) -> None:
     assert math.isnan(row["cost_billable_seconds"])
     assert math.isnan(row["hp_batch_size"])
     assert math.isnan(row["eval_loss"])
-    assert (row["train_loss"], row["loss"]) == (math.inf, -math.inf)
+    assert (row["train_loss"], row["loss"], row["diverged"]) == (math.inf, -math.inf, "true")
+    tracked.job("none", 1, metrics={"eval_loss": 0.5})
+    assert job_tables.jobs(tracked.client, tracked.group)["diverged"].notna().tolist() == [True, False]
     empty = job_tables.jobs(tracked.client, "no such group")
     assert len(empty) == 0
     assert {"run_id", "arm", "cost_billable_seconds"} <= set(empty.columns)

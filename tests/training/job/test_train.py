@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from training.contract.events import EVENT_KINDS, EventReader
+from training.contract.failures import failure_of_reason
 
 NewJob = Callable[[str], Any]
 
@@ -120,6 +121,15 @@ def test_a_failed_job_reports_the_reason(job: Any, damage: Any, failure_class: s
     assert event["failure_class"] == failure_class
     assert message in event["message"]
     assert (job.folder / "output/failure").read_text() == f"{failure_class}: {event['message']}"[:1024]
+
+
+def test_a_training_that_diverges_ends_at_its_first_loss_that_is_nan(job: Any) -> None:
+    ended = job.run(learning_rate=1e30, max_steps=1000, logging_steps=2)
+    (event,) = ended.events("failure")
+    assert (ended.code, event["failure_class"]) == (1, "Diverged")
+    reason = r"the training loss is (nan|inf) at step [24], so the training has diverged: lower base_learning_rate or "
+    assert re.fullmatch(reason + "max_learning_rate, or raise warmup_samples", event["message"])
+    assert failure_of_reason((job.folder / "output/failure").read_text()).failure_class == "Diverged"
 
 
 def test_a_stop_without_checkpoints_ends_the_job_immediately(job: Any) -> None:

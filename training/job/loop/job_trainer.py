@@ -27,9 +27,9 @@ from training.job.measuring.meter import Meter
 from training.job.processes import ranks
 from training.job.processes.protocols import Model
 from training.job.processes.ranks import StopRequest
-from training.job.processes.reporting import CheckpointNotWritten, Events, failure_class
+from training.job.processes.reporting import CheckpointNotWritten, Diverged, Events, failure_class
 from training.job.settings.job_settings import Settings
-from training.job.tasks.task import Scorer
+from training.job.tasks.task import COMMONEST, Scorer
 from training.job.weights.checkpoints import CheckpointKeeper, checkpoint_path
 
 NOT_REPORTED = ("epoch", "total_flos", "eval_model_preparation_time")
@@ -347,10 +347,11 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
     def on_log(
         self, args: object, state: TrainerState, control: TrainerControl, logs: Dict[str, float], **_: object
     ) -> None:
-        """Print Trainer's log line and emit the event."""
+        """Print Trainer's log line and emit the event. Raise `Diverged` if a loss is not finite."""
         if self.is_quiet:
             return
-        values = {name: value for name, value in logs.items() if name not in NOT_REPORTED}
+        reported = (name for name in logs if name not in NOT_REPORTED and not name.endswith(COMMONEST))
+        values = {name: logs[name] for name in reported}
         if state.is_world_process_zero:
             # Four decimals, which existing metric expressions expect.
             loss = {"loss": round(values["loss"], 4)} if "loss" in values else {}
@@ -373,6 +374,13 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self._events.emit(
             "metric", step=state.global_step, epoch=state.epoch, samples=self._trainer.samples_seen, values=values
         )
+        for name, noun in (("loss", "training"), ("eval_loss", "validation")):
+            # All processes have the same values, so all end here.
+            if not math.isfinite(values.get(name, 0.0)):
+                raise Diverged(
+                    f"the {noun} loss is {values[name]:g} at step {state.global_step:,}, so the training has diverged: "
+                    "lower base_learning_rate or max_learning_rate, or raise warmup_samples"
+                )
 
 
 @contextmanager

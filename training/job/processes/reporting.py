@@ -30,6 +30,10 @@ class Unsupported(Exception):
     """The hardware or a library version does not support the requested setting."""
 
 
+class Diverged(Exception):
+    """A loss is NaN or infinite, so the model is of no use."""
+
+
 class CheckpointNotWritten(Exception):
     """A checkpoint could not be written. Earlier checkpoints are unchanged."""
 
@@ -167,12 +171,14 @@ def another_process_failed(output: Optional[Path]) -> bool:
 
 
 def failure_class(error: BaseException) -> str:
-    """Return OutOfMemory, BadData, Stopped or Error."""
+    """Return OutOfMemory, BadData, Diverged, Stopped or Error."""
     names = {cause.__name__ for cause in type(error).__mro__}
     if isinstance(error, (Stopped, KeyboardInterrupt)):
         return "Stopped"
     if isinstance(error, BadData):
         return "BadData"
+    if isinstance(error, Diverged):
+        return "Diverged"
     if OUT_OF_MEMORY_TYPES & names or (isinstance(error, RuntimeError) and OUT_OF_MEMORY_TEXT.search(str(error))):
         return "OutOfMemory"
     return "Error"

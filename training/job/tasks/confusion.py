@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Sequence
 import numpy as np
 
 from training.job.data.channels import Channel
-from training.job.tasks.task import SOURCE_ROWS
+from training.job.tasks.task import COMMONEST, SOURCE_ROWS
 
 
 class ClassScorer:
@@ -30,7 +30,7 @@ class ClassScorer:
             "confusion_matrix.json": confusion_rows(matrix, names),
             **({"predictions.json": first_rows} if first_rows else {}),
         }
-        return summary(matrix)
+        return {**summary(matrix), **commonest_scores(matrix)}
 
     def tables(self) -> Dict[str, List[Dict[str, Any]]]:
         """Return the tables of the last evaluation, by file name."""
@@ -62,6 +62,14 @@ def summary(matrix: np.ndarray) -> Dict[str, float]:
     macro = {f"{name}_macro": float(scores[name][present].mean()) for name in ("precision", "recall", "f1")}
     weighted = float(np.average(scores["f1"], weights=scores["support"]))
     return {"accuracy": float(np.trace(matrix) / matrix.sum()), **macro, "f1_weighted": weighted}
+
+
+def commonest_scores(matrix: np.ndarray) -> Dict[str, float]:
+    """Return accuracy and macro F1 of always answering the commonest class, under their names with `COMMONEST`."""
+    support, constant = matrix.sum(axis=1), np.zeros_like(matrix)
+    constant[:, support.argmax()] = support
+    scores = summary(constant)
+    return {f"{name}{COMMONEST}": scores[name] for name in ("accuracy", "f1_macro")}
 
 
 def per_class_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:

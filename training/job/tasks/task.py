@@ -36,6 +36,10 @@ MAX_TOKENS = 131_072
 IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""
 
+COMMONEST = "_commonest"
+"""End of the name of a score of always answering the commonest class of the evaluation rows. It is no measure, and only
+the result has it."""
+
 OPTIONS_FILE = "answer_options.json"
 """File in a model's folder with the `answering_options` of its training."""
 SOURCE_ROWS = "source_rows.json"

@@ -10,6 +10,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from judging.design import Design
+from reports.comparison.comparison import judge
+from reports.comparison.messages import quality_sentence
+from tests.support.job.job_process import Job, write_channel
+from tests.support.reports.verdicts import arm, numbered
+from tracking.recorded.waves import measure_of, one_look
 from training.job.data.channels import read_channel
 from training.job.tasks import TASKS, confusion
 
@@ -56,6 +62,8 @@ def test_confusion_matrix_and_scores_by_hand() -> None:
     assert summary["precision_macro"] == pytest.approx((2 / 4 + 1 / 2 + 0) / 3)
     assert summary["recall_macro"] == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
     assert summary["f1_weighted"] == pytest.approx((3 * 4 / 7 + 2 * 1 / 2) / 6)
+    # Always class 0: accuracy 3/6; its f1 is 2*3/(3+6), and the other two classes have 0.
+    assert confusion.commonest_scores(MATRIX) == pytest.approx({"accuracy_commonest": 0.5, "f1_macro_commonest": 2 / 9})
     rows = confusion.per_class_rows(MATRIX, ["a", "b", "c", "d"])
     two_thirds, four_sevenths = pytest.approx(2 / 3), pytest.approx(4 / 7)
     assert rows[0] == {"label": "a", "precision": 0.5, "recall": two_thirds, "f1": four_sevenths, "support": 3}
@@ -68,3 +76,32 @@ def test_confusion_matrix_and_scores_by_hand() -> None:
         {"actual": "b", "predicted": "b", "count": 1},
         {"actual": "c", "predicted": "a", "count": 1},
     ]
+
+
+def test_an_arm_that_learns_nothing_keeps_no_quality(job: Job) -> None:
+    """970 rows of class 0 and 30 of class 1, whose tokens do not differ: a real training learns to answer class 0."""
+    for channel, rows, rare in (("train", 64, 2), ("validation", 1000, 30)):
+        write_channel(job.folder / channel, [[5 + at % 40, 7] for at in range(rows)], [1] * rare + [0] * (rows - rare))
+    ended = job.run(learning_rate=0.01, max_steps=16, eval_batch_size=100)
+    metrics = {name: value for name, value in ended.result["metrics"].items() if name.startswith("eval_")}
+    # The f1 of class 0 is 2 * 0.97 / 1.97, and of class 1 it is 0.
+    scores = {"eval_accuracy": 0.97, "eval_f1_macro": pytest.approx(0.97 / 1.97)}
+    assert metrics.items() >= {**scores, **{f"{name}_commonest": score for name, score in scores.items()}}.items()
+    logged = [event["values"] for event in ended.events("metric")]
+    assert any("eval_accuracy" in values for values in logged)
+    assert not any(name.endswith("_commonest") for values in logged for name in values)
+
+    constant = {name: value for name, value in metrics.items() if name.endswith("_commonest")}
+    good = arm(100.0, 101.0, 102.0, label="good", **{**constant, "eval_accuracy": 0.985, "eval_f1_macro": 0.8})
+    # Its accuracy is within the margin of 0.03.
+    lazy = arm(80.0, 81.0, 82.0, label="lazy", **metrics)
+    for chosen, column in (("", "eval_f1_macro"), ("eval_accuracy", "eval_accuracy")):
+        sides = [numbered(side.label, *side.jobs, hp_best_metric=chosen) for side in (good, lazy)]
+        measure = measure_of([job for side in sides for job in side.jobs])
+        assert measure is not None
+        assert measure.column == column
+        progress = one_look(Design(looks=(3,)), sides, has_seeds=True)
+        verdict = judge(sides[1], sides[0], measure, progress=progress)
+        assert verdict.quality is not None
+        assert (verdict.outcome != "cheaper", verdict.quality.kept) == (True, False)
+        assert "and the arm is not shown to be above it." in quality_sentence(verdict.quality)
