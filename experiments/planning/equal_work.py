@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from experiments.planning.costs import size_of
 from experiments.planning.inputs import Inputs
@@ -13,7 +12,7 @@ from reports.model.numbers import joined
 from tracking.groups.planned_job import PlannedJob
 from tracking.recorded.arms import Arm as RecordedArm
 from tracking.recorded.arms import image_version
-from tracking.recorded.recorded_job import Job
+from tracking.recorded.recorded_job import Job, job_of
 from training.staging.tokens.staged import Staged
 
 
@@ -24,7 +23,7 @@ def incomparable(arm_inputs: Iterable[tuple[Arm, Inputs]], jobs: Sequence[Planne
     """
     first = {job.arm: job for job in reversed(jobs)}
     planned = [RecordedArm(arm.label, (_as_recorded(first[arm.label], arm, each),)) for arm, each in arm_inputs]
-    baseline = next(arm for arm in planned if arm.jobs[0].is_baseline)
+    baseline = next(arm for arm in planned if first[arm.label].is_baseline)
     own, sentences = first[baseline.label].settings, []
     for arm in planned:
         if differences := work_differences(arm, baseline):
@@ -41,25 +40,12 @@ def _as_recorded(job: PlannedJob, arm: Arm, inputs: Inputs) -> Job:
     """Return a planned job as the tracking server would record it once it has succeeded, as far as that is certain."""
     spec, size = job.spec, size_of(arm.experiment, inputs)
     is_exact = isinstance(inputs, Staged) and inputs.sample_rows is None
-    recorded = Job(
-        run_id="", experiment_id="", name=spec.name, status="FINISHED", arm=job.arm, is_baseline=job.is_baseline,
-        repeat=str(job.repeat), cache_state="off", text={"image": spec.image},
-        numbers={
-            **({"samples": size.samples, "tokens": size.tokens if is_exact else 1} if size else {}),
-            **({"cost_usd": job.price.usd_per_hour} if job.price else {}),
-        },
-    )  # fmt: skip
-    version = image_version(recorded)  # of other images, only the job knows the libraries
-    return replace(
-        recorded,
-        text={
-            **{f"hp_{name}": str(value) for name, value in spec.hyperparameters.items()},
-            **({"versions": version} if version != spec.image else {}),
-            **({"measured": "outside"} if job.script else {}),
-            "data_key": job.data_key,
-            "rows_key": job.data.rows_key,
-            "instance_type": spec.instance_type,
-            "machine_instance_count": str(spec.instance_count),
-            "machine_devices": str(spec.devices),
-        },
-    )
+    counts = {"samples": size.samples, "tokens": size.tokens if is_exact else 1} if size else {}
+    settings = {f"hp_{name}": str(value) for name, value in spec.hyperparameters.items()}
+    machine = {"machine_instance_count": str(spec.instance_count), "machine_devices": str(spec.devices)}
+    keys = {"data_key": job.data_key, "rows_key": job.data.rows_key, "instance_type": spec.instance_type}
+    row = {**settings, **machine, **keys, **counts, "run_id": spec.name, "status": "FINISHED", "image": spec.image}
+    row |= {"measured": "outside"} if job.script else {}
+    row |= {"cost_usd": job.price.usd_per_hour} if job.price else {}
+    version = image_version(job_of(row))  # of other images, only the job knows the libraries
+    return job_of({**row, "image": None, "versions": None if version == spec.image else version})

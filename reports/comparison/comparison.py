@@ -109,8 +109,8 @@ class Contrast:
     """Ratio of steady samples (or tokens) per second, arm over baseline, with an interval that allows for several arms;
     None with fewer than two repeats on either side."""
     break_evens: dict[str, BreakEven]
-    """Break-even by cache state, starting with the compared jobs' state; empty if the work is not comparable
-    or counted in tokens."""
+    """Break-even by cache state, starting with the compared jobs' state; empty if the work is not comparable or
+    counted in tokens."""
 
 
 @dataclass(frozen=True)
@@ -223,8 +223,7 @@ def compare(
     contrasts = []
     for arm, speed_up in zip(arms[1:], speed_ups, strict=True):
         verdict = judge(arm, arms[0], measure, allowed, progress)
-        is_in_samples = unit == "samples" and verdict.outcome != "not comparable"
-        evens = _break_evens(arm, arms[0]) if is_in_samples else {}
+        evens = _break_evens(arm, arms[0]) if unit == "samples" and verdict.outcome != "not comparable" else {}
         contrasts.append(Contrast(arm, verdict, speed_up, evens))
     return Comparison(group, arms, tuple(contrasts), measure, design, progress)
 

@@ -281,12 +281,9 @@ def work_unit(*arms: Arm) -> Literal["samples", "tokens"]:
     in tokens without padding. Jobs of earlier versions did not record them.
     """
     jobs = [job for arm in arms for job in arm.succeeded]
-    is_counted = all(_predicts_tokens(job) and job.number("tokens") > 0 for job in jobs)
+    tasks = [TASKS.get(job.text.get("hp_task") or "", Task) for job in jobs if job.number("tokens") > 0]
+    is_counted = len(tasks) == len(jobs) and all(task.predicts_tokens for task in tasks)
     return "tokens" if is_counted and len({job.text.get("data_key") for job in jobs}) > 1 else "samples"
-
-
-def _predicts_tokens(job: Job) -> bool:
-    return TASKS.get(job.text.get("hp_task") or "", Task).predicts_tokens
 
 
 def currency(arm: Arm, baseline: Arm) -> Currency:

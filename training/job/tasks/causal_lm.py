@@ -81,8 +81,7 @@ class CausalLM(Task):
         """Join the tokens of all texts without separators and cut them into blocks, like Hugging Face's run_clm.py.
 
         Tokens at the end that do not fill a block are dropped. Without packing, each text is a row, truncated. For
-        scoring, texts are never joined or truncated: a longer text makes several rows, so that packed and unpacked
-        trainings predict the same tokens.
+        scoring, whatever the packing, a text is one row, or several if it is longer.
         """
         import numpy as np
         import pyarrow as pa
@@ -94,15 +93,11 @@ class CausalLM(Task):
             nonlocal rest
             limit = None if packs or for_scoring else length
             encoded = encodings(tokenizer, [row.texts[0] for row in rows], None, limit)
-            ids = [each.ids for each in encoded]
+            # Only texts for scoring are longer than a row without packing.
+            ids = [each.ids[at : at + length] for each in encoded for at in range(0, len(each.ids), length)]
+            cut = 0 if packs else cut_rows(encoded) + sum(len(each.ids) > length for each in encoded)
             lengths = np.array([len(each) for each in ids], np.int64)
             tokens = np.fromiter(chain.from_iterable(ids), np.int32, int(lengths.sum()))
-            long = int((lengths > length).sum()) if for_scoring else 0 if packs else cut_rows(encoded)
-            if for_scoring:
-                parts = np.maximum(-(-lengths // length), 1)
-                last = lengths - (parts - 1) * length
-                lengths = np.full(int(parts.sum()), length)
-                lengths[np.cumsum(parts) - 1] = last
             if packs:
                 tokens = np.concatenate([rest, tokens])
                 lengths = np.full(len(tokens) // length, length)
@@ -112,7 +107,7 @@ class CausalLM(Task):
                 tokens, lengths = tokens[np.repeat(long_enough, lengths)], lengths[long_enough]
             offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
             columns = {"input_ids": pa.ListArray.from_arrays(offsets, pa.array(tokens, pa.int32()))}
-            return Encoded(columns, long)
+            return Encoded(columns, cut)
 
         return encode
 
