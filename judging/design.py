@@ -36,13 +36,15 @@ class Design:
     place of the first, whatever its result."""
     rules: int = RULES
     """Version of the rules."""
+    families: int = 1
+    """Comparisons with other baselines among which the error is divided too."""
 
     def levels(self, comparisons: int = 1) -> tuple[float, ...]:
         """Return the two-sided significance level of each look, if the error is divided among several comparisons.
 
         Together, the looks call two equal arms different in at most 5 % / `comparisons`.
         """
-        return _levels(self.looks, (1 - CONFIDENCE) / comparisons, self.rules)
+        return _levels(self.looks, (1 - CONFIDENCE) / (comparisons * self.families), self.rules)
 
     def quality_levels(self) -> tuple[float, ...]:
         """Return the one-sided significance level of each look at the quality.

@@ -328,3 +328,9 @@ def settings(best: Mapping[str, tuple[Point, float]], baseline: Setting, *, maxi
     factorial = [(compiler, point) for point in (baseline[1], best[winner][0]) for compiler in compilers]
     best_of_each = [(compiler, best[compiler][0]) for compiler in ranked]
     return list(dict.fromkeys([baseline, (winner, best[winner][0]), *factorial, *best_of_each]))
+
+
+def rivals(best: Mapping[str, tuple[Point, float]], baseline: Setting) -> list[tuple[Setting, Setting]]:
+    """Return the best setting of each other compiler, with the winner. All settings are compared with the baseline."""
+    winner, *others = ((compiler, best[compiler][0]) for compiler in sorted(best, key=lambda each: best[each][1]))
+    return [(other, winner) for other in others if baseline not in (other, winner)]

@@ -136,6 +136,23 @@ def read(name: str) -> Grid:
         return build_grid(json.loads((FOLDER / f"{name}.json").read_text()), csv.DictReader(file))
 
 
+def reached_targets(exponent: float) -> tuple[int, int]:
+    """Return how many batch sizes above the base reach the target in all of their jobs, and the number of these sizes.
+
+    The rate grows with the batch size to the power of `exponent`; the nearest recorded one counts. The multipliers of a
+    grid are factors on the linear rule.
+    """
+    reached = []
+    for grid in map(read, names()):
+        for size in grid.search.space.batch_sizes:
+            if (factor := size / grid.search.base.batch_size) > 1:
+                multipliers = grid.search.space.multipliers
+                nearest = min(multipliers, key=lambda each: abs(math.log(each / factor ** (exponent - 1))))
+                runs = grid.runs[Point(size, nearest)]
+                reached.append(all(succeeded(grid.search.objective, run) for run in runs))
+    return sum(reached), len(reached)
+
+
 def names() -> list[str]:
     return [path.stem for path in sorted(FOLDER.glob("*.json"))]
 
@@ -149,6 +166,8 @@ class Replay:
     trials: int
     choice: Point | None
     """Best trial's point; None if no trial succeeded."""
+    cost: float = math.inf
+    """Cost of the choice: the geometric mean of both trainings of a finalist, or its trial's."""
     pruned: tuple[Point, ...] = ()
     """Points whose jobs were stopped."""
 
@@ -190,10 +209,13 @@ def replay(grid: Grid, sampler: str, start: Point, seed: int) -> Replay:
         return cost_of(search.objective, run.ended) if succeeded(search.objective, run) else math.inf
 
     costs = {point: [cost(grid.draw(point, seed)), cost(run)] for point, run in second.items()}
+    choice = choose(costs) or (best.point if best else None)
+    of_choice = costs.get(choice) or [cost(grid.draw(choice, seed))] if choice else [math.inf]
     return Replay(
         seconds=seconds,
         trials=len(trials),
-        choice=choose(costs) or (best.point if best else None),
+        choice=choice,
+        cost=math.prod(of_choice) ** (1 / len(of_choice)),
         pruned=tuple(pruned),
     )
 

@@ -161,15 +161,21 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "sweep": Section(
         measures="Sweeps replayed on five recorded grids from every batch size. The cost is a share of the full "
-        "grid's, the excess by how much the chosen setting is dearer than the best. The commit shown also replayed "
-        "made-up surfaces.",
+        "grid's, the excess by how much the chosen setting is dearer than the best. Compilers: two, on made-up "
+        "surfaces.",
         figures=(
-            Figure("grids: cost", r"(?!surfaces).*: cost until the sweep's own end"),
-            Figure("grids: mean excess", r"(?!surfaces).*: excess of the choice, mean"),
-            Figure("grids: excess, 90th percentile", r"(?!surfaces).*: excess .*, 90th percentile"),
+            Figure("grids: cost", r"(?!surfaces|compilers).*: cost until the sweep's own end"),
+            Figure("grids: mean excess", r"(?!surfaces|compilers).*: excess of the choice, mean"),
+            Figure("grids: excess, 90th percentile", r"(?!surfaces|compilers).*: excess .*, 90th percentile"),
             Figure("surfaces: cost", r"surfaces.*: cost until the sweep's own end"),
             Figure("surfaces: mean excess", r"surfaces.*: excess of the choice, mean"),
             Figure("surfaces: excess, 90th percentile", r"surfaces.*: excess .*, 90th percentile"),
+            Figure("compilers: cheapest trials have the wrong one", r"compilers .*: the cheapest trials .*"),
+            Figure("compilers: wrong one shown to be cheaper", r"compilers .*: the wrong one is shown .*"),
+            Figure("compilers: no verdict", r"compilers .*: no difference is shown"),
+            Figure("compilers: right one shown, true gap from 10 %", r"compilers .*: the right one .*"),
+            Figure("repeats without this verdict", r"compilers .*: repeats .* the base alone"),
+            Figure("repeats with this verdict", r"compilers .*: repeats .* between the compilers"),
         ),
         short="On small grids the start, the best point and its neighbours are half of the points, so the cost misses "
         "0.35. emotion-16000 has two valleys: one choice in ten is a third dearer than the best.",

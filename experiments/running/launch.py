@@ -350,35 +350,41 @@ def run_waves(
     design: Design,
     run: RunJobs,
     rows: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table,
+    pairs: Sequence[tuple[str, str]] = (),
 ) -> tuple[list[PlannedJob], list[Outcome]]:
     """Run the waves of a comparison with `run`. Return the jobs of all waves so far, and the outcomes of ended jobs.
 
     The tracking server's records alone decide which jobs come next, so all launchers of a group agree. `rows` selects
-    the comparison's jobs from the table of the group's jobs.
+    the comparison's jobs from the table of the group's jobs. The second arm of each of the `pairs` is also compared
+    with the first.
     """
     baselines = {job.arm for job in jobs if job.is_baseline}
     labels = sorted(dict.fromkeys(job.arm for job in jobs), key=lambda label: label not in baselines)
-    reported: Progress | None = None
+    reported: list[Progress | None] = [None] * (1 + len(pairs))
     outcomes: dict[str, Outcome] = {}
     while True:
         arms = arms_of(rows(job_tables.jobs(store.client, group.id)))
-        state, again = progress_of(design, labels, arms), jobs_to_repeat(design, arms)
-        _print_progress(state, reported, design)
-        reported = state
-        begun = [job for job in jobs if (job.arm, job.repeat) in (again if job.is_again else state.begun)]
+        again = jobs_to_repeat(design, arms)
+        states = [progress_of(design, labels, arms)]
+        states += [progress_of(replace(design, families=len(pairs)), pair, arms) for pair in pairs]
+        for state, before, other in zip(states, reported, ["", *(first for first, _ in pairs)], strict=True):
+            _print_progress(state, before, design, f" against {other}" if other else "")
+        reported = [*states]
+        started = {job for state in states for job in state.begun}
+        begun = [job for job in jobs if (job.arm, job.repeat) in (again if job.is_again else started)]
         left = [job for job in begun if job.spec.name not in outcomes]
         if left:
             outcomes |= {outcome.planned.spec.name: outcome for outcome in run(left)}
         begun = without_left_out(begun, outcomes.values())
         # Nothing is left although jobs are due if a run was deleted while its job ran. The report lists it as missing.
-        if not (state.due and left) or len(outcomes) < len(begun):
+        if not (any(state.due for state in states) and left) or len(outcomes) < len(begun):
             return begun, list(outcomes.values())
 
 
-def _print_progress(state: Progress, reported: Progress | None, design: Design) -> None:
+def _print_progress(state: Progress, reported: Progress | None, design: Design, against: str = "") -> None:
     """Print the looks and the stopped arms that were not `reported` yet."""
     for number in range(len(reported.looks) if reported else 0, len(state.looks)):
-        print_line(f"After {counted(design.looks[number], 'repeat')}:")
+        print_line(f"After {counted(design.looks[number], 'repeat')}{against}:")
         for arm, look in state.looks[number].items():
             print_line(f"  {arm}: {look_sentence(look)}")
     for arm, reason in state.stopped.items():

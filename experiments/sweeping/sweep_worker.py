@@ -27,13 +27,14 @@ from experiments.running.output import exit_code, print_line
 from experiments.running.scheduler import run_jobs
 from experiments.running.write_report import report_group
 from experiments.schema.yaml_document import as_yaml
-from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, full_names, prepare_sweep
+from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, full_names, label, prepare_sweep
 from judging.design import Design
 from judging.summaries import geometric_mean
 from reports.model.report import Report
+from reports.sweep.sweep import sweep_of
 from state.home import home
 from sweeps.costs import FIGURES, CostModel, cost_model, measurements
-from sweeps.early_stopping import choose, finalists, settings
+from sweeps.early_stopping import choose, finalists, rivals, settings
 from sweeps.optuna_study import Limits, Part, PointSampler, importances, open_study
 from sweeps.search_space import Point
 from sweeps.storage import Storage, hold_lease, open_storage, sqlite_url
@@ -195,7 +196,7 @@ def run(opened: OpenSweep, fail_on: frozenset[str] = frozenset()) -> int:
         print_line("Stopped. Not all batch sizes were timed. The same command resumes the sweep.")
         return 130
     parts = [_part(opened, compiler, search) for compiler, search in searches.items()]
-    write_sweep(opened.store, opened.group, metadata(sweep, parts, opened.jobs.samples, opened.overrides))
+    write_sweep(opened.store, opened.group, metadata(sweep, parts, opened.jobs.samples))
     limits = Limits(
         trials=sweep.fields.trials,
         parallel=sweep.fields.max_parallel,
@@ -362,6 +363,7 @@ def confirm(opened: OpenSweep, best_points: BestPoints) -> list[Outcome]:
             design,
             lambda wave: opened.run([by_name[job.spec.name] for job in wave]),
             repeat_rows,
+            [(label(*other), label(*best)) for other, best in rivals(best_points, sweep.baseline)],
         )
     else:
         outcomes = opened.run(planned)
@@ -398,10 +400,17 @@ def report(
     Returns the report.
     """
     jobs = opened.jobs
-    results = metadata(jobs.sweep, parts, jobs.samples, opened.overrides, best_points=best_points, reasons=reasons)
+    results, client = metadata(jobs.sweep, parts, jobs.samples, reasons), opened.store.client
+    table = opened.store.call(job_tables.jobs, client, opened.group.id)
+    design = read_design(opened.store.call(client.get_run, opened.group.run_id).data.tags)
+    best = sweep_of(table, opened.group.id, results, {}, design).best
+    setting = {}
+    if best and (compiler := best.setting.compiler) in best_points:
+        setting = winner(jobs.sweep, compiler, best_points[compiler][0])
+        results["train_command"] = train_command(opened.overrides, setting)
     write_sweep(opened.store, opened.group, results)
     rendered = report_group(opened.store, opened.group, jobs.name)
-    if setting := winner(jobs.sweep, best_points):
+    if setting:
         path = home() / "reports" / opened.group.id / "winner.yaml"
         path.write_text(winner_file(jobs.sweep, setting), encoding="utf-8")
         print_line(f"The winner as an experiment: {path}")
@@ -411,19 +420,9 @@ def report(
 
 
 def metadata(
-    sweep: SweepPlan,
-    parts: Sequence[Part],
-    samples: int,
-    overrides: Mapping[str, str],
-    *,
-    best_points: BestPoints = MappingProxyType({}),
-    reasons: Mapping[str, str] = MappingProxyType({}),
+    sweep: SweepPlan, parts: Sequence[Part], samples: int, reasons: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Return the metadata of a running or ended sweep.
-
-    `overrides` has the experiment, as the user named it, and the overrides of the command that apply to a training.
-    """
-    setting = winner(sweep, best_points)
+    """Return the metadata of a running or ended sweep, without the command that trains its winner."""
     compiler, base = sweep.baseline
     objective = asdict(parts[0].search.objective)
     quality = objective.pop("quality") or {"metric": None, "higher_is_better": None}
@@ -437,17 +436,13 @@ def metadata(
         "models": {part.compiler: asdict(model.line) for part in parts if (model := part.search.costs)},
         "importances": {part.compiler: importances(part.study) for part in parts},
         "stopped_because": dict(reasons),
-        "train_command": train_command(overrides, setting) if setting else None,
+        "train_command": None,
     }
 
 
-def winner(sweep: SweepPlan, best_points: BestPoints) -> dict[str, Any]:
-    """Return the fields that train the winner; empty if no trial completed."""
-    if not best_points:
-        return {}
-    sign = -1.0 if sweep.maximises else 1.0
-    compiler = min(best_points, key=lambda each: sign * best_points[each][1])
-    fields = sweep.setting(compiler, best_points[compiler][0])
+def winner(sweep: SweepPlan, compiler: str, point: Point) -> dict[str, Any]:
+    """Return the fields that train a compiler's best point."""
+    fields = sweep.setting(compiler, point)
     return {
         name: value for name, value in fields.items() if name in SETTING or value != getattr(sweep.experiment, name)
     }

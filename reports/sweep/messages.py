@@ -7,12 +7,22 @@ import math
 from judging.intervals import Interval
 from judging.summaries import gain_percent
 from reports.comparison.comparison import Verdict
-from reports.comparison.messages import cheaper, unlike_sentences, warning_sentences
+from reports.comparison.messages import (
+    bill_sentences,
+    cache_phrase,
+    cheaper,
+    scaling_sentences,
+    unlike_sentences,
+    warning_sentences,
+)
 from reports.model.numbers import TOO_FEW, change, change_interval, counted, figure, joined, money, percent, score
 from reports.model.report import ShortAnswer
 from reports.sweep.sweep import Sweep, factorial_arms
 from reports.sweep.trials import Setting, Trial, setting_of
 
+MAX_HEADLINE = 90
+"""Most characters of a headline."""
+_NOT_REPEATED = "both need repeats, because the best of many trials is partly the luckiest one"
 OUTCOMES = {
     "worse": "completed beyond the bound",
     "not reached": "without reaching the target",
@@ -26,34 +36,42 @@ def headline(sweep: Sweep) -> str:
     return answer_of(sweep)[0]
 
 
-def answer_of(sweep: Sweep) -> tuple[str, ShortAnswer]:
-    """Return the answer in one sentence, and in a few words, such as `inductor at batch 64, 31 % cheaper`."""
+def answer_of(sweep: Sweep) -> tuple[str, ShortAnswer, list[str]]:
+    """Return a headline, which has figures of repeats alone, the same in a few words, and the lines below it."""
     spec, best, trials = sweep.spec, sweep.best, counted(len(sweep.trials), "trial")
     if best is None:
-        return _no_answer(sweep, trials), ShortAnswer("", "no answer")
+        return _no_answer(sweep, trials), ShortAnswer("", "no answer"), []
     if spec.is_front and len(sweep.front) > 1:
-        return _front(sweep), ShortAnswer("", f"{len(sweep.front)} Pareto-optimal settings")
+        settings = f"{len(sweep.front)} Pareto-optimal settings"
+        return f"There are {settings} in cost and {spec.quality_name}.", ShortAnswer("", settings), [_front(sweep)]
+    repeated = sweep.repeated_cost(best.setting)
+    by = "The trainings that chose it" if math.isnan(repeated) else "Its repeats"
+    cost = f"{by}: {spec.cost_text(sweep.cost_of(best))} {spec.cost_name}."
     if best.setting == sweep.base:
-        sentence = f"The starting setting, {sweep.base}, remains the best: {_cost_of(sweep, best)}."
-        return sentence, ShortAnswer("", "nothing better")
+        sentence = _fitted("The starting setting, {0}, remains the best.", str(sweep.base))
+        return sentence, ShortAnswer("", "nothing better"), [cost, *_between_compilers(sweep)]
     contrast, interval = sweep.contrast_of(best.setting), sweep.interval_of(best.setting)
-    verdict = contrast.verdict if contrast else Verdict("inconclusive", "")
+    verdict = contrast.verdict if contrast else Verdict("inconclusive", _NOT_REPEATED)
+    is_best = f"{_named(best.setting)} is the best {f'of {trials}' if best is sweep.winner else 'by its repeats'}"
     if verdict.outcome == "not comparable":
-        sentence = f"No verdict on {best.setting}, the best of {trials}: {verdict.reason}."
-        return sentence, ShortAnswer("", "not comparable")
-    is_best = f"{_named(best.setting)} is the best of {trials}"
+        sentence = f"No verdict on the best of {trials}: its repeats are not comparable."
+        return sentence, ShortAnswer("", "not comparable"), [f"{is_best}: {verdict.reason}."]
     if interval:
-        return _confirmed(sweep, best.setting, interval, verdict, is_best)
-    if verdict.outcome == "not cheaper":
-        sentence = f"{best.setting} is the best of {trials}, but not reliably: {verdict.reason}."
-        return sentence, ShortAnswer(str(best.setting), ", not reliably")
-    goal = ""
-    if spec.target is not None:
-        goal = f" to {spec.metric} {spec.target:g}"
-    elif spec.bound is not None:
-        goal = f" with {_within(sweep)}"
-    compared = "" if spec.is_front else f". Without repeats of both, it is not compared with {sweep.base}"
-    return f"{is_best}: {_cost_of(sweep, best)}{goal}{compared}.", ShortAnswer(str(best.setting), ", the best trial")
+        sentence, short_answer, line = _confirmed(sweep, best.setting, interval, verdict, is_best)
+        return sentence, short_answer, [line, *bill_sentences(verdict), *_between_compilers(sweep)]
+    is_unreliable = verdict.outcome == "not cheaper"
+    lines = [f"It is not compared with {sweep.base}: {verdict.reason}."] if not spec.is_front else []
+    short_answer = ShortAnswer(str(best.setting), ", not reliably" if is_unreliable else ", the best trial")
+    but = "but not reliably" if is_unreliable else "without a verdict"
+    sentence = _fitted(f"{{0}} is the best of {trials}, {but}.", str(best.setting))
+    return sentence, short_answer, [cost, *lines, *_between_compilers(sweep)]
+
+
+def _fitted(pattern: str, name: str, base: str = "") -> str:
+    """Return a headline with a setting and the base. If it is too long, it calls the base so, and cuts the setting."""
+    room, whole = MAX_HEADLINE - len(pattern.format("", "the base")), pattern.format(name, base)
+    cut = name if len(name) <= room else f"{name[: room - 1]}…"
+    return whole if len(whole) <= MAX_HEADLINE else pattern.format(cut, "the base")
 
 
 def _no_answer(sweep: Sweep, trials: str) -> str:
@@ -80,25 +98,25 @@ def _front(sweep: Sweep) -> str:
         for each in (sweep.front[0], sweep.front[-1])
     )
     settings = f"{len(sweep.front)} of {sum(trial.kind in ('completed', 'worse') for trial in sweep.trials)} settings"
-    return f"{settings} are Pareto-optimal in cost and {name}: from {first} to {last}."
+    return f"{settings} are Pareto-optimal, by one training each: from {first} to {last}."
 
 
 def _confirmed(
     sweep: Sweep, setting: Setting, ratio: Interval, verdict: Verdict, is_best: str
-) -> tuple[str, ShortAnswer]:
-    """Return the answer with the interval of the repeats, or that they do not confirm the best trial."""
+) -> tuple[str, ShortAnswer, str]:
+    """Return the answer and the line with the interval of the repeats, or that they do not confirm the best trial."""
     spec, outcome, reason = sweep.spec, verdict.outcome, verdict.reason
+    name, base, than = _named(setting), str(sweep.base), f"than {sweep.base}{cache_phrase(verdict)}"
     is_better = ratio.low > 1 if spec.is_rate else outcome in ("cheaper", "cheaper, quality not shown")
-    n = f"{ratio.n_arm}" if ratio.n_arm == ratio.n_baseline else f"{ratio.n_arm} and {ratio.n_baseline}"
-    interval = f"(95 % interval {_interval(ratio)}, n = {n})" if ratio.is_informative else f"({TOO_FEW}, n = {n})"
     if not is_better:
         is_known = ratio.low < 1 <= ratio.high and outcome == "inconclusive"
         why = f", {reason}" if reason and not spec.is_rate and not is_known else ""
         shown = "is shown not to be" if ratio.low >= 1 and not spec.is_rate else "is not shown to be"
         better = "faster" if spec.is_rate else "cheaper"
-        sentence = f"{is_best} but {shown} {better} than {sweep.base}: {change(ratio.estimate)} {interval}{why}."
+        line = f"{is_best} but {shown} {better} {than}: {change(ratio.estimate)} {_in_brackets(ratio)}{why}."
         is_refuted = outcome == "not cheaper" and not spec.is_rate
-        return sentence, ShortAnswer("", "nothing cheaper" if is_refuted else "inconclusive")
+        short_answer = ShortAnswer("", "nothing cheaper" if is_refuted else "inconclusive")
+        return _fitted(f"{{0}} {shown} {better} than {{1}}.", name, base), short_answer, line
     doubt = f", {reason}" if outcome == "cheaper, quality not shown" else ""
     short_answer = ShortAnswer("", "inconclusive") if doubt else cheaper(str(setting), ratio)
     verb = "takes"
@@ -107,8 +125,29 @@ def _confirmed(
     elif spec.target is not None:
         verb = f"reaches {spec.metric} {spec.target:g} for"
     kept = f", with {_within(sweep)}" if spec.bound is not None else ""
-    than = f"{change(ratio.estimate)} {spec.noun} than {sweep.base}"
-    return f"{_named(setting)} {verb} {than}{kept} {interval}{doubt}.", short_answer
+    line = f"{name} {verb} {change(ratio.estimate)} {spec.noun} {than}{kept} {_in_brackets(ratio)}{doubt}."
+    differs = f"{'is' if spec.is_rate else 'costs'} {percent(ratio.estimate)} % {'faster' if spec.is_rate else 'less'}"
+    sentence = _fitted(f"{{0}} {differs} than {{1}}{', quality not shown' if doubt else ''}.", name, base)
+    return sentence, short_answer, line
+
+
+def _between_compilers(sweep: Sweep) -> list[str]:
+    """Return the verdicts on the winner of the trials and the best setting of each other compiler."""
+    lines = []
+    for other, contrast in sweep.pairs.items():
+        arm, ratio, reason = setting_of(contrast.arm.jobs[0]), sweep.ratio_of(contrast), contrast.verdict.reason
+        against = sweep.winner.setting if sweep.winner and arm == other else other
+        words = ("no verdict", *(("faster", "slower") if sweep.spec.is_rate else ("cheaper", "dearer")))
+        figures = [f"{change(ratio.estimate)} {sweep.spec.noun} {_in_brackets(ratio)}"] if ratio else []
+        reasons = [reason] if reason and not sweep.spec.is_rate else []
+        verdict = ", ".join([words[sweep.shown(contrast)], *figures, *reasons])
+        lines.append(f"{arm} against {against}, the best of each compiler: {verdict}.")
+    return lines
+
+
+def _in_brackets(ratio: Interval) -> str:
+    n = f"{ratio.n_arm}" if ratio.n_arm == ratio.n_baseline else f"{ratio.n_arm} and {ratio.n_baseline}"
+    return f"(95 % interval {_interval(ratio)}, n = {n})" if ratio.is_informative else f"({TOO_FEW}, n = {n})"
 
 
 def _interval(ratio: Interval) -> str:
@@ -139,6 +178,7 @@ def sentences(sweep: Sweep) -> list[str]:
         *(sentence for arm in arms for sentence in warning_sentences(arm)),
         *(_certainty(sweep, sweep.best) if sweep.best and not sweep.spec.is_front else []),
         *_effects(sweep),
+        *scaling_sentences(arms),
         *_cost(sweep),
         *_failures(sweep),
         *_savings(sweep),
@@ -165,36 +205,22 @@ def _effects(sweep: Sweep) -> list[str]:
 
 
 def _certainty(sweep: Sweep, best: Trial) -> list[str]:
-    n, finalists = len(sweep.trials), sum(trial.second_cost is not None for trial in sweep.trials)
-    remarks = []
-    if finalists:
-        chose = "both trainings together chose the winner"
-        remarks.append(f"The {finalists} best settings trained a second time with another seed; {chose}.")
-    if sweep.arm_of(best.setting) is None:
-        caveat = " The best of many trials is partly the luckiest one: only repeats show its cost." if n > 1 else ""
-        return [*remarks, f"The best setting was not repeated.{caveat}"]
-    if n > 1 and sweep.interval_of(best.setting) is not None:
-        trials = f"the {n} trials from which this setting was chosen"
-        remarks.append(f"The interval comes from separate repeats, not from {trials}.")
-    if sweep.confirmation and not sweep.spec.is_rate:
-        remarks += unlike_sentences(sweep.confirmation)
-    return [*remarks, *_better_repeats(sweep, best)]
+    finalists = sum(trial.second_cost is not None for trial in sweep.trials)
+    chose = "trained a second time with another seed; both trainings together chose the winner."
+    unlike = unlike_sentences(sweep.confirmation) if sweep.confirmation and not sweep.spec.is_rate else []
+    return [*([f"The {finalists} best settings {chose}"] if finalists else []), *unlike, *_most_reliable(sweep, best)]
 
 
-def _better_repeats(sweep: Sweep, best: Trial) -> list[str]:
-    """Return a sentence about a setting that beat the best trial's setting in the repeats; empty if none did."""
-    spec, own = sweep.spec, sweep.repeated_cost(best.setting)
+def _most_reliable(sweep: Sweep, best: Trial) -> list[str]:
+    """Return the cheapest setting that succeeded in every repeat, if the best one did not; else empty."""
+    spec = sweep.spec
     others = {setting_of(arm.jobs[0]) for arm in (sweep.confirmation.arms if sweep.confirmation else ())}
     costs = {setting: cost for setting in others if math.isfinite(cost := sweep.repeated_cost(setting))}
-    if not costs:
+    if not costs or math.isfinite(sweep.repeated_cost(best.setting)):
         return []
     first = (max if spec.is_rate else min)(costs, key=lambda setting: (costs[setting], str(setting)))
     least = f"{spec.cost_text(costs[first])} {spec.unit}"
-    if math.isnan(own):
-        return [f"The best setting that succeeded in every repeat is {first}: {least}."]
-    if costs[first] == own or first in (best.setting, sweep.base):
-        return []
-    return [f"In the repeats, {first} was better: {least} against {spec.cost_text(own)} {spec.unit}."]
+    return [f"The best setting that succeeded in every repeat is {first}: {least}."]
 
 
 def _cost(sweep: Sweep) -> list[str]:

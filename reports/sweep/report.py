@@ -41,7 +41,7 @@ from reports.model.report import (
     number_cell,
 )
 from reports.sweep import messages
-from reports.sweep.messages import OUTCOMES, headline
+from reports.sweep.messages import OUTCOMES
 from reports.sweep.sweep import CostShare, Sweep, factorial_arms
 from reports.sweep.trials import Trial
 from tracking.recorded.arms import Arm
@@ -65,8 +65,9 @@ _CALIBRATION = Definition(
 
 
 def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Report:
-    (answer, short_answer), remarks = messages.answer_of(sweep), Sentences(tuple(messages.sentences(sweep)))
-    lead: tuple[Block, ...] = (*_command(sweep), *([best_table(sweep)] if sweep.best_trials else []), remarks)
+    (answer, short_answer, lines), remarks = messages.answer_of(sweep), Sentences(tuple(messages.sentences(sweep)))
+    command: tuple[Block, ...] = (*([Sentences(tuple(lines))] if lines else []), *_command(sweep))
+    lead = (*command, *([best_table(sweep)] if sweep.best_trials else []), remarks)
     short_trials = (trial_table(sweep, MAX_LISTED, with_reasons=False),) if sweep.trials else ()
     sections = tuple(_sections(sweep, charts, source))
     tables = (*((trial_table(sweep, MAX_LISTED),) if sweep.trials else ()), cost_table(sweep))
@@ -74,7 +75,7 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Repor
         group=sweep.group,
         title=source.title,
         headline=answer,
-        answer=(*_command(sweep), remarks),
+        answer=(*command, remarks),
         sections=(
             *sections,
             measured_section(sections, (*_goal(sweep), _CALIBRATION)),
@@ -93,7 +94,7 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Repor
 
 
 def _command(sweep: Sweep) -> tuple[Block, ...]:
-    return (Command("Train the best trial's setting:", sweep.train_command),) if sweep.train_command else ()
+    return (Command("Train the best setting:", sweep.train_command),) if sweep.train_command else ()
 
 
 def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
@@ -140,7 +141,8 @@ def summary_of(sweep: Sweep) -> dict[str, Any]:
     contrasts = sweep.confirmation.contrasts if sweep.confirmation else None
     return {
         "group": sweep.group,
-        "headline": headline(sweep),
+        "headline": messages.headline(sweep),
+        "answer": messages.answer_of(sweep)[2],
         "best": _trial(sweep.best) if sweep.best else None,
         "best_by_compiler": {name: _trial(trial) if trial else None for name, trial in best.items()},
         "front": [_trial(trial) for trial in sweep.front] if sweep.spec.is_front else None,
@@ -150,6 +152,7 @@ def summary_of(sweep: Sweep) -> dict[str, Any]:
         "rules": sweep.rules,
         **looks_summary(sweep.confirmation),
         "confirmation": [contrast_summary(each) for each in contrasts] if contrasts is not None else None,
+        "compilers": [{**contrast_summary(pair), "other": str(other)} for other, pair in sweep.pairs.items()],
         "two_by_two": [
             {**asdict(setting), "ratio": asdict(ratio) if (ratio := sweep.interval_of(setting)) else None}
             for setting in factorial_arms(sweep)

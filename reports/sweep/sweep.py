@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -63,6 +63,9 @@ class Sweep:
     """Ranked: trials with a comparable cost first, the best at the top."""
     confirmation: Comparison | None
     """Comparison of the repeated settings; None if no setting was repeated."""
+    pairs: Mapping[Setting, Contrast] = field(default_factory=dict)
+    """Comparison of the winner of the trials with the best setting of each other compiler, by that setting. The winner
+    is the arm, unless it is the base. The base is in no pair with another winner."""
 
     @cached_property
     def compilers(self) -> tuple[str, ...]:
@@ -78,7 +81,24 @@ class Sweep:
 
     @cached_property
     def best(self) -> Trial | None:
-        """The trial of the best setting; None if no trial has a comparable cost."""
+        """The winner of the trials, unless the repeats show another compiler's best setting to be cheaper."""
+        better = 1 if self.winner and self.winner.setting == self.base else -1
+        shown = {setting for setting, contrast in self.pairs.items() if self.shown(contrast) == better}
+        trials = [each for each in self.best_trials if each.setting in shown]
+        return min(trials, key=self.trials.index, default=self.winner)
+
+    def shown(self, contrast: Contrast) -> int:
+        """Return 1 if repeats show an arm to be cheaper or faster than its baseline, -1 for the opposite, else 0."""
+        ratio, outcome = self.ratio_of(contrast), contrast.verdict.outcome
+        if ratio is None or outcome == "not comparable":
+            return 0
+        if self.spec.is_rate:
+            return int(ratio.low > 1) - int(ratio.high < 1)
+        return int(outcome == "cheaper") - int(outcome == "not cheaper" and ratio.low > 1)
+
+    @cached_property
+    def winner(self) -> Trial | None:
+        """The cheapest of the trials; None if no trial has a comparable cost."""
         sign = -1 if self.spec.is_rate else 1
         best = [trial for name in self.compilers if (trial := self.best_of(name))]
         return min(best, key=lambda trial: (sign * trial.mean_cost, self.trials.index(trial)), default=None)
@@ -181,8 +201,10 @@ class Sweep:
     def interval_of(self, setting: Setting) -> Interval | None:
         """Return the ratio of a setting's repeats to the base setting's, in cost or in samples per second."""
         contrast = self.contrast_of(setting)
-        if contrast is None:
-            return None
+        return self.ratio_of(contrast) if contrast else None
+
+    def ratio_of(self, contrast: Contrast) -> Interval | None:
+        """Return the ratio of an arm's repeats to its baseline's, in cost or in samples per second."""
         return contrast.speed_up if self.spec.is_rate else contrast.verdict.ratio
 
     def cost_by_role(self) -> list[CostShare]:
@@ -222,7 +244,7 @@ def sweep_of(
     )
     trials = ranked(with_second_costs(tried, second), spec)
     repeats = repeat_rows(table)
-    return Sweep(
+    sweep = Sweep(
         group=group,
         spec=spec,
         jobs=jobs,
@@ -232,6 +254,22 @@ def sweep_of(
         trials=trials,
         confirmation=compare(repeats, group, design=design) if len(repeats) else None,
     )
+    return replace(sweep, pairs=_pairs(sweep, repeats, design))
+
+
+def _pairs(sweep: Sweep, repeats: pd.DataFrame, design: Design | None) -> Mapping[Setting, Contrast]:
+    """Return `Sweep.pairs` by the sweep's repeats."""
+    winner = sweep.winner.setting if sweep.winner and not sweep.spec.is_front else sweep.base
+    others = [each.setting for each in sweep.best_trials if each.setting not in (winner, sweep.base)]
+    if winner == sweep.base:
+        return {other: contrast for other in others if (contrast := sweep.contrast_of(other))}
+    settings = [setting_of(job_of(row)) for row in repeats.to_dict("records")]
+    pairs = {}
+    for other in others:
+        marked = repeats.assign(baseline=["true" if each == other else "false" for each in settings])
+        both = marked[[each in (winner, other) for each in settings]]
+        pairs[other] = compare(both, sweep.group, design=design and replace(design, families=len(others))).contrasts
+    return {other: contrasts[0] for other, contrasts in pairs.items() if contrasts}
 
 
 def _with_target(spec: SweepSpec, jobs: Sequence[Job]) -> SweepSpec:

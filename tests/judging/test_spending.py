@@ -14,6 +14,11 @@ def test_one_look_has_the_whole_error() -> None:
     assert look_levels([9]) == pytest.approx([0.05])
 
 
+def test_comparisons_with_several_baselines_share_the_error() -> None:
+    assert Design(looks=(9,), families=2).levels() == pytest.approx([0.025])
+    assert Design(looks=(9,), families=2).levels(5) == pytest.approx([0.005])
+
+
 def test_five_even_looks_have_the_published_bounds() -> None:
     # Lan and DeMets' Pocock-type spending at 5 %, two-sided: the bounds that R's package ldbounds documents.
     levels = look_levels([1, 2, 3, 4, 5], spending=pocock_spending)

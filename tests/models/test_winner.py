@@ -135,7 +135,7 @@ def rates(tracked: Tracked, *, loss: float = 0.35) -> str:
 @pytest.mark.parametrize(
     ("fields", "arm", "why"),
     [
-        ({}, "inductor", "inductor at batch 8 trains 98 % more samples/s than none at batch 8"),
+        ({}, "inductor", "inductor at batch 8 is 98 % faster than none at batch 8"),
         ({"loss": 0.9}, "none", ", but its validation loss is 0.9 against 0.35, so the base setting stays."),
     ],
 )

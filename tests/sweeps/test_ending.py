@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeps.costs import Measurement, cost_model
-from sweeps.early_stopping import choose, finalists, settings, should_prune, stop_reason, trials_since_improvement
+from sweeps.early_stopping import (
+    choose,
+    finalists,
+    rivals,
+    settings,
+    should_prune,
+    stop_reason,
+    trials_since_improvement,
+)
 from sweeps.search_space import Point, space
 from sweeps.trials import CurvePoint, Objective, Record, TrialOutcome
 from tests.support.sweeps.trials import LOSS, completed, failed, reached, running, search, stopped
@@ -154,6 +162,13 @@ def test_a_winner_with_the_baselines_compiler_is_compared_with_the_best_other_on
         ("trcomp", OTHER),
         ("inductor", WON),
     ]
+    winner = ("none", WON)
+    assert rivals(best, ("none", BASE)) == [(("trcomp", OTHER), winner), (("inductor", WON), winner)]
+
+
+def test_the_baseline_has_no_rivals_because_all_settings_are_compared_with_it() -> None:
+    best = {"none": (BASE, 90.0), "inductor": (WON, 100.0)}
+    assert rivals(best, ("none", BASE)) == rivals({**best, "none": (BASE, 110.0)}, ("none", BASE)) == []
 
 
 def test_throughput_is_maximised() -> None:

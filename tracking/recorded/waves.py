@@ -47,7 +47,8 @@ _NOT_SCORES = ("_runtime", "_time", "_per_second", "_samples")
 
 
 def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed: int = 0) -> Progress:
-    """Return the progress of a comparison of the arms `labels`, the baseline first. `arms` are those that have jobs."""
+    """Return the progress of a comparison of the arms `labels`, the baseline first. `arms` are those with jobs."""
+    arms = sorted((arm for arm in arms if arm.label in labels), key=lambda arm: labels.index(arm.label))
     # What is decided from all jobs would change with each later job, so the first wave decides it.
     first_wave = [job for arm in arms for job in _ended(arm) if int(job.repeat) < design.looks[0]]
     measure = None if target_of(*arms) else measure_of(first_wave)

@@ -12,7 +12,7 @@ from judging.design import Design
 from reports.comparison.report import Source
 from reports.formats.text import markdown, summary
 from reports.model.numbers import NONE
-from reports.sweep.messages import headline, sentences
+from reports.sweep.messages import answer_of, sentences
 from reports.sweep.report import best_columns, metrics_of, results_of_winner, sweep_report, trial_table
 from reports.sweep.trials import Setting
 from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, rate_repeats, rate_trial, row, trial, waves
@@ -114,7 +114,7 @@ def test_both_trainings_of_the_finalists_choose_the_winner() -> None:
     assert sweep.best is not None
     assert sweep.best.setting.batch_size == 32
     assert [each.setting.batch_size for each in sweep.trials] == [32, 16, 8, 64]
-    assert headline(sweep).startswith("none at batch 32 is the best of 4 trials: 95.5 billable seconds")
+    assert answer_of(sweep)[2][0] == "The trainings that chose it: 95.5 billable seconds to eval_loss 0.45."
     assert sentences(sweep)[0] == (
         "The 2 best settings trained a second time with another seed; both trainings together chose the winner."
     )
