@@ -136,6 +136,23 @@ def read(name: str) -> Grid:
         return build_grid(json.loads((FOLDER / f"{name}.json").read_text()), csv.DictReader(file))
 
 
+def reached_targets(exponent: float) -> tuple[int, int]:
+    """Return how many batch sizes above the base reach the target in all of their jobs, and the number of these sizes.
+
+    The rate grows with the batch size to the power of `exponent`; the nearest recorded one counts. The multipliers of a
+    grid are factors on the linear rule.
+    """
+    reached = []
+    for grid in map(read, names()):
+        for size in grid.search.space.batch_sizes:
+            if (factor := size / grid.search.base.batch_size) > 1:
+                multipliers = grid.search.space.multipliers
+                nearest = min(multipliers, key=lambda each: abs(math.log(each / factor ** (exponent - 1))))
+                runs = grid.runs[Point(size, nearest)]
+                reached.append(all(succeeded(grid.search.objective, run) for run in runs))
+    return sum(reached), len(reached)
+
+
 def names() -> list[str]:
     return [path.stem for path in sorted(FOLDER.glob("*.json"))]
 

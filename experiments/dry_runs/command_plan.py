@@ -20,6 +20,7 @@ from reports.formats.text import json_value
 from reports.model.numbers import durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from reports.probe.spot import spot_lines
+from sweeps.search_space import linear_note
 from tracking.groups.planned_job import PlannedJob
 from tracking.recorded.recorded_job import SpotEstimate
 from training.contract.job_spec import NOT_CHOSEN
@@ -267,8 +268,17 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
     if plan.quality:
         yield Definition("Quality", plan.quality)
     yield from cost_definitions(plan)
-    for note in plan.notes:
+    for note in (*_scaling(plan), *plan.notes):
         yield Definition("Note", note.removeprefix("Note: "))
+
+
+def _scaling(plan: CommandPlan) -> list[str]:
+    jobs = sorted(plan.jobs, key=lambda job: not job.planned.is_baseline)
+    settings = {f"“{job.planned.arm}”": job.experiment for job in jobs if job.experiment.script is None}
+    if plan.search and settings:
+        size = max(plan.search.batch_sizes)
+        settings[f"batch {size}"] = jobs[0].experiment.model_copy(update={"batch_size": size})
+    return linear_note({label: (each.global_batch_size, each.learning_rate) for label, each in settings.items()})
 
 
 def _by_arm(plan: CommandPlan, text_of: Callable[[JobEntry], str]) -> str:

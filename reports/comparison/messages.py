@@ -27,6 +27,7 @@ from reports.model.numbers import (
     signed,
 )
 from reports.model.report import ShortAnswer
+from sweeps.search_space import linear_note
 from tracking.groups.planned_job import IMPORTED
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, currency, has_common_currency, uses_other_machines
 from tracking.recorded.recorded_job import STEADY, Job
@@ -274,7 +275,7 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     if is_undecided and keeps and any(job.disturbances for job in comparison.jobs):
         sentences.append("With compare.when_disturbed=repeat, each disturbed job runs once more.")
     sentences += left_out_sentences(comparison)
-    sentences += rate_sentences(comparison.jobs)
+    sentences += [*rate_sentences(comparison.jobs), *scaling_sentences(comparison.arms)]
     if comparison.has_scripts and comparison.assumes_equal_work:
         sentences.append("No job recorded how many samples it saw: equal work is assumed.")
     return sentences
@@ -335,6 +336,13 @@ def rate_sentences(jobs: Sequence[Job]) -> list[str]:
     reasons = {job.text.get("rate_unknown") for job in own if job.succeeded}
     sentence = next((_RATE_UNKNOWN[reason] for reason in _RATE_UNKNOWN if reason in reasons), None)
     return [sentence] if sentence and not any(job.number(STEADY) > 0 for job in jobs) else []
+
+
+def scaling_sentences(arms: Sequence[Arm]) -> list[str]:
+    """Return a note on arms of our own jobs whose batch grew with the linear rule from the first arm's."""
+    jobs = [(arm.label, job) for arm in arms for job in arm.succeeded if not job.is_script]
+    size, rate = "optim_global_batch_size", "hp_learning_rate"
+    return linear_note({f"“{label}”": (job.number(size), job.number(rate)) for label, job in jobs})
 
 
 def warning_sentences(arm: Arm) -> list[str]:

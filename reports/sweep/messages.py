@@ -7,7 +7,14 @@ import math
 from judging.intervals import Interval
 from judging.summaries import gain_percent
 from reports.comparison.comparison import Verdict
-from reports.comparison.messages import bill_sentences, cache_phrase, cheaper, unlike_sentences, warning_sentences
+from reports.comparison.messages import (
+    bill_sentences,
+    cache_phrase,
+    cheaper,
+    scaling_sentences,
+    unlike_sentences,
+    warning_sentences,
+)
 from reports.model.numbers import TOO_FEW, change, change_interval, counted, figure, joined, money, percent, score
 from reports.model.report import ShortAnswer
 from reports.sweep.sweep import Sweep, factorial_arms
@@ -171,6 +178,7 @@ def sentences(sweep: Sweep) -> list[str]:
         *(sentence for arm in arms for sentence in warning_sentences(arm)),
         *(_certainty(sweep, sweep.best) if sweep.best and not sweep.spec.is_front else []),
         *_effects(sweep),
+        *scaling_sentences(arms),
         *_cost(sweep),
         *_failures(sweep),
         *_savings(sweep),

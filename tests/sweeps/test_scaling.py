@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import get_args
 
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeps.search_space import Optimiser, ScalingRule, scale
+from benchmarks.recorded.replay import reached_targets
+from sweeps.search_space import Optimiser, ScalingRule, linear_note, scale
 
 BASE = Optimiser(learning_rate=3e-5, adam_beta1=0.9, adam_beta2=0.999, adam_epsilon=1e-8)
 
@@ -49,6 +51,16 @@ def test_the_learning_rate_is_limited_to_the_largest(largest: float | None, rate
     sizes = {"base_batch_size": 32, "global_batch_size": 512}
     scaled = scale("linear", BASE, **sizes, multiplier=2.0, largest_learning_rate=largest)
     assert scaled.learning_rate == pytest.approx(rate)
+
+
+def test_a_batch_that_grows_with_the_linear_rule_is_noted() -> None:
+    note = linear_note({"a": (32, 3e-5), "b": (64, 6e-5), "c": (96, 9e-5), "d": (128, 6e-5), "e": (128, 1.2e-4)})
+    assert len(note) == 1
+    assert note[0].startswith("c and e: the learning rate grows as much as the batch size (learning_rate_scaling:")
+    assert linear_note({}) == linear_note({"a": (32, math.nan), "c": (96, 9e-5)}) == []
+    # What the recorded grids show.
+    (linear, sizes), (square_root, _) = reached_targets(1.0), reached_targets(0.5)
+    assert f"only {linear} of {sizes} larger batches reached the target in this way, and {square_root} " in note[0]
 
 
 @given(st.sampled_from(get_args(ScalingRule)), st.integers(1, 10**6), st.integers(1, 10**6))

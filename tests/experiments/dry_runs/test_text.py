@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.command_plan import CommandPlan, JobEntry, cost_definitions, json_text, print_plan
+from experiments.dry_runs.command_plan import CommandPlan, JobEntry, blocks, cost_definitions, json_text, print_plan
 from experiments.dry_runs.dry_run import ScratchState, plan_jobs, scratch_state, search_plan
 from experiments.planning.costs import ExpectedCost
 from experiments.planning.load import Arm, load
 from experiments.planning.plan import job
 from experiments.sweeping.sweep_plan import plan_sweep
+from reports.model.report import Definitions
 from tests.support.requests.building import staged
 
 
@@ -58,6 +59,25 @@ def test_a_sweep(scratch: ScratchState, tmp_path: Path, capsys: pytest.CaptureFi
     assert "Space      batch 8, 16, 32: 3 points for each of none and inductor" in text
     assert "at most 3 trials of each compiler, first batch 32; sampler tpe" in text
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "label"),
+    [
+        ("compare", {"compare.arms": "{small: {batch_size: 8}, large: {batch_size: 32}}"}, "“large”"),
+        ("sweep", {"sweep.worse_by": "0.1", "sweep.batch_sizes": "8..32", "batch_size": "8"}, "batch 32"),
+        ("compare", {"compare.arms": "{small: {batch_size: 8}, large: {batch_size: 16}}"}, None),
+        ("compare", {"compare.arms": "[{batch_size: 8}, {batch_size: 32}]", "learning_rate_scaling": "sqrt"}, None),
+    ],
+)
+def test_batches_that_grow_with_the_linear_rule_are_noted(
+    verb: str, fields: dict[str, str], label: str | None, scratch: ScratchState, tmp_path: Path
+) -> None:
+    plan = plan_jobs(verb, {"data.train": str(tmp_path / "rows.jsonl"), "machine.cores": "1", **fields}, scratch)
+    assert plan.jobs
+    notes = [each.text for block in blocks(plan) if isinstance(block, Definitions) for each in block.definitions]
+    found = [note.partition(": ")[0] for note in notes if "(learning_rate_scaling: linear)" in note]
+    assert found == ([label] if label else [])
 
 
 def test_refusals_are_numbered(scratch: ScratchState, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from reports.comparison.messages import (
     caveat_sentences,
     disturbance_sentences,
     headline,
+    scaling_sentences,
     verdict_sentence,
 )
 from reports.formats.html import html_page
@@ -205,6 +206,16 @@ def test_an_undecided_comparison_with_disturbed_jobs_names_the_field_that_repeat
     assert hint not in caveats(undecided, REPEATS_DISTURBED)
     assert hint not in caveats(arm("inductor", *unlike))  # quiet
     assert hint not in caveats(arm("inductor", *map(disturbed, jobs(0.8, 3))))  # decided
+
+
+def test_an_arm_whose_rate_grows_with_its_batch_is_noted() -> None:
+    def at(label: str, size: float, rate: float) -> Arm:
+        numbers = {"optim_global_batch_size": size, "hp_learning_rate": rate}
+        return arm(label, *(replace(each, numbers={**each.numbers, **numbers}) for each in jobs(1.0, 3)))
+
+    [note] = scaling_sentences([at("batch 8", 8, 1e-4), at("batch 32", 32, 4e-4), at("batch 16", 16, 2e-4)])
+    assert note.startswith("“batch 32”: the learning rate grows as much as the batch size")
+    assert scaling_sentences([at("batch 8", 8, 1e-4), at("batch 32", 32, 2e-4)]) == []
 
 
 def test_arms_that_train_alike_are_compared_seed_by_seed() -> None:
