@@ -36,7 +36,7 @@ from reports.comparison.comparison import Comparison
 from reports.model.numbers import figure, short_labels, signed_interval, signed_percent
 from reports.model.report import Chart
 from reports.probe.report import Probes
-from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
+from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, work_unit
 from tracking.recorded.recorded_job import STEADY, Job, finite_or_zero
 
 BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen and epochs", "samples seen")
@@ -67,12 +67,14 @@ _HEADING_INCHES = 0.30
 
 def comparison_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
     """Return the charts that have numbers to show; `curves` are `histories` tables of `loss` by run id."""
+    unit = work_unit(*comparison.arms)
+    rate = f"throughput_steady_{unit}_per_second"
     charts = (
         intervals(comparison),
         bars(comparison, BILLABLE, "billable", "Billable time", "billable instance seconds per job"),
         bars(comparison, DOLLARS.column, "cost", "Billable cost", "USD per job"),
         bars(comparison, "train_runtime", "training", "Training time", "seconds in the training loop per job"),
-        bars(comparison, STEADY, "throughput", "Steady throughput", "samples per second after warm-up"),
+        bars(comparison, rate, "throughput", "Steady throughput", f"{unit} per second after warm-up"),
         phases(comparison),
         loss_curves(comparison, curves, *BY_SAMPLES),
         loss_curves(comparison, curves, *BY_SECONDS),

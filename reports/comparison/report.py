@@ -82,7 +82,8 @@ _COMPARED = (
     ),
 )
 _NOT_COMPARABLE = (
-    "“Not comparable”: the data, the image's versions or the target differ; the samples seen differ by more than 1 %; "
+    "“Not comparable”: the data, the image's versions or the target differ; the samples seen differ by "
+    "more than 1 %, or the tokens where texts are packed differently; "
     "the jobs of one arm ran on different machines; arms on different instance types have no price; or a compiler did "
     "not run as the setting says. Differences that were allowed are listed with the verdict."
 )
