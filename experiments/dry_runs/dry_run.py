@@ -36,6 +36,7 @@ from experiments.planning.costs import (
     size_of,
     worst_case_of,
 )
+from experiments.planning.equal_work import incomparable
 from experiments.planning.inputs import Echo, Inputs, inputs_in, notes_of
 from experiments.planning.load import Arm, load_fields
 from experiments.running.launch import (
@@ -213,6 +214,8 @@ def _with_jobs(
         for arm, inputs, job in known
     )
     entries = [entry for entry in attempts if entry]
+    if plan.verb == "compare" and len(entries) == len(known):
+        state.notes.extend(incomparable(prepared.arm_inputs, [entry.planned for entry in entries]))
     worst: WorstCase | None = worst_case_of([entry.planned for entry in entries])
     if plan.search:  # all jobs of a sweep have the same machine
         jobs, amounts = plan.search.max_jobs, [entry.worst for entry in entries]

@@ -307,6 +307,7 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
         digest=staged.digest,
         rows={"train": staged.train_rows, "validation": staged.description.validation.rows},
         evaluation_key=staged.evaluation_key,
+        rows_key=staged.rows_key,
         label_names=staged.description.label_names,
         class_counts={each: getattr(staged.description, each).class_counts for each in CHANNELS},
         columns=TASKS[experiment.task].columns(data.columns),

@@ -15,6 +15,7 @@ from typing import TypeVar
 import pandas as pd
 
 from experiments.planning.costs import budget_of, check_budget, expected_cost
+from experiments.planning.equal_work import incomparable
 from experiments.planning.inputs import Inputs, stage_inputs
 from experiments.planning.load import (
     Arm,
@@ -81,6 +82,8 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
         prefix=experiment.aws.job_prefix or "",
     )
     jobs = [prepare(context, job) for job in replace(plan, seed_offset=group.seed_offset).jobs(group.id)]
+    for sentence in incomparable(plan.arm_inputs, jobs) if plan.verb == "compare" else ():
+        print_line(f"Note: {sentence}")
     if group.continued:
         runs = child_runs(store, group).items()
         jobs = with_recorded_labels(jobs, {name: run.data.tags["platform.arm"] for name, run in runs})

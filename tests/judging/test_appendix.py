@@ -14,7 +14,7 @@ from judging.design import Design
 from judging.result import CacheState, Result
 from judging.round_order import round_order
 from judging.sequential import look
-from tracking.queries.measures import EVALUATIONS
+from tracking.recorded.recorded_job import EVALUATIONS
 
 LOOKS = (3, 5, 7, 9)
 

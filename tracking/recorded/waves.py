@@ -40,6 +40,8 @@ _ALIKE = frozenset(
 )
 """Settings that change the trained model by no more than rounding errors, given the same seed. Repeats differ in the
 seed."""
+_TRAINING = ("machine_devices", "machine_instance_count", "data_key")
+"""Other columns that change the trained model. Arms with the same rows may cut or pack them differently."""
 _NOT_SCORES = ("_runtime", "_time", "_per_second", "_samples")
 """Ends of the names of Trainer's times and sizes of an evaluation."""
 
@@ -170,7 +172,7 @@ def _training_settings(job: Job) -> frozenset[tuple[str, str | float]]:
         for name, value in {**job.text, **job.numbers}.items()
         if value is not None
         and value == value
-        and (name in ("machine_devices", "machine_instance_count") or (name.startswith("hp_") and name not in _ALIKE))
+        and (name in _TRAINING or (name.startswith("hp_") and name not in _ALIKE))
     }
     if changing.get("hp_padding", "max_length") != "max_length":
         changing["hp_padding"] = "other"  # batches have the same rows with all other kinds of padding

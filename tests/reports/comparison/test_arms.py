@@ -9,7 +9,7 @@ import pytest
 from reports.comparison.comparison import OTHER_BASELINE, SEVERAL_GROUPS, compare
 from reports.formats.html import html_page
 from reports.formats.text import summary
-from reports.model.report import Report
+from reports.model.report import Report, Table
 from reports.render import CompareOptions, render, render_chosen
 from tests.support.reports.reading import markdown_text, page_text
 from tests.support.tracking.tracked import Tracked
@@ -156,6 +156,30 @@ def test_recorded_versions_take_precedence_over_the_image_name(tracked: Tracked)
     report = chosen(tracked)
     assert [arm["label"] for arm in summary(report)["arms"]] == ["image torch 2.12.0", "image torch 2.13.0"]
     assert summary(report)["contrasts"][0]["reason"] == "the image version differs (torch 2.12.0, torch 2.13.0)"
+
+
+@pytest.mark.parametrize(
+    ("rate", "runtime", "status", "changes"),
+    [
+        (45.2, 110.6, "FINISHED", ["−10 %", "+10 %", "+0 %"]),  # 45.2 / 50 - 1 = -9.6 %, and 10.6 of 100 s
+        (float("nan"), 99.2, "FINISHED", ["–", "+0 %", "+0 %"]),  # 0.8 of 100 s
+        (96.3, 61.0, "FAILED", []),
+    ],
+)
+def test_two_single_jobs_have_their_changes_and_no_verdict(
+    tracked: Tracked, rate: float, runtime: float, status: str, changes: list[str]
+) -> None:
+    for group, size, *values, outcome in (
+        ("demo-1", 16, 50.0, 100.0, "FINISHED"),
+        ("demo-2", 32, rate, runtime, status),
+    ):
+        tracked.group = group
+        metrics = dict(zip(("train_samples_per_second", "train_runtime"), values, strict=True))
+        tracked.trained("none", 0, 100.0, params={BATCH: size}, metrics=metrics, status=outcome)
+    report = chosen(tracked)
+    tables = [block for block in report.terminal if isinstance(block, Table) and block.name == "The two jobs"]
+    assert [cell.text for table in tables for cell in table.rows[2].cells[1:4]] == changes
+    assert (report.headline == "One job each: no verdict.") == bool(changes)
 
 
 def test_the_baseline_is_an_arm_or_one_of_its_jobs(tracked: Tracked) -> None:
