@@ -23,7 +23,7 @@ class Result:
     """Quality metric of the model; NaN if it was not measured."""
     succeeded: bool = True
     repeat: int | None = None
-    """Number of the repeat. Jobs of two arms with the same number have the same seed."""
+    """Number of the repeat. Jobs of two arms with the same number have the same seed, if their seeds are not known."""
     cache: CacheState = "off"
     seed: int | None = None
     """Seed of the training. Jobs of an arm with the same seed trained the same model, so one score of them counts."""
@@ -40,11 +40,16 @@ def costs(results: Sequence[Result]) -> list[float]:
 
 def scores(results: Sequence[Result]) -> list[float]:
     """Return the finite scores of the jobs that succeeded: one for each seed, the first."""
-    by_seed: dict[object, float] = {}
-    for at, result in enumerate(results):
-        if result.succeeded and math.isfinite(result.score):
-            by_seed.setdefault(("job", at) if result.seed is None else result.seed, result.score)
-    return [*by_seed.values()]
+    return [*_scores_by_seed(results).values()]
+
+
+def _scores_by_seed(results: Sequence[Result]) -> dict[tuple[str, int], float]:
+    by_seed: dict[tuple[str, int], float] = {}
+    for at, each in enumerate(results):
+        if each.succeeded and math.isfinite(each.score):
+            repeat = ("job", at) if each.repeat is None else ("repeat", each.repeat)
+            by_seed.setdefault(repeat if each.seed is None else ("seed", each.seed), each.score)
+    return by_seed
 
 
 def unscored(results: Sequence[Result]) -> int:
@@ -53,10 +58,7 @@ def unscored(results: Sequence[Result]) -> int:
 
 
 def paired_scores(arm: Sequence[Result], baseline: Sequence[Result]) -> tuple[list[float], list[float]]:
-    """Return the finite scores of the repeats that succeeded in both arms, in the same order."""
-    mine, others = (
-        {each.repeat: each.score for each in side if each.succeeded and math.isfinite(each.score)}
-        for side in (arm, baseline)
-    )
-    common = sorted(repeat for repeat in mine.keys() & others.keys() if repeat is not None)
-    return [mine[repeat] for repeat in common], [others[repeat] for repeat in common]
+    """Return the scores of the seeds that both arms have, in the same order. Repeats stand for unknown seeds."""
+    mine, others = _scores_by_seed(arm), _scores_by_seed(baseline)
+    common = sorted(key for key in mine.keys() & others.keys() if key[0] != "job")
+    return [mine[key] for key in common], [others[key] for key in common]

@@ -36,6 +36,7 @@ from experiments.planning.costs import (
     size_of,
     worst_case_of,
 )
+from experiments.planning.equal_work import incomparable
 from experiments.planning.inputs import Echo, Inputs, inputs_in, notes_of
 from experiments.planning.load import Arm, load_fields
 from experiments.running.launch import (
@@ -62,7 +63,7 @@ from state.locks import SHARED
 from state.regular_files import user_path
 from sweeps.optuna_study import automatic, first_points
 from sweeps.trials import Search
-from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
+from tracking.groups.group import existing_experiment_id, placeholder_id, planned_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recorded.recorded_job import (
     MEASURES,
@@ -198,8 +199,11 @@ def _with_jobs(
     # Without an id, this state folder has no open group.
     is_keyed = isinstance(prepared, LaunchPlan) and traits_of(plan.service).keeps_state_in_home
     has_id = not is_keyed or (home() / "id").exists()
-    group = state.attempt(lambda: open_group_id(store, prepared.name, prepared.key)) if store and has_id else None
-    known = prepared.known_jobs(group or placeholder_id(plan.name, prepared.experiment.aws.job_prefix or ""))
+    find = partial(planned_group, experiment_name=prepared.name, verb=prepared.verb)
+    found = state.attempt(lambda: find(store, key=prepared.key if has_id else None)) if store else None
+    group, offset = found or (None, 0)
+    group_id = group or placeholder_id(plan.name, prepared.experiment.aws.job_prefix or "")
+    known = replace(prepared, seed_offset=offset).known_jobs(group_id)
     planned = [job for _, _, job in known]
     experiment_id = state.attempt(lambda: existing_experiment_id(store, plan.name)) if store else None
     earlier = (
@@ -210,6 +214,8 @@ def _with_jobs(
         for arm, inputs, job in known
     )
     entries = [entry for entry in attempts if entry]
+    if plan.verb == "compare" and len(entries) == len(known):
+        state.notes.extend(incomparable(prepared.arm_inputs, [entry.planned for entry in entries]))
     worst: WorstCase | None = worst_case_of([entry.planned for entry in entries])
     if plan.search:  # all jobs of a sweep have the same machine
         jobs, amounts = plan.search.max_jobs, [entry.worst for entry in entries]

@@ -127,6 +127,7 @@ def plan(
     staged: Sequence[Inputs],
     home: Path,
     design: Design | None = None,
+    seed_offset: int = 0,
 ) -> list[PlannedJob]:
     """Return a group's jobs in rounds of one job of each arm: see `round_order`. `staged` has each arm's inputs.
 
@@ -138,7 +139,7 @@ def plan(
     def jobs(suffix: str) -> list[PlannedJob]:
         names = [f"{group_id}-{arms[at].experiment.compiler}-a{at}r{repeat}{suffix}" for repeat, at in rounds]
         return [
-            job(each, name, arms[at], repeat, staged[at], home)
+            job(each, name, arms[at], repeat, staged[at], home, seed_offset)
             for each, (repeat, at) in zip(names, rounds, strict=True)
         ]
 
@@ -147,9 +148,10 @@ def plan(
     return [*jobs(""), *(replace(each, tags={**each.tags, "platform.role": AGAIN}) for each in jobs("x"))]
 
 
-def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path) -> PlannedJob:
-    """Return one job of an arm. `name` is the name of the experiment. Each repeat has a different seed."""
-    experiment = arm.experiment.model_copy(update={"seed": arm.experiment.seed + repeat})
+def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path, offset: int = 0) -> PlannedJob:
+    """Return one job of an arm of experiment `name`. Each repeat has another seed; `offset` shifts unless it is set."""
+    first_seed = arm.experiment.seed + (0 if "seed" in arm.experiment.model_fields_set else offset)
+    experiment = arm.experiment.model_copy(update={"seed": first_seed + repeat})
     machine, image = experiment.machine, experiment.machine.image or Image()
     keeps_checkpoints = experiment.script is not None or experiment.save_strategy != "none"
     instances = {name: getattr(machine, name) for name in Instances.model_fields}
@@ -305,6 +307,7 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
         digest=staged.digest,
         rows={"train": staged.train_rows, "validation": staged.description.validation.rows},
         evaluation_key=staged.evaluation_key,
+        rows_key=staged.rows_key,
         label_names=staged.description.label_names,
         class_counts={each: getattr(staged.description, each).class_counts for each in CHANNELS},
         columns=TASKS[experiment.task].columns(data.columns),

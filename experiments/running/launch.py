@@ -15,6 +15,7 @@ from typing import TypeVar
 import pandas as pd
 
 from experiments.planning.costs import budget_of, check_budget, expected_cost
+from experiments.planning.equal_work import incomparable
 from experiments.planning.inputs import Inputs, stage_inputs
 from experiments.planning.load import (
     Arm,
@@ -80,7 +81,9 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
         tags={DESIGN: write_design(design)} if design else {},
         prefix=experiment.aws.job_prefix or "",
     )
-    jobs = [prepare(context, job) for job in plan.jobs(group.id)]
+    jobs = [prepare(context, job) for job in replace(plan, seed_offset=group.seed_offset).jobs(group.id)]
+    for sentence in incomparable(plan.arm_inputs, jobs) if plan.verb == "compare" else ():
+        print_line(f"Note: {sentence}")
     if group.continued:
         runs = child_runs(store, group).items()
         jobs = with_recorded_labels(jobs, {name: run.data.tags["platform.arm"] for name, run in runs})
@@ -126,6 +129,8 @@ class Prepared:
     """Service of the jobs; None if it is refused."""
     budget_text: Sequence[str] = ()
     """Sentences about the budget; empty without one."""
+    seed_offset: int = 0
+    """Seed offset of the group, once it is known."""
 
     @property
     def arm_inputs(self) -> list[tuple[Arm, Inputs]]:
@@ -188,7 +193,7 @@ class LaunchPlan(Prepared):
     def jobs(self, group_id: str) -> list[PlannedJob]:
         """Return the jobs of a group in the order of their starts."""
         staged = [inputs for _, inputs in self.arm_inputs]
-        jobs = plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design)
+        jobs = plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design, self.seed_offset)
         role = {"platform.role": TRAINING} if self.verb == "train" else {}
         return [replace(job, tags={**job.tags, **role}) for job in jobs]
 

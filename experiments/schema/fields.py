@@ -102,7 +102,7 @@ class Compare(Frozen):
     """Arms with the fields that each one changes: `{full: {}, large: {batch_size: 64}}`, or a list of mappings, in
     which `name` is optional."""
     repeats: Annotated[int, Field(ge=1, le=1_000)] = 9
-    """Most jobs per arm, each with a different seed."""
+    """Most jobs per arm, each with a different seed. Later comparisons take new ones, unless `seed` is set."""
     stop: Literal["early", "never"] = "early"
     """`early` stops an arm at a look once its cost and quality are decided, or a gain of `least_gain` is unlikely.
     `never` runs all repeats."""

@@ -276,6 +276,8 @@ class SweepJobs:
     sweep: SweepPlan
     staged: Staged
     """Data that all jobs share."""
+    seed_offset: int = 0
+    """Seed offset of the group."""
 
     @property
     def key(self) -> str:
@@ -314,9 +316,8 @@ class SweepJobs:
             "platform.multiplier": f"{point.multiplier:.6g}",
             **_setting_tag(compiler),
         }
-        return replace(
-            job(self.name_of(group_id, compiler, point, repeat), self.name, arm, repeat, self.staged, home()), tags=tags
-        )
+        name = self.name_of(group_id, compiler, point, repeat)
+        return replace(job(name, self.name, arm, repeat, self.staged, home(), self.seed_offset), tags=tags)
 
     def calibration(self, group_id: str, compiler: str) -> PlannedJob:
         """Return the job that times a compiler's batch sizes."""
@@ -403,7 +404,7 @@ class PreparedSweep(Prepared):
     def jobs(self) -> SweepJobs:
         """Jobs of the sweep, whose data is not refused."""
         [(_, staged)] = self.arm_inputs
-        return SweepJobs(self.name, self.sweep, cast(Staged, staged))
+        return SweepJobs(self.name, self.sweep, cast(Staged, staged), self.seed_offset)
 
     @property
     def key(self) -> str:

@@ -153,7 +153,7 @@ def open_sweep(jobs: SweepJobs, context: ServiceContext, overrides: Mapping[str,
         )
         set_budget(store, group, budget_of(experiment, is_sweep=True))
     return OpenSweep(
-        jobs=jobs,
+        jobs=replace(jobs, seed_offset=group.seed_offset),
         context=context,
         store=store,
         group=group,

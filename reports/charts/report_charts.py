@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -33,10 +33,11 @@ from reports.charts.canvas import (
     plot,
 )
 from reports.comparison.comparison import Comparison
-from reports.model.numbers import figure, short_labels, signed_interval, signed_percent
+from reports.comparison.pair import BARS, percentages
+from reports.model.numbers import capitalized, figure, short_labels, signed_interval, signed_percent
 from reports.model.report import Chart
 from reports.probe.report import Probes
-from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
+from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, work_unit
 from tracking.recorded.recorded_job import STEADY, Job, finite_or_zero
 
 BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen and epochs", "samples seen")
@@ -67,16 +68,34 @@ _HEADING_INCHES = 0.30
 
 def comparison_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
     """Return the charts that have numbers to show; `curves` are `histories` tables of `loss` by run id."""
+    if comparison.is_pair:
+        return pair_charts(replace(comparison, contrasts=()), curves)
+    unit = work_unit(*comparison.arms)
+    rate = f"throughput_steady_{unit}_per_second"
     charts = (
         intervals(comparison),
         bars(comparison, BILLABLE, "billable", "Billable time", "billable instance seconds per job"),
         bars(comparison, DOLLARS.column, "cost", "Billable cost", "USD per job"),
         bars(comparison, "train_runtime", "training", "Training time", "seconds in the training loop per job"),
-        bars(comparison, STEADY, "throughput", "Steady throughput", "samples per second after warm-up"),
+        bars(comparison, rate, "throughput", "Steady throughput", f"{unit} per second after warm-up"),
         phases(comparison),
         loss_curves(comparison, curves, *BY_SAMPLES),
         loss_curves(comparison, curves, *BY_SECONDS),
     )
+    return [chart for chart in charts if chart]
+
+
+def pair_charts(pair: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
+    """Return the four plots of the notebooks on SageMaker Training Compiler, and where the time of two jobs goes."""
+    changes, by_epoch = percentages(pair), dict[str, pd.DataFrame]()
+    for job in [job for job in pair.jobs if job.run_id in curves]:
+        epochs = curves[job.run_id]["samples"] * job.number("epoch") / job.number("samples")
+        by_epoch[job.run_id] = curves[job.run_id].assign(epoch=epochs)
+    charts = [
+        *(bars(pair, at, at, capitalized(BARS[at][0]), f"{BARS[at][1]}, change {changes[at].text}") for at in changes),
+        loss_curves(pair, by_epoch, "epoch", "loss_by_epoch", "Training loss by epoch", "epochs"),
+        phases(pair),
+    ]
     return [chart for chart in charts if chart]
 
 

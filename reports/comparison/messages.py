@@ -28,6 +28,7 @@ from reports.model.numbers import (
 )
 from reports.model.report import ShortAnswer
 from sweeps.search_space import linear_note
+from tracking.groups.planned_job import IMPORTED
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, currency, has_common_currency, uses_other_machines
 from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import recorded_failure
@@ -68,6 +69,8 @@ def answer_of(comparison: Comparison) -> tuple[str, ShortAnswer]:
         seconds = f"{figure(cost.typical)} s billed" if cost else "billed seconds unknown"
         number = figure(cost.typical) if cost else "an unknown number of"
         return f"“{baseline.label}” took {number} billable seconds.", ShortAnswer("", seconds)
+    if comparison.is_pair:
+        return "One job each: no verdict.", ShortAnswer("", "no verdict")
     if (best := comparison.best) and (ratio := best.verdict.ratio):
         fewer = f"{change(ratio.estimate)} {noun(best.verdict)} than “{baseline.label}”"
         sentence = f"“{best.arm.label}” is cheaper: {fewer}{cache_phrase(best.verdict)}."
@@ -83,13 +86,8 @@ def answer_of(comparison: Comparison) -> tuple[str, ShortAnswer]:
 
 
 def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
-    """Return `inductor 20 % cheaper`."""
-    return ShortAnswer(setting, f"{_comma(setting)} {percent(ratio.estimate)} % cheaper")
-
-
-def _comma(setting: str) -> str:
-    """Return a comma after a setting that contains digits or commas: `batch 64, 20 % cheaper`."""
-    return "" if setting.isalpha() else ","
+    """Return `inductor 20 % cheaper`, with a comma after a setting that contains more than letters."""
+    return ShortAnswer(setting, f"{'' if setting.isalpha() else ','} {percent(ratio.estimate)} % cheaper")
 
 
 def measured_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
@@ -186,12 +184,12 @@ def contrast_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
 
 
 def despite_sentences(verdict: Verdict) -> list[str]:
-    """Return a sentence on the differences in work that were allowed or, if none were, that could be."""
+    """Return the cautions, and a sentence on the differences in work that were allowed or, if none were, could be."""
     if verdict.despite:
-        return [f"Compared as requested, although {' and '.join(verdict.despite)}."]
+        return [*verdict.cautions, f"Compared as requested, although {' and '.join(verdict.despite)}."]
     if verdict.allowable:
         return [f"To compare them anyway, run `trainfare report` with `--allow {','.join(verdict.allowable)}`."]
-    return []
+    return [*verdict.cautions]
 
 
 def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:
@@ -334,7 +332,8 @@ def left_out_sentences(comparison: Comparison) -> list[str]:
 
 def rate_sentences(jobs: Sequence[Job]) -> list[str]:
     """Return why the steady samples/s of scripts are not known, and what to add; empty if they are known."""
-    reasons = {job.text.get("rate_unknown") for job in jobs if job.is_script and job.succeeded}
+    own = [job for job in jobs if job.is_script and job.text.get("role") != IMPORTED]
+    reasons = {job.text.get("rate_unknown") for job in own if job.succeeded}
     sentence = next((_RATE_UNKNOWN[reason] for reason in _RATE_UNKNOWN if reason in reasons), None)
     return [sentence] if sentence and not any(job.number(STEADY) > 0 for job in jobs) else []
 

@@ -15,6 +15,7 @@ from judging.summaries import gain_percent, summary
 from reports.comparison import messages
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.messages import left_out_sentences, rate_sentences
+from reports.comparison.pair import pair_blocks, percentages
 from reports.comparison.tables import (
     factorial_of,
     figures,
@@ -82,7 +83,8 @@ _COMPARED = (
     ),
 )
 _NOT_COMPARABLE = (
-    "“Not comparable”: the data, the image's versions or the target differ; the samples seen differ by more than 1 %; "
+    "“Not comparable”: the data, the image's versions or the target differ; the samples seen differ by "
+    "more than 1 %, or the tokens where texts are packed differently; "
     "the jobs of one arm ran on different machines; arms on different instance types have no price; or a compiler did "
     "not run as the setting says. Differences that were allowed are listed with the verdict."
 )
@@ -171,15 +173,16 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         )
     )
     with_verdicts = settings_table(comparison, with_verdicts=True)
-    settings = tuple(settings_blocks(comparison))
+    settings, pair = tuple(settings_blocks(comparison)), pair_blocks(comparison)
     return Report(
         group=comparison.group,
         title=source.title,
         headline=headline,
-        answer=tuple(_answer(comparison)),
+        answer=(*pair, *_answer(comparison)),
         sections=(*sections, measured, *environment),
-        terminal=(Text(headline, "strong"), *settings, verdicts, *remarks),
+        terminal=(Text(headline, "strong"), *(pair or settings), verdicts, *remarks),
         markdown=(
+            *pair,
             *((with_verdicts,) if with_verdicts else ()),
             *settings[1:],
             verdicts,
@@ -282,6 +285,7 @@ def summary_of(comparison: Comparison) -> dict[str, Any]:
         "arms": [_arm(arm) for arm in comparison.arms],
         **looks_summary(comparison),
         "contrasts": [contrast_summary(contrast) for contrast in comparison.contrasts],
+        **({"percentages": {at: c.number for at, c in percentages(comparison).items()}} if comparison.is_pair else {}),
     }
 
 

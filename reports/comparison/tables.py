@@ -33,8 +33,8 @@ from reports.model.numbers import (
     signed_percent,
 )
 from reports.model.report import Block, Cell, Column, Definition, Section, Table, Text, build_table, number_cell
-from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, finite
-from tracking.recorded.recorded_job import STEADY, Job
+from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, finite, work_unit
+from tracking.recorded.recorded_job import TRAINER_RATE, Job
 
 _LOSSES = {
     "eval_loss": ("validation loss", "val.\nloss"),
@@ -52,6 +52,7 @@ def figures(comparison: Comparison) -> list[Column[Arm]]:
     """Return the columns with an arm's settings and figures. Scripts measured from outside may not record them all."""
     loss, measure, steady_seconds = comparison.loss_column, comparison.measure, "time_train_steady_seconds"
     has_bills = any(contrast.verdict.bills for contrast in comparison.contrasts)
+    unit = work_unit(*comparison.arms)
     has_steady_seconds = any(arm.values(steady_seconds) for arm in comparison.arms)
 
     def figure_of(column: str, text: Callable[[float], str] = figure) -> Callable[[Arm], Cell]:
@@ -62,21 +63,21 @@ def figures(comparison: Comparison) -> list[Column[Arm]]:
         Column("learning rate", _setting("hp_learning_rate", rate), head="learn.\nrate", is_optional=True),
         Column(
             "steady",
-            figure_of(STEADY),
-            head="steady\nsamples\n/s",
-            unit="samples/s",
+            figure_of(f"throughput_steady_{unit}_per_second"),
+            head=f"steady\n{unit}\n/s",
+            unit=f"{unit}/s",
             name="steady rate",
             is_optional=True,
-            metric="steady_samples_per_second",
+            metric=f"steady_{unit}_per_second",
             explanation=Definition(
-                "Steady samples/s",
-                "Samples between the end of warm-up and the last step, divided by the wall-clock time between the two. "
-                "Includes data loading and counts all devices.",
+                f"Steady {unit}/s",
+                f"{unit.capitalize()} between the end of warm-up and the last step, divided by the wall-clock time "
+                "between the two. Includes data loading and counts all devices.",
             ),
         ),
         Column(
             "end to end",
-            figure_of("throughput_end_to_end_samples_per_second"),
+            figure_of(f"throughput_end_to_end_{unit}_per_second"),
             head="end to\nend\n/s",
             unit="samples/s",
             name="end-to-end rate",
@@ -341,6 +342,7 @@ def job_sections(jobs: Sequence[Job], tracking_uri: str, title: str = "Every job
         Column[Job]("status", status, kind="text"),
         Column[Job]("cache", lambda job: job.cache_state, kind="text"),
         Column[Job]("billable", lambda job: job.number(BILLABLE), unit="s", explanation=BILLABLE_SECONDS),
+        Column[Job](TRAINER_RATE, lambda job: job.number(TRAINER_RATE), is_optional=True),
         Column[Job]("run", run, kind="text"),
     ]
     return (Section(title, (build_table(title, columns, jobs, style="jobs"),)),) if jobs else ()

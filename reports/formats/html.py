@@ -14,7 +14,7 @@ from reports.model.report import Charts, Command, Definitions, Items, Report, Se
 _BLOCKS = (Text, Sentences, Command, Items, Definitions, Table, Charts)
 _BREAKABLE = re.compile(
     r"<(style|script|svg|pre|code)\b.*?</\1>|<[^>]*>"  # matched first, so their spaces are kept
-    r"|(?<=\d) (?=(?:%|s|min|h|GiB|USD|samples/s)(?![\w/]))|(?<=[×=]) (?=\d)| (?=× \d)|(?<=\bn) (?==)",
+    r"|(?<=\d) (?=(?:%|s|min|h|GiB|USD|samples/s|tokens/s)(?![\w/]))|(?<=[×=]) (?=\d)| (?=× \d)|(?<=\bn) (?==)",
     re.DOTALL,
 )
 

@@ -46,3 +46,32 @@ def _report(command_line: CommandLine, group_id: str) -> Path:
     assert (folder / "report.html").stat().st_size > 10_000
     assert (folder / "plots" / "throughput.png").stat().st_size > 1_000
     return folder
+
+
+@pytest.mark.slow
+def test_packed_and_unpacked_texts_are_compared(command_line: CommandLine) -> None:
+    texts = [json.dumps({"text": " ".join(["a good film with a great story"] * (1 + at % 5))}) for at in range(96)]
+    data = {name: command_line.folder / f"{name}.jsonl" for name in ("train", "validation")}
+    for path, part in zip(data.values(), (texts[:80], texts[80:]), strict=True):
+        path.write_text("\n".join(part))
+    fields = {
+        "experiment": "sst2-gpt2",
+        "data": f"{{train: {data['train']}, validation: {data['validation']}}}",
+        "model_overrides": "{n_layer: 1, n_embd: 8, n_head: 1}",
+        "compare.arms": "{packed: {packing: true}, rows: {packing: false}}",
+        "compare.repeats": 1,
+        "max_length": 40,
+        "precision": "fp32",
+        "drop_last": "false",
+    }
+    steps = {"max_steps": 4, "epochs": "null", "format": "json"}
+    assert "because of packing: the tokens seen differ (" in command_line("plan", {**fields, **steps}).stdout
+    done = command_line("compare", {**fields, "epochs": 1})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "not comparable" not in done.stdout
+    packed, rows = command_line.runs()
+    assert packed.data.tags["platform.data_key"] != rows.data.tags["platform.data_key"]
+    assert packed.data.tags["platform.evaluation_key"] == rows.data.tags["platform.evaluation_key"]
+    # 16 texts each of 7, 14, 21, 28 and 35 tokens make 42 blocks of 40.
+    assert rows.data.metrics["tokens"] == packed.data.metrics["tokens"] == 16 * 7 * (1 + 2 + 3 + 4 + 5)
+    assert (rows.data.metrics["samples"], packed.data.metrics["samples"]) == (80, 42)

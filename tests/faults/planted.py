@@ -93,8 +93,8 @@ PLANNING = (
     ),
     Fault(
         "experiments/planning/plan.py",
-        'update={"seed": arm.experiment.seed + repeat}',
-        'update={"seed": arm.experiment.seed}',
+        'update={"seed": first_seed + repeat}',
+        'update={"seed": first_seed}',
         "All repeats have the same seed.",
         "tests/experiments/planning/test_inputs.py::test_a_job_runs_an_unchanged_copy_of_the_script",
     ),

@@ -19,7 +19,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -41,6 +41,10 @@ from tracking.queries.job_tables import (
 from tracking.server.store import Store
 from training.contract.errors import InputError
 
+SEED_OFFSET = "platform.seed_offset"
+"""Tag of a group with the number that its jobs add to the experiment's seed."""
+GROUP_SEEDS = 2_000
+"""Distance between the seeds of two groups: more than a group uses."""
 MAX_STEM = 24
 """Characters of a group's id before its time: SageMaker allows 63 for the name of a job, which begins with the id."""
 
@@ -63,6 +67,8 @@ class Group:
     """Name of our experiment."""
     verb: str = ""
     """Command that opened the group."""
+    seed_offset: int = 0
+    """Number that its jobs add to the experiment's seed, unless the user set that. Fixed when the group opens."""
 
     @property
     def name(self) -> str:
@@ -100,6 +106,7 @@ def open_group(
         if joins and (group := _join_group(store, experiment_id, key, experiment_name, verb)):
             return group
         open_runs = _open_runs(store, experiment_id, key)
+        offset = _offset(open_runs[0]) if open_runs else _new_offset(store, experiment_id, experiment_name, verb)
         new_id = f"{_stem(experiment_name, prefix)}-{datetime.now(UTC):%y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         group_id = open_runs[0].data.tags["platform.group"] if open_runs else new_id
         all_tags = {
@@ -110,6 +117,7 @@ def open_group(
             "platform.group_state": "open",
             "platform.experiment": experiment_name,
             "platform.verb": verb,
+            SEED_OFFSET: str(offset),
             MLFLOW_RUN_NAME: f"{verb} {experiment_name}".strip(),
         }
         if open_runs:
@@ -118,9 +126,10 @@ def open_group(
             # A launcher on another machine may open the group at the same time: then its run and its id count.
             identity = {name: all_tags[name] for name in ("platform.group_key", "platform.group_state")}
             run = find_or_open(store, Subject(experiment_id, identity, all_tags), os.environ.get("MLFLOW_RUN_ID"))
-            run_id, group_id = str(run.info.run_id), run.data.tags["platform.group"]
+            run_id, group_id, offset = str(run.info.run_id), run.data.tags["platform.group"], _offset(run)
     continued = group_id != new_id
-    return Group(group_id, run_id, experiment_id, continued=continued, experiment_name=experiment_name, verb=verb)
+    group = Group(group_id, run_id, experiment_id, continued=continued, experiment_name=experiment_name, verb=verb)
+    return replace(group, seed_offset=offset)
 
 
 def close_group(store: Store, group: Group, status: str, note: str = "") -> None:
@@ -132,11 +141,27 @@ def close_group(store: Store, group: Group, status: str, note: str = "") -> None
     store.call(store.client.set_terminated, group.run_id, status)
 
 
-def open_group_id(store: Store, experiment_name: str, key: str) -> str | None:
-    """Return the id of the open group that `open_group` would continue, or None. Changes nothing."""
-    experiment_id = existing_experiment_id(store, experiment_name)
-    runs = _open_runs(store, experiment_id, key) if experiment_id else []
-    return runs[0].data.tags["platform.group"] if runs else None
+def planned_group(store: Store, experiment_name: str, verb: str, key: str | None) -> tuple[str | None, int]:
+    """Return the id of the open group that `open_group` would continue, or None; and the seed offset."""
+    if (experiment_id := existing_experiment_id(store, experiment_name)) is None:
+        return None, 0
+    if key and (runs := _open_runs(store, experiment_id, key)):
+        return runs[0].data.tags["platform.group"], _offset(runs[0])
+    return None, _new_offset(store, experiment_id, experiment_name, verb)
+
+
+def _offset(run: Run) -> int:
+    return int(run.data.tags.get(SEED_OFFSET, 0))
+
+
+def _new_offset(store: Store, experiment_id: str, experiment_name: str, verb: str) -> int:
+    """Return the offset to seeds that no group of the experiment has, not even deleted ones; 0 if nothing is judged."""
+    judged = ("compare", "sweep")
+    if verb not in judged:
+        return 0
+    runs = search_runs(store, experiment_id, tagged(experiment=experiment_name), ViewType.ALL)
+    used = [_offset(run) for run in runs if run.data.tags.get("platform.verb") in ("train", *judged)]
+    return max(used, default=-GROUP_SEEDS) + GROUP_SEEDS
 
 
 def existing_experiment_id(store: Store, name: str) -> str | None:
@@ -209,7 +234,8 @@ def _join_group(store: Store, experiment_id: str, key: str, experiment_name: str
     own = os.environ.get("MLFLOW_RUN_ID")
     if own and own != run_id:
         store.tag(own, {"platform.kind": "worker", MLFLOW_RUN_NOTE: f"Works on {group_id}: run `{run_id}`."})
-    return Group(group_id, run_id, experiment_id, continued=True, experiment_name=experiment_name, verb=verb)
+    group = Group(group_id, run_id, experiment_id, continued=True, experiment_name=experiment_name, verb=verb)
+    return replace(group, seed_offset=_offset(runs[-1]))
 
 
 def _open_runs(store: Store, experiment_id: str, key: str) -> list[Run]:

@@ -59,6 +59,8 @@ class DataSource:
     """Rows by split."""
     evaluation_key: str = ""
     """Key that is equal for models evaluated on the same rows; empty if unknown."""
+    rows_key: str = ""
+    """Key that is equal for jobs on the same rows of the data, however they are cut or packed; empty if unknown."""
     label_names: Sequence[str] = ()
     """Names of the classes in the order of their numbers; empty without classes."""
     class_counts: Mapping[str, Sequence[int]] = field(default_factory=dict)

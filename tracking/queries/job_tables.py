@@ -72,10 +72,11 @@ def jobs(
 def chosen_jobs(client: MlflowClient, names: Sequence[str]) -> pd.DataFrame:
     """Return the table of all jobs that `names` select, oldest first and without duplicates; see `job_tables.jobs`.
 
+    Imported jobs, whose runs start when they are recorded, come first in the order of `names`.
     Raises `InputError` for an unknown name.
     """
     runs = {run.info.run_id: run for name in names for run in _runs_of(client, name)}
-    return table_of(sorted(runs.values(), key=lambda run: run.info.start_time))
+    return table_of(sorted(runs.values(), key=lambda run: "platform.job_arn" in run.data.tags or run.info.start_time))
 
 
 def similar_jobs(client: MlflowClient, jobs: Iterable[Mapping[str, str | None]]) -> pd.DataFrame:

@@ -12,15 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from judging.deterministic_failures import Death, deterministic_failure
 from judging.summaries import Summary, summary
 from tracking.groups.plan_file import SCALES_COLUMN, read_scales
+from tracking.groups.planned_job import IMPORTED
 from tracking.recorded.recorded_job import COSTS, MEASURES, Job, job_of
 from tracking.recording.recorder import EXCEPTION, MOMENT, compiler_warning, recorded_death
+from training.job.tasks import TASKS, Task
 
 BILLABLE = "cost_billable_instance_seconds"
 """Column of the table of jobs: billable seconds times instances."""
@@ -176,10 +178,12 @@ _SHOWN_CHARACTERS = 12
 def with_common_arms(table: pd.DataFrame) -> pd.DataFrame:
     """Return a `job_tables.jobs` table with arms renamed after their settings, independent of their groups' labels.
 
-    Jobs of a single group keep their arms. Data, image and device are part of a setting: jobs that differ in one of
-    these are never averaged. A parameter distinguishes runs only if at least two different values were recorded.
+    Jobs of a single group keep their arms, and two imported jobs their names. Data, image and device are part of a
+    setting: jobs that differ in one of these are never averaged. A parameter distinguishes runs only if at least two
+    different values were recorded.
     """
-    if table["group"].notna().all() and table["group"].nunique() <= 1:
+    is_imported_pair = len(table) == 2 and list(table.get("role", ())) == [IMPORTED, IMPORTED]
+    if is_imported_pair or (table["group"].notna().all() and table["group"].nunique() <= 1):
         return table
     settings = [setting_of(row) for row in table.to_dict("records")]
     labels = _setting_labels(settings)
@@ -271,6 +275,18 @@ class Currency:
 
 SECONDS = Currency(BILLABLE, "billable seconds")
 DOLLARS = Currency("cost_usd", "dollars")
+
+
+def work_unit(*arms: Arm) -> Literal["samples", "tokens"]:
+    """Return the column in which the work of arms is counted.
+
+    Language models whose data was cut or packed differently have samples of different sizes, so their work is counted
+    in tokens without padding. Jobs of earlier versions did not record them.
+    """
+    jobs = [job for arm in arms for job in arm.succeeded]
+    tasks = [TASKS.get(job.text.get("hp_task") or "", Task) for job in jobs if job.number("tokens") > 0]
+    is_counted = len(tasks) == len(jobs) and all(task.predicts_tokens for task in tasks)
+    return "tokens" if is_counted and len({job.text.get("data_key") for job in jobs}) > 1 else "samples"
 
 
 def currency(arm: Arm, baseline: Arm) -> Currency:

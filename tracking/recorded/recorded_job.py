@@ -19,6 +19,7 @@ from training.contract.price import Price, instance_seconds
 from training.job.tasks import LOSS, METRICS
 
 STEADY = "throughput_steady_samples_per_second"
+TRAINER_RATE = "train_samples_per_second"
 COSTS = frozenset({"cost_billable_seconds", "cost_billable_instance_seconds", "cost_usd"})
 EVALUATIONS: Mapping[str, Measure] = {
     metric.name: Measure(metric.name, metric.label, cast(Unit, metric.unit), metric.higher_is_better)

@@ -40,6 +40,8 @@ _ALIKE = frozenset(
 )
 """Settings that change the trained model by no more than rounding errors, given the same seed. Repeats differ in the
 seed."""
+_TRAINING = ("machine_devices", "machine_instance_count", "data_key")
+"""Other columns that change the trained model. Arms with the same rows may cut or pack them differently."""
 _NOT_SCORES = ("_runtime", "_time", "_per_second", "_samples")
 """Ends of the names of Trainer's times and sizes of an evaluation."""
 
@@ -64,16 +66,17 @@ def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed
     )
 
 
-def one_look(design: Design, arms: Sequence[Arm], *, has_seeds: bool) -> Progress:
+def one_look(design: Design, arms: Sequence[Arm]) -> Progress:
     """Return the progress of jobs that did not run in waves, or are compared with another baseline than planned.
 
-    All jobs that have ended count. `has_seeds` is True if jobs of two arms with the same repeat have the same seed.
+    All jobs that have ended count. Scores of equal seeds are compared only if all seeds are known.
     """
     design = replace(design, looks=(max(len(arm.jobs) for arm in arms),))
     measure = None if target_of(*arms) else measure_of([job for arm in arms for job in arm.jobs])
     results = results_of(design, arms, measure)
     by_arm = {arm.label: [each for job, each in results.items() if job[0] == arm.label and each] for arm in arms}
     baseline = by_arm.pop(arms[0].label)
+    has_seeds = all(each.seed is not None for each in results.values() if each and each.succeeded)
     paired = _paired(arms) if has_seeds else frozenset()
     resolution = _whole_costs(results)
     looks = look_at_arms(by_arm, baseline, design, 0, measure=measure, paired=paired, resolution=resolution)
@@ -138,13 +141,13 @@ def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> 
 def _result(job: Job, column: str, measure: Measure | None) -> Result | None:
     cost = job.compared(column)
     if job.succeeded and not misses_target(job):
-        seed = job.number("hp_seed")
+        seed = job.text.get("hp_seed") or ""
         return Result(
             cost if cost > 0 else None,
             job.number(measure.column) if measure and not job.diverged else math.nan,
             repeat=int(job.repeat),
             cache=job.cache_state if job.cache_state in CACHE_STATES else "off",
-            seed=int(seed) if math.isfinite(seed) else None,
+            seed=int(seed) if seed.isdecimal() else None,
             commonest=job.number(measure.column + COMMONEST) if measure else math.nan,
         )
     if job.stopped or job.text.get("failure_class") in NOT_OF_THE_SETTING:
@@ -169,7 +172,7 @@ def _training_settings(job: Job) -> frozenset[tuple[str, str | float]]:
         for name, value in {**job.text, **job.numbers}.items()
         if value is not None
         and value == value
-        and (name in ("machine_devices", "machine_instance_count") or (name.startswith("hp_") and name not in _ALIKE))
+        and (name in _TRAINING or (name.startswith("hp_") and name not in _ALIKE))
     }
     if changing.get("hp_padding", "max_length") != "max_length":
         changing["hp_padding"] = "other"  # batches have the same rows with all other kinds of padding

@@ -144,6 +144,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
         "platform.image": spec.image,
         "platform.data_key": planned.data_key,
         **({"platform.evaluation_key": key} if (key := planned.data.evaluation_key) else {}),
+        **({"platform.rows_key": key} if (key := planned.data.rows_key) else {}),
         **own,
         **planned.tags,
     }

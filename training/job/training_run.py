@@ -211,6 +211,7 @@ def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter)
         **settings.compiler.metrics(),
         **(keeper.target.metrics() if keeper.target else {}),
         **(keeper.best.metrics() if keeper.best else {}),
+        **({} if trainer.tokens_seen is None else {"tokens": trainer.tokens_seen}),
         "optim/global_batch_size": settings.global_batch_size,
     }
 

@@ -105,6 +105,7 @@ class Inputs:
     ) -> Staged:
         """Return the staged data with this description. The last bucket holds `longest_tokens`."""
         request, source, model = self.request, self.source, self.model
+        evaluated = evaluation_key(request, source, model, is_cut=bool(description.validation.cut_rows))
         channels: dict[str, str] = {name: (self.folder / name).as_uri() for name in CHANNELS}
         if (model_folder := self.folder / MODEL if model.scratch else model.tokenizer.folder) is not None:
             channels[MODEL] = model_folder.as_uri()
@@ -118,7 +119,8 @@ class Inputs:
             bucket_lengths=buckets,
             source=source.description,
             digest=source.digest,
-            evaluation_key=evaluation_key(request, source, model),
+            evaluation_key=evaluated,
+            rows_key=key_of([source.digest, request.data.train_rows, evaluated]),
             description=description,
             cached=cached,
         )
@@ -148,14 +150,15 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
         "max_length": request.max_length,
         "options": request.options,
     }
-    return key_of(material)
+    # Earlier versions packed or truncated the texts that evaluate a language model.
+    return key_of({**material, **({"evaluation": "whole texts"} if TASKS[request.task].predicts_tokens else {})})
 
 
-def evaluation_key(request: StagingRequest, source: Source, model: StartingModel) -> str:
+def evaluation_key(request: StagingRequest, source: Source, model: StartingModel, *, is_cut: bool) -> str:
     """Return the hash of everything that identifies the validation rows and the task.
 
-    Models with equal keys can be compared even if their training rows and tokenizers differ. For a language model
-    the key includes the tokenizer, because each token is a prediction.
+    Models with equal keys can be compared even if their training rows and tokenizers differ. For a language model the
+    key includes the tokenizer, because each token is a prediction, and `max_length` if it divided a text (`is_cut`).
     """
     data = request.data
     predicts_tokens = TASKS[request.task].predicts_tokens
@@ -166,7 +169,7 @@ def evaluation_key(request: StagingRequest, source: Source, model: StartingModel
         # The limit on training rows determines which rows are split.
         "split": [*split, data.train_rows] if (split := _split(request)) and data.train_rows else split,
         "tokens": (
-            [model.tokenizer.tokenizer_identity(), request.max_length, *request.options.values()]
+            [model.tokenizer.tokenizer_identity(), request.max_length if is_cut else None, "whole texts"]
             if predicts_tokens
             else None
         ),
@@ -254,8 +257,8 @@ SAMPLE_ROWS = 1_000
 Echo = Callable[[str], None]
 
 
-_Sample = tuple[int, list[int]]
-"""Number of rows that were read, and the length in tokens of each staged row that they make."""
+_Sample = tuple[int, list[int], int]
+"""Rows that were read, tokens of each training row that they make, and number of validation rows that they make."""
 
 
 def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress: Progress | None = None) -> Staged:
@@ -272,7 +275,7 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
     progress.begin("reading the first rows")
     tokenizer = load_tokenizer(model.tokenizer, None if model.scratch else request.max_length)
     with closing(source):
-        (sample_rows, lengths), (train, validation) = _sample_and_rows(source, request, tokenizer, echo)
+        (sample_rows, lengths, _), (train, validation) = _sample_and_rows(source, request, tokenizer, echo)
     check_rows(train, request, source.description)
     length_counts = dict(sorted(Counter(lengths).items()))
     description = DataDescription(
@@ -334,14 +337,16 @@ def _sampled(table: Table, request: StagingRequest, tokenizer: Any, *, is_cut: b
     lengths = row_lengths(replace(table, rows=iter(rows)), request, tokenizer)
     if not lengths:
         raise InputError(f"the first {len(rows)} rows of {table.name} make no row to train on")
-    return len(rows), lengths
+    if not TASKS[request.task].predicts_tokens:
+        return len(rows), lengths, len(lengths)
+    return len(rows), lengths, len(row_lengths(replace(table, rows=iter(rows)), request, tokenizer, for_scoring=True))
 
 
 def _channel_rows(tables: Tables, starts: Sequence[Start], sample: _Sample, request: StagingRequest) -> tuple[int, int]:
     """Return the estimated rows of both channels. `tables.train` has been read up to the sample's end."""
     data = request.data
     train_start, validation_start = (*starts, None, None)[:2]
-    read, lengths = sample
+    read, lengths, scored = sample
     total = _row_count(train_start, data, tables.train, read)
     if tables.validation is not None:
         validation = _row_count(validation_start, data, tables.validation, 0)
@@ -352,9 +357,8 @@ def _channel_rows(tables: Tables, starts: Sequence[Start], sample: _Sample, requ
         validation = validation_count(total, data.validation_share)
         train = total - validation
     limits = ((train, data.train_rows), (validation, data.validation_rows))
-    limited = (count if limit is None else min(count, limit) for count, limit in limits)
-    first, second = (max(1, round(count * len(lengths) / read)) for count in limited)
-    return first, second
+    first, second = (count if limit is None else min(count, limit) for count, limit in limits)
+    return max(1, round(first * len(lengths) / read)), max(1, round(second * scored / read))
 
 
 def _row_count(start: Start | None, data: Data, table: Table, read: int) -> int:

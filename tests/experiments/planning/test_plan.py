@@ -13,6 +13,8 @@ from experiments.planning.load import Arm, load
 from experiments.planning.load import arms as arms_of
 from experiments.planning.plan import batch_sizes, group_key, plan
 from experiments.schema.experiment import Experiment
+from experiments.sweeping.sweep_plan import SweepJobs, plan_sweep
+from sweeps.search_space import Point
 from tests.support.requests.staged import staged
 from tracking.groups.planned_job import BatchSizes, ModelPlan, PlannedJob
 
@@ -50,6 +52,18 @@ def test_the_plan_records_options_that_the_model_files_lack(tmp_path: Path) -> N
         "n_best_answers": 20,
         "max_answer_length": 30,
     }
+
+
+def test_a_later_group_has_other_seeds_unless_the_user_set_them(tmp_path: Path) -> None:
+    for fields, seeds in (({}, [2_042, 2_043]), ({"seed": "42"}, [42, 43])):
+        jobs = plan("g", "demo", [arm(**fields)], 2, [staged()], tmp_path, seed_offset=2_000)
+        assert [each.spec.hyperparameters["seed"] for each in jobs] == seeds
+    sweep = SweepJobs("demo", plan_sweep(load("demo", {"target.value": "0.5", "target.metric": "eval_loss"})), staged())
+    later = replace(sweep, seed_offset=2_000)
+    trial, second = later.trial("g", "none", Point(8)), later.second_training("g", "none", Point(8))
+    repeats = later.confirmation("g", [("none", Point(8))])
+    assert [each.spec.hyperparameters["seed"] for each in (trial, second, *repeats[:2])] == [2_042, 3_043, 2_043, 2_044]
+    assert later.key == sweep.key
 
 
 def test_switching_logging_off_resumes_the_same_jobs() -> None:

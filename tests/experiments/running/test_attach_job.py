@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
@@ -23,6 +24,7 @@ from tests.support.aws.account import Account
 from tests.support.services.following import ended, running, until
 from tests.support.services.harness import SageMakerHarness
 from training.contract.job_spec import MetricDefinition
+from training.job.settings.declared import Compiler
 from training.services.launcher import submit
 from training.services.sagemaker.service import SageMakerService
 
@@ -185,6 +187,65 @@ def test_unknown_jobs_and_fields_are_refused(team: Team) -> None:
     code, _, error = team.attach(tuning_job="a")
     assert (code, "unknown field 'tuning_job' of attach: it must be one of group, job" in error) == (2, True)
     assert team.runs() == []
+
+
+NATIVE = """
+{'loss': 1.4021, 'learning_rate': 1.96e-05, 'epoch': 1.0}
+{'loss': 0.8233, 'learning_rate': 1.31e-05, 'epoch': 2.0}
+{'loss': 0.5127, 'learning_rate': 6.5e-06, 'epoch': 3.0}
+{'loss': 0.3614, 'learning_rate': 0.0, 'epoch': 4.0}
+{'train_runtime': 3000.0, 'train_samples_per_second': 50.0, 'train_steps_per_second': 1.786, 'train_loss': 0.774875, \
+'epoch': 4.0}
+"""
+COMPILED = """
+{'loss': 1.4523, 'learning_rate': 3.66e-05, 'epoch': 1.0}
+{'loss': 0.8417, 'learning_rate': 2.44e-05, 'epoch': 2.0}
+{'loss': 0.5139, 'learning_rate': 1.22e-05, 'epoch': 3.0}
+{'loss': 0.3609, 'learning_rate': 0.0, 'epoch': 4.0}
+{'train_runtime': 1841.0, 'train_samples_per_second': 96.3, 'train_steps_per_second': 1.852, 'train_loss': 0.7922, \
+'epoch': 4.0}
+"""
+
+
+def test_two_single_jobs_have_the_percentages_of_the_published_notebooks(team: Team) -> None:
+    """Throughput 96.3 / 50 - 1 = 92.6 %, rounded; 1159 of 3000 s = 38.6 % and 1201 of 3200 s = 37.5 %, cut off."""
+    jobs: tuple[tuple[str, Compiler, str, int, int], ...] = (
+        ("native", "none", NATIVE, 28, 3200),
+        ("compiled", "trcomp", COMPILED, 52, 1999),
+    )
+    for name, compiler, log, batch, billed in jobs:
+        team.account.jobs.faults.billable_seconds[name] = billed
+        fields = {"compiler": compiler, "hyperparameters": {"train_batch_size": batch}}
+        submit(team.harness.service, team.harness.request(f"print({log.strip()!r})", name=name, **fields))
+    for name in ("compiled", "native"):
+        team.waits(name)
+        assert team.attach(job=name)[0] == 0
+    assert main(["report", "--runs", "native,compiled"]) == 0
+    out = team.capsys.readouterr().out
+    rows = [" ".join(line.split()) for line in out.splitlines()]
+    assert "One job each: no verdict." in out
+    assert "native 50 3,000 3,200 0.774875 0.3614" in rows
+    assert "compiled 96.3 1,841 1,999 0.7922 0.3609" in rows
+    assert "change +93 % −38 % −37 % – –" in rows
+    assert "The samples seen differ (150,000 to 177,288)." in out
+    assert "are not known" not in out
+    page = Path(out.split("Report: ")[1].split("\n")[0])
+    plots = (
+        "Throughput: samples/s, change +93 %",
+        "Training time: s, change −38 %",
+        "Billable time: s, change −37 %",
+        "Training loss by epoch",
+    )
+    assert [text for text in plots if text not in page.read_text()] == []
+    assert "native: from 1.40 at 1.00 epochs to 0.361 at 4.00" in page.read_text()
+    assert list(pd.read_csv(page.parent / "jobs.csv")["train_samples_per_second"]) == [50.0, 96.3]
+    assert main(["report", "--runs", "compiled,native", "--format", "json"]) == 0  # 50 / 96.3 - 1 = -48.1 %
+    summary = json.loads(team.capsys.readouterr().out)
+    assert summary["percentages"] == {
+        "train_samples_per_second": -48,
+        "train_runtime": 62,  # 1159 of 1841 s: 62.95 %
+        "cost_billable_seconds": 60,  # 1201 of 1999 s: 60.08 %
+    }
 
 
 def description(name: str, **channels: str) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from reports.comparison.comparison import compare
+from reports.comparison.comparison import OTHER_BASELINE, SEVERAL_GROUPS, compare
 from reports.formats.html import html_page
 from reports.formats.text import summary
-from reports.model.report import Report
+from reports.model.report import Report, Table
 from reports.render import CompareOptions, render, render_chosen
 from tests.support.reports.reading import markdown_text, page_text
 from tests.support.tracking.tracked import Tracked
@@ -156,6 +158,30 @@ def test_recorded_versions_take_precedence_over_the_image_name(tracked: Tracked)
     assert summary(report)["contrasts"][0]["reason"] == "the image version differs (torch 2.12.0, torch 2.13.0)"
 
 
+@pytest.mark.parametrize(
+    ("rate", "runtime", "status", "changes"),
+    [
+        (45.2, 110.6, "FINISHED", ["−10 %", "+10 %", "+0 %"]),  # 45.2 / 50 - 1 = -9.6 %, and 10.6 of 100 s
+        (float("nan"), 99.2, "FINISHED", ["–", "+0 %", "+0 %"]),  # 0.8 of 100 s
+        (96.3, 61.0, "FAILED", []),
+    ],
+)
+def test_two_single_jobs_have_their_changes_and_no_verdict(
+    tracked: Tracked, rate: float, runtime: float, status: str, changes: list[str]
+) -> None:
+    for group, size, *values, outcome in (
+        ("demo-1", 16, 50.0, 100.0, "FINISHED"),
+        ("demo-2", 32, rate, runtime, status),
+    ):
+        tracked.group = group
+        metrics = dict(zip(("train_samples_per_second", "train_runtime"), values, strict=True))
+        tracked.trained("none", 0, 100.0, params={BATCH: size}, metrics=metrics, status=outcome)
+    report = chosen(tracked)
+    tables = [block for block in report.terminal if isinstance(block, Table) and block.name == "The two jobs"]
+    assert [cell.text for table in tables for cell in table.rows[2].cells[1:4]] == changes
+    assert (report.headline == "One job each: no verdict.") == bool(changes)
+
+
 def test_the_baseline_is_an_arm_or_one_of_its_jobs(tracked: Tracked) -> None:
     two_days(tracked)
     later = "batch 32, learning rate 0.0001"
@@ -166,6 +192,58 @@ def test_the_baseline_is_an_arm_or_one_of_its_jobs(tracked: Tracked) -> None:
         assert comparison["contrasts"][0]["outcome"] == "not cheaper"
     with pytest.raises(InputError, match=r"baseline 'batch 3' is not one of the arms 'batch 16, .*'batch 32, "):
         chosen(tracked, baseline="batch 3")
+
+
+def test_reports_that_results_may_have_led_to_say_how_often_they_are_wrong(tracked: Tracked) -> None:
+    two_days(tracked)
+    later = "batch 32, learning rate 0.0001"
+    for baseline, cautions in ((None, [SEVERAL_GROUPS]), (later, [SEVERAL_GROUPS, OTHER_BASELINE])):
+        report = chosen(tracked, baseline=baseline)
+        assert summary(report)["contrasts"][0]["cautions"] == cautions
+        for form in (page_text(report), markdown_text(report)):
+            assert all(each in form for each in cautions)
+    # Two jobs have no verdict.
+    jobs = chosen_jobs(tracked.client, ["demo-1-0", "demo-2-3"])
+    assert "judged together" not in page_text(render_chosen(tracked.client, jobs, "demo", CompareOptions()))
+
+
+def trained_alike(tracked: Tracked, group: str, seeds: Sequence[int]) -> None:
+    """Log a group of two compilers with accuracies that differ between seeds, but not between the compilers."""
+    tracked.group = group
+    for label, seconds in (("none", 100.0), ("inductor", 80.0)):
+        for repeat, seed in enumerate(seeds):
+            accuracy = {"eval_accuracy": 0.8 + 0.05 * repeat}
+            more = {"params": {"hp.seed": seed}, "tags": {"platform.compiler": label}, "metrics": accuracy}
+            tracked.trained(label, repeat, seconds + repeat, baseline=label == "none", **more)
+
+
+@pytest.mark.parametrize(
+    # Least spread 0.003, a tenth of the margin: 2.919986 x 0.003 / sqrt(3), and 2.015048 x 0.003 / sqrt(6).
+    ("seeds", "counted", "most_lost"),
+    [((42, 43, 44), 3, 0.0050576), ((2_044, 2_043, 2_042), 6, 0.0024679)],
+)
+def test_pooled_groups_have_one_score_for_each_seed(
+    tracked: Tracked, seeds: Sequence[int], counted: int, most_lost: float
+) -> None:
+    trained_alike(tracked, "demo-1", (42, 43, 44))
+    trained_alike(tracked, "demo-2", seeds)
+    (contrast,) = summary(chosen(tracked))["contrasts"]
+    assert contrast["outcome"] == "cheaper"
+    assert contrast["ratio"]["n_arm"] == 6
+    # Equal seeds have equal scores, and differ by up to 0.1 from others.
+    quality = contrast["quality"]
+    assert (quality["is_paired"], quality["seeds"], quality["difference"]["estimate"]) == (True, counted, 0.0)
+    assert quality["most_lost"] == pytest.approx(most_lost, rel=1e-4)
+
+
+def test_a_single_seed_shows_no_quality(tracked: Tracked) -> None:
+    trained_alike(tracked, "demo-1", (42, 42, 42))
+    trained_alike(tracked, "demo-2", (42,))
+    (contrast,) = summary(chosen(tracked))["contrasts"]
+    assert (contrast["outcome"], contrast["quality"]) == ("inconclusive", None)
+    assert (
+        contrast["reason"] == "but the accuracy of one seed is not enough: a verdict needs at least two of each setting"
+    )
 
 
 def test_probes_have_no_baseline(tracked: Tracked) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from judging.design import Design
-from reports.comparison.comparison import Comparison, Contrast, Verdict, judge, not_reached, work_differences
+from reports.comparison.comparison import Comparison, Contrast, Verdict, compare, judge, not_reached, work_differences
 from reports.comparison.report import results_by_arm
+from reports.comparison.tables import figures
 from tests.support.reports.verdicts import ACCURACY, AT_045, arm, descriptions, job, numbered, to_target, with_text
 from tracking.recorded.arms import Arm, target_of
-from tracking.recorded.waves import one_look, progress_of
+from tracking.recorded.waves import one_look, progress_of, trains_alike
 
 DESIGN = Design(looks=(5,))
 COSTS = (100.0, 101.0, 99.0, 100.5, 99.5)
@@ -91,7 +93,7 @@ def test_arms_without_a_common_cache_state_have_too_few_jobs() -> None:
     """Two compiled arms, one always cold and one always warm: there is nothing to compare."""
     warm = numbered("b", *(job(80.0 + at, cache="warm") for at in range(3)))
     cold = numbered("a", *(job(140.0 + at, cache="cold") for at in range(3)))
-    result = judge(warm, cold, ACCURACY, progress=one_look(Design(), [cold, warm], has_seeds=False))
+    result = judge(warm, cold, ACCURACY, progress=one_look(Design(), [cold, warm]))
     assert result.outcome == "inconclusive"
     assert result.reason == "the arms have too few jobs that found the same state of the compile cache"
 
@@ -136,6 +138,58 @@ def test_equal_samples_are_equal_within_one_percent() -> None:
     assert descriptions(work_differences(arm(80.5, samples=float("nan")), BASELINE)) == [
         "some jobs did not record how many samples they saw"
     ]
+
+
+def language_model(label: str, samples: float, tokens: float = float("nan"), **text: str) -> Arm:
+    numbers = {"throughput_steady_samples_per_second": samples / 10, "throughput_steady_tokens_per_second": tokens / 10}
+    jobs = (job(cost, samples=samples, tokens=tokens, **numbers) for cost in COSTS)
+    return numbered(label, *jobs, **{"hp_task": "causal-lm", "rows_key": "rows", "data_key": label, **text})
+
+
+PACKED = language_model("packed", 412, 52_736)
+
+
+@pytest.mark.parametrize(
+    ("mine", "differences"),
+    [
+        (language_model("rows", 2400, 52_794), []),
+        (language_model("rows", 720, 15_840), ["the tokens seen differ (15,840 to 52,736)"]),
+        (language_model("rows", 2400, 52_794, rows_key="others"), ["the data differs (others, rows)"]),
+        # The same rows: their number is exact, and their tokens depend on the draw.
+        (language_model("packed", 400, 52_736), ["the samples seen differ (400 to 412)"]),
+        (language_model("packed", 412, 50_000), []),
+        # Jobs of earlier versions did not record tokens, and tags of rows.
+        (language_model("rows", 2400), ["the samples seen differ (412 to 2,400)"]),
+        (with_text(language_model("rows", 412), rows_key=""), ["the data differs (packed, rows)"]),
+        # For other tasks a row is a row, whatever its length.
+        (language_model("rows", 2400, 52_736, hp_task="classification"), ["the samples seen differ (412 to 2,400)"]),
+    ],
+)
+def test_work_is_counted_in_tokens_where_texts_are_packed_differently(mine: Arm, differences: list[str]) -> None:
+    assert descriptions(work_differences(mine, PACKED)) == differences
+    assert (verdict(mine, PACKED).outcome == "not comparable") == bool(differences)
+
+
+def test_packed_and_unpacked_arms_learn_differently_and_differ_in_tokens_per_second() -> None:
+    arms = (PACKED, language_model("rows", 2400, 105_472))
+    rows = [
+        {
+            **each.text,
+            **each.numbers,
+            "run_id": arm.label,
+            "status": "FINISHED",
+            "arm": arm.label,
+            "repeat": each.repeat,
+        }
+        for arm in arms
+        for each in arm.jobs
+    ]
+    comparison = compare(pd.DataFrame(rows), "g", allowed={"samples"})
+    assert not trains_alike(comparison.arms[1], comparison.arms[0])
+    [contrast] = comparison.contrasts
+    assert (contrast.speed_up and contrast.speed_up.estimate, contrast.break_evens) == (pytest.approx(2.0), {})
+    steady = next(column for column in figures(comparison) if column.name == "steady rate")
+    assert (steady.unit, steady.head) == ("tokens/s", "steady\ntokens\n/s")
 
 
 def with_precision(label: str, used: str, requested: str | None, **text: str) -> Arm:

@@ -147,7 +147,7 @@ def test_a_loss_that_is_not_finite_loses_the_quality(diverged: dict[str, str]) -
         ((bad, dear), "not cheaper", "and 1 of 4 jobs ended without a finite loss or accuracy"),
         ((cheap, bad), "inconclusive", "but 1 of 8 jobs have no finite loss or accuracy"),
     ):
-        progress = one_look(Design(looks=(4,)), (sides[1], sides[0]), has_seeds=True)
+        progress = one_look(Design(looks=(4,)), (sides[1], sides[0]))
         found = judge(*sides, EVALUATIONS["eval_accuracy"], progress=progress)
         assert (found.outcome, found.reason) == (outcome, reason)
 

@@ -147,6 +147,7 @@ class TrainingJob:
             return {"TrainingStartTime": self._began}
         seconds = max(1, round((self._uploaded - self._began).total_seconds()))
         billable = max(1, round(SPOT_SHARE * seconds)) if self.request.get("EnableManagedSpotTraining") else seconds
+        billable = self._faults.billable_seconds.get(self.name, billable)
         times = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": billable}
         if (datetime.now(UTC) - self._uploaded).total_seconds() < self._faults.billing_seconds:
             times = {}
@@ -328,6 +329,8 @@ class JobFaults:
     get SIGTERM and enough time, and files that they save then are uploaded too."""
     grace_seconds: float = 120.0
     """Time between SIGTERM and SIGKILL."""
+    billable_seconds: dict[str, int] = field(default_factory=dict)
+    """Billed seconds of jobs by name, instead of the measured ones."""
     billing_seconds: float = 0.0
     """Time from the end of a job until its description has the billed seconds."""
     lines_twice: bool = False

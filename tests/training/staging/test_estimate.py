@@ -82,6 +82,8 @@ def test_language_modelling_is_estimated(tmp_path: Path, options: dict[str, Any]
     estimated = stage_or_estimate(request, tmp_path / "home", nothing)
     staged = stage(request, tmp_path / "home")
     assert estimated.train_rows == pytest.approx(staged.train_rows, rel=0.05)
+    rows = [each.description.validation.rows for each in (estimated, staged)]
+    assert rows[0] == pytest.approx(rows[1], rel=0.05)
     assert estimated.lengths.mean_tokens == pytest.approx(staged.lengths.mean_tokens, rel=0.03)
 
 

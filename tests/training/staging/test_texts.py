@@ -54,7 +54,7 @@ def test_blocks_of_a_text_file_worked_out_by_hand(tmp_path: Path) -> None:
     staged = stage(request_for(Data(train=train, validation=validation)), tmp_path)
     stream = [HELLO, WORLD, LINE_END] * 7
     assert table_of(staged, "train") == [stream[:8], stream[8:16]]
-    assert table_of(staged, "validation") == [stream[:8]]
+    assert table_of(staged, "validation") == [stream[:3]] * 3
     assert (staged.train_rows, staged.bucket_lengths, staged.description.label_names) == (2, (8,), ())
 
 
@@ -69,8 +69,25 @@ def test_without_packing_rows_are_truncated_and_single_tokens_dropped(tmp_path: 
     staged = stage(request_for(Data(train=train, validation=train), packing=False), tmp_path)
     assert table_of(staged, "train") == [[HELLO, WORLD], [HELLO, *[WORLD] * 7]]
     assert staged.lengths.max_tokens == 8
-    packed = stage(request_for(Data(train=train, validation=train)), tmp_path)
-    assert packed.key != staged.key
+
+
+def test_packed_and_unpacked_trainings_are_evaluated_on_the_same_rows(tmp_path: Path) -> None:
+    """A longer text makes several rows. If there is none, `max_length` does not change the rows either."""
+    texts = [f'{{"text": "hello{" world" * worlds}"}}\n' for worlds in (0, 1, 9, 8)]
+    train = written(tmp_path / "a.jsonl", *texts)
+
+    def staged(packing: bool, max_length: int = 8) -> Staged:
+        fields = {"packing": packing, "max_length": max_length}
+        return stage(request_for(Data(train=train, validation=train), **fields), tmp_path)
+
+    packed, rows, long, longer = staged(True), staged(False), staged(True, 10), staged(False, 12)
+    # The last text's ninth token would be a row of its own, in which nothing can be predicted.
+    expected = [[HELLO, WORLD], [HELLO, *[WORLD] * 7], [WORLD, WORLD], [HELLO, *[WORLD] * 7]]
+    assert table_of(packed, "validation") == table_of(rows, "validation") == expected
+    assert packed.description.validation.cut_rows == 2
+    assert len({each.key for each in (packed, rows, long, longer)}) == 4
+    assert packed.evaluation_key == rows.evaluation_key != long.evaluation_key == longer.evaluation_key
+    assert packed.rows_key == rows.rows_key != long.rows_key == longer.rows_key
 
 
 def test_texts_that_fill_no_block_are_an_error(tmp_path: Path) -> None:
@@ -84,6 +101,8 @@ def test_texts_of_one_token_each_are_an_error(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", '{"text": "hello"}\n' * 9)
     with pytest.raises(InputError, match="have only one token each, so none can be predicted"):
         stage(request_for(Data(train=path, validation=path), packing=False), tmp_path)
+    with pytest.raises(InputError, match=r"the validation texts of .* have only one token each"):
+        stage(request_for(Data(train=path, validation=path)), tmp_path)
 
 
 @given(st.integers(2, 50), st.floats(0.01, 0.99), st.integers(0, 5))

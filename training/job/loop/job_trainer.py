@@ -71,7 +71,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             # Remove an unfinished checkpoint of an earlier start, and the empty folder that Trainer creates.
             shutil.rmtree(settings.unfinished_checkpoints, ignore_errors=True)
         self._set_use_cache(False)
-        self.samples_seen = keeper.earlier_progress.samples
+        self.samples_seen, self.tokens_seen = keeper.earlier_progress.samples, keeper.earlier_progress.tokens
         self.owes_evaluation = keeper.earlier_progress.owes_evaluation
         """True if the current step still has to be evaluated."""
         self._saved_step = keeper.earlier_progress.step
@@ -211,9 +211,8 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             # Every process has written its random states.
             ranks.gather_random_states(checkpoint_path(Path(self.args.output_dir), self._saved_step))
             if self.is_world_process_zero():
-                self.keeper.keep(
-                    self.state.global_step, self.samples_seen, self.elapsed_seconds(), self.owes_evaluation
-                )
+                seen = (self.samples_seen, self.tokens_seen)
+                self.keeper.keep(self.state.global_step, *seen, self.elapsed_seconds(), self.owes_evaluation)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         if not self._is_sharded:
@@ -242,8 +241,10 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             self.model.config.use_cache = use_cache
 
     def _count_samples(self) -> None:
-        (samples,) = ranks.sum_over_processes([self.meter.work.samples], self.args.device)
-        self.samples_seen = self.keeper.earlier_progress.samples + int(samples)
+        samples, tokens = map(int, ranks.sum_over_processes(self.meter.work[:2], self.args.device))
+        earlier = self.keeper.earlier_progress
+        self.samples_seen = earlier.samples + samples
+        self.tokens_seen = None if earlier.tokens is None else earlier.tokens + tokens
 
 
 def _without_filler(scorer: Scorer, rows: int) -> Callable[[EvalPrediction], Dict[str, float]]:

@@ -35,7 +35,7 @@ SHORTEST_ROW_TOKENS = 2
 
 
 class CausalLM(Task):
-    """Texts packed into blocks of equal length, or one row per text."""
+    """Texts packed into blocks of equal length, or one row per text. Evaluations read every text as rows of its own."""
 
     name = "causal-lm"
     row = "text"
@@ -45,8 +45,8 @@ class CausalLM(Task):
         "packing": Option(
             bool,
             True,
-            "Language models: fill blocks of `max_length` with the tokens of all texts (true, None), or keep one row "
-            "per text (false).",
+            "Language models: train on blocks of `max_length`, filled with the tokens of all texts (true, None), or on "
+            "one row per text (false). Evaluations never join texts.",
             requires_task=True,
         )
     }
@@ -80,18 +80,22 @@ class CausalLM(Task):
     def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
         """Join the tokens of all texts without separators and cut them into blocks, like Hugging Face's run_clm.py.
 
-        Tokens at the end that do not fill a block are dropped. Without packing, each text is a row.
+        Tokens at the end that do not fill a block are dropped. Without packing, each text is a row, truncated. For
+        scoring, whatever the packing, a text is one row, or several if it is longer.
         """
         import numpy as np
         import pyarrow as pa
 
-        packs, length = options["packing"], options["max_length"]
+        packs, length = options["packing"] and not for_scoring, options["max_length"]
         rest = np.zeros(0, np.int32)
 
         def encode(rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> Encoded:
             nonlocal rest
-            encoded = encodings(tokenizer, [row.texts[0] for row in rows], None, None if packs else length)
-            ids = [each.ids for each in encoded]
+            limit = None if packs or for_scoring else length
+            encoded = encodings(tokenizer, [row.texts[0] for row in rows], None, limit)
+            # Only texts for scoring are longer than a row without packing.
+            ids = [each.ids[at : at + length] for each in encoded for at in range(0, len(each.ids), length)]
+            cut = 0 if packs else cut_rows(encoded) + sum(len(each.ids) > length for each in encoded)
             lengths = np.array([len(each) for each in ids], np.int64)
             tokens = np.fromiter(chain.from_iterable(ids), np.int32, int(lengths.sum()))
             if packs:
@@ -103,13 +107,13 @@ class CausalLM(Task):
                 tokens, lengths = tokens[np.repeat(long_enough, lengths)], lengths[long_enough]
             offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
             columns = {"input_ids": pa.ListArray.from_arrays(offsets, pa.array(tokens, pa.int32()))}
-            return Encoded(columns, 0 if packs else cut_rows(encoded))
+            return Encoded(columns, cut)
 
         return encode
 
-    def no_rows(self, options: Mapping[str, Any]) -> str:
+    def no_rows(self, options: Mapping[str, Any], for_scoring: bool) -> str:
         """Return the end of the sentence about texts that make no row."""
-        if not options["packing"]:
+        if for_scoring or not options["packing"]:
             return "have only one token each, so none can be predicted"
         length = options["max_length"]
         return f"do not fill one block of max_length {length} tokens; reduce max_length, or set packing to false"

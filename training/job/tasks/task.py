@@ -316,7 +316,7 @@ class Task(ABC):
         `options` are `max_length` and the task's own. `for_scoring` is True for the rows of evaluations.
         """
 
-    def no_rows(self, options: Mapping[str, Any]) -> str:
+    def no_rows(self, options: Mapping[str, Any], for_scoring: bool) -> str:
         """Return the end of the sentence about rows of the data that make no row of a channel."""
         return "make no row"
 

@@ -100,9 +100,11 @@ class Progress:
     """True if this step's evaluation was skipped because the job had to stop."""
     best: Optional[Dict[str, Any]] = None
     target: Optional[Dict[str, Any]] = None
+    tokens: Optional[int] = None
+    """Tokens of the samples, without padding; None if an earlier version wrote the checkpoint."""
 
 
-NO_PROGRESS = Progress(step=0, samples=0, seconds=0.0)
+NO_PROGRESS = Progress(step=0, samples=0, seconds=0.0, tokens=0)
 
 
 @dataclass(frozen=True)
@@ -121,15 +123,13 @@ class CheckpointKeeper:
     target: Optional[Target]
     """Target of the training; None if it has none."""
 
-    def keep(self, step: int, samples: int, seconds: float, owes_evaluation: bool) -> None:
+    def keep(self, step: int, samples: int, tokens: Optional[int], seconds: float, owes_evaluation: bool) -> None:
         """Move the checkpoint that was just written into the checkpoint folder, and remove older ones."""
         assert self.folder is not None, "Trainer writes checkpoints only when there is a folder for them"
         best, target = (asdict(each) if each else None for each in (self.best, self.target))
         unfinished, checkpoint = self.folder / UNFINISHED, checkpoint_path(self.folder, step)
         written = checkpoint_path(unfinished, step)
-        write_progress(
-            written, Progress(step, samples, seconds, self.identity, owes_evaluation, best=best, target=target)
-        )
+        write_progress(written, Progress(step, samples, seconds, self.identity, owes_evaluation, best, target, tokens))
         if checkpoint.exists():
             # It must be incomplete: the training resumed from the newest complete checkpoint, which is older.
             shutil.rmtree(checkpoint)

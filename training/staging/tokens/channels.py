@@ -261,16 +261,16 @@ def write_channel(
     if not writer.rows:
         purpose = "validation" if is_validation else "training"
         name = (selection.tables.validation or selection.tables.train).name if is_validation else selection.source
-        raise InputError(f"the {purpose} {task.row}s of {name} {task.no_rows(_options(request))}")
+        raise InputError(f"the {purpose} {task.row}s of {name} {task.no_rows(_options(request), is_validation)}")
     if task.reports_first_rows:
         (writer.folder / SOURCE_ROWS).write_text(json.dumps(source_rows), "utf-8")
     return {name: request.options[name] for name in task.scoring_options} if is_validation else {}
 
 
-def row_lengths(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
+def row_lengths(table: Table, request: StagingRequest, tokenizer: Any, *, for_scoring: bool = False) -> list[int]:
     """Return the length in tokens of each row of a channel that the rows of a table make."""
     task = TASKS[request.task]
-    encode = _encode(request, tokenizer, for_scoring=False)
+    encode = _encode(request, tokenizer, for_scoring=for_scoring)
     lengths: list[int] = []
     rows = task_rows(task, table, request.data)
     for batch in batches(rows, task.batch_characters, task.rows_per_batch):

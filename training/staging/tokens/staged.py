@@ -280,6 +280,8 @@ class Staged:
     """Rows, classes, lengths, duplicates and samples, as far as known."""
     cached: bool
     """True if an earlier staging was reused."""
+    rows_key: str = ""
+    """Hash of everything that identifies the rows of the data, however the training rows are cut or packed."""
     sample_rows: int | None = None
     """Rows of the data from which an estimate comes; None if the data itself was staged. In an estimate, rows, lengths
     and buckets are extrapolated, and classes are not known."""

@@ -89,6 +89,8 @@ def test_loss_and_perplexity_by_hand(new_lm: Any, launcher: Sequence[str]) -> No
     assert result["metrics"]["eval_loss"] == pytest.approx(by_hand, rel=1e-5)
     assert result["metrics"]["eval_perplexity"] == pytest.approx(math.exp(by_hand), rel=1e-5)
     assert result["tables"] == {}
+    # 3 steps take 8, 8 and 4 rows: all 20, which have 2 + at * 5 % 11 tokens.
+    assert launcher or result["metrics"]["tokens"] == sum(map(len, rows(20)))
     assert model.config.use_cache is True
 
 

@@ -100,7 +100,7 @@ def test_an_arm_that_learns_nothing_keeps_no_quality(job: Job) -> None:
         measure = measure_of([job for side in sides for job in side.jobs])
         assert measure is not None
         assert measure.column == column
-        progress = one_look(Design(looks=(3,)), sides, has_seeds=True)
+        progress = one_look(Design(looks=(3,)), sides)
         verdict = judge(sides[1], sides[0], measure, progress=progress)
         assert verdict.quality is not None
         assert (verdict.outcome != "cheaper", verdict.quality.kept) == (True, False)
