@@ -61,7 +61,7 @@ SEVERAL_GROUPS = (
     "reports on two groups, 9 % on three and 14 % on five."
 )
 _LED = "{}: if results led to this, such reports call equal settings different in {} % of cases instead of 5 %."
-CHOSEN = _LED.format("The jobs were judged before or chosen", "6 to 8")
+CHOSEN = _LED.format("The jobs were judged before or chosen", "6 to 13")
 OTHER_BASELINE = _LED.format("The baseline was chosen afterwards", "5 to 17")
 SAMPLES_TOLERANCE = 0.01
 """Largest relative difference in samples or tokens that counts as equal work, such as from a last, partial batch."""
