@@ -27,13 +27,6 @@ class RankTest:
         """The median of all pairs' differences (Hodges and Lehmann 1963)."""
         return median(self.differences)
 
-    @property
-    def p_value(self) -> float:
-        """Two-sided p-value of Mann and Whitney's exact test. A tie counts as half a pair for either side."""
-        below = sum(each < 0 for each in self.differences) + sum(each == 0 for each in self.differences) / 2
-        pairs = len(self.differences)
-        return min(1.0, 2 * min(self._at_most(below), self._at_most(pairs - below)))
-
     def low(self, level: float) -> float:
         """Return the lower end of the interval that is too high with probability `level` at most; see `fits`."""
         return self.differences[max(self._position(level), 1) - 1]
@@ -49,10 +42,6 @@ class RankTest:
     def _position(self, level: float) -> int:
         """Return the position, from 1, of the interval's end among the differences; 0 if no position has the level."""
         return sum(probability <= level for probability in _cumulative(self.n_arm, self.n_baseline))
-
-    def _at_most(self, pairs: float) -> float:
-        """Return the probability of at most this many pairs in favour of one side; half a pair counts as a whole."""
-        return _cumulative(self.n_arm, self.n_baseline)[-int(-pairs // 1)]
 
 
 def rank_test(arm: Sequence[float], baseline: Sequence[float]) -> RankTest:

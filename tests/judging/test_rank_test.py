@@ -16,7 +16,6 @@ def test_three_against_three_by_hand() -> None:
     assert ranks.differences == (-8, -7, -5, -5, -4, -4, -3, -2, -1)
     assert ranks.estimate == -4
     # All 9 pairs favour the arm, as in 1 of the 20 orders of three and three.
-    assert ranks.p_value == pytest.approx(2 / 20)
     assert not ranks.fits(0.025)
     assert ranks.fits(0.05)
     assert (ranks.low(0.05), ranks.high(0.05)) == (-8, -1)
@@ -31,22 +30,16 @@ def test_five_against_five_keep_the_tabled_critical_value() -> None:
     assert ranks.low(7 / 252) == ranks.differences[3]
 
 
-def test_equal_values_show_no_difference() -> None:
-    ranks = rank_test([40.0] * 5, [40.0] * 5)
-    assert ranks.p_value == 1.0
-    assert ranks.estimate == 0
-
-
 @pytest.mark.parametrize(("n_arm", "n_baseline"), [(1, 1), (2, 5), (5, 5), (7, 4), (9, 9)])
-def test_p_values_and_intervals_agree_with_scipy(n_arm: int, n_baseline: int) -> None:
+def test_intervals_agree_with_scipys_test(n_arm: int, n_baseline: int) -> None:
     random = np.random.default_rng(3)
     for shift in (0.0, 1.0, 3.0):
         arm, baseline = random.normal(shift, 1, n_arm), random.normal(0, 1, n_baseline)
         ranks = rank_test(list(arm), list(baseline))
-        assert ranks.p_value == pytest.approx(stats.mannwhitneyu(arm, baseline, method="exact").pvalue)
         if ranks.fits(0.025):
             # The interval leaves out 0 exactly when the test rejects it.
-            assert (ranks.low(0.025) > 0 or ranks.high(0.025) < 0) == (ranks.p_value <= 0.05)
+            p_value = stats.mannwhitneyu(arm, baseline, method="exact").pvalue
+            assert (ranks.low(0.025) > 0 or ranks.high(0.025) < 0) == (p_value <= 0.05)
 
 
 def test_one_slow_job_hardly_moves_the_estimate() -> None:
