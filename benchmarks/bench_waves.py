@@ -6,9 +6,10 @@ quality.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,14 @@ import numpy as np
 from benchmarks.recorded.appendix import ending
 from benchmarks.recorded.noise import (
     ACCURACY,
+    FOLDER,
     Ended,
     Noise,
     Setting,
     Waves,
     normal,
     other_draws,
+    read,
     recorded_noise,
     resampled,
     simulations,
@@ -157,6 +160,15 @@ def _called_cheaper(name: str, ends: Sequence[Ended]) -> Row:
     return _share(name, ["cheaper" in each.reasons for each in ends], most=MAX_FALSE_PERCENT)
 
 
+def cold_rows() -> Iterator[Row]:
+    """Yield how much the recorded jobs with a cold and with a warm compile cache spread, in percent of their mean."""
+    for name in sorted(path.stem for path in FOLDER.glob("*-inductor.json")):
+        rows = [row for recording in read(name) for row in recording.rows]
+        for state in ("cold", "warm"):
+            logs = [math.log(float(row["billable_seconds"])) for row in rows if row["cache_state"] == state]
+            yield figure(f"spread of recorded {state} jobs: {name}", 100 * stdev(logs), "%", n=len(logs))
+
+
 def _share(name: str, cases: Sequence[bool], *, least: float | None = None, most: float | None = None) -> Row:
     return figure(name, 100 * fmean(cases), "%", least=least, most=most, n=len(cases))
 
@@ -166,4 +178,4 @@ def _jobs(name: str, ends: Sequence[Ended], most: float | None) -> Row:
 
 
 if __name__ == "__main__":
-    write("waves", [*rows(recorded_noise()), *hard_rows()])
+    write("waves", [*rows(recorded_noise()), *hard_rows(), *cold_rows()])

@@ -151,6 +151,8 @@ SECTIONS: Mapping[str, Section] = {
             Figure("... seed by seed, with quality", r"jobs of a comparison .*: recorded accuracies, seed by seed"),
             Figure("a worse model is called cheaper", r"an arm that costs .* is worse .*"),
             Figure("an arm that fails in 10 or 30 % is called cheaper", r"an arm that fails .*"),
+            Figure("spread of recorded cold jobs", r"spread of recorded cold .*"),
+            Figure("... of warm ones", r"spread of recorded warm .*"),
             *hard_figures(
                 {"": "wrong", "... gain found": "a gain of 10 % found", "... jobs": "jobs with a gain of 10 %"}
             ),

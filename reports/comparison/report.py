@@ -341,7 +341,7 @@ def _arm(arm: Arm) -> dict[str, Any]:
 def results_by_arm(comparison: Comparison) -> Mapping[str, tuple[str, ...]]:
     """Return the labels of the arms with each of the results in `FAIL_ON`; no entry for results that did not occur.
 
-    *dearer*: the whole interval of the cost ratio lies above 1. *worse*: the quality is shown to be worse by more than
+    *dearer*: the whole interval of the cost ratio, and the ratio of the mean bills, lie above 1. *worse*: the quality is shown to be worse by more than
     the margin, or a job of the arm did not reach the target. *inconclusive*: the verdict is inconclusive or not
     comparable, or the quality is not shown. *failed*: a job failed.
     """
@@ -349,7 +349,7 @@ def results_by_arm(comparison: Comparison) -> Mapping[str, tuple[str, ...]]:
     arms["failed"] = [arm.label for arm in comparison.arms if arm.failed]
     for each in comparison.contrasts:
         label, verdict, quality = each.arm.label, each.verdict, each.verdict.quality
-        if verdict.ratio is not None and verdict.ratio.low > 1:
+        if verdict.ratio is not None and verdict.ratio.low > 1 and (verdict.bills or math.inf) > 1:
             arms["dearer"].append(label)
         is_worse = quality and (quality.shown_worse if quality.margin is None else quality.shown_beyond)
         if is_worse or verdict.unscored or (quality is None and verdict.misses_target):
