@@ -341,9 +341,9 @@ def _arm(arm: Arm) -> dict[str, Any]:
 def results_by_arm(comparison: Comparison) -> Mapping[str, tuple[str, ...]]:
     """Return the labels of the arms with each of the results in `FAIL_ON`; no entry for results that did not occur.
 
-    *dearer*: the whole interval of the cost ratio, and the ratio of the mean bills, lie above 1. *worse*: the quality is shown to be worse by more than
-    the margin, or a job of the arm did not reach the target. *inconclusive*: the verdict is inconclusive or not
-    comparable, or the quality is not shown. *failed*: a job failed.
+    *dearer*: the whole interval of the cost ratio, and the ratio of the mean bills, lie above 1. *worse*: the quality
+    is shown to be worse by more than the margin, or a job of the arm has no score or did not reach the target.
+    *inconclusive*: the verdict is inconclusive or not comparable, or the quality is not shown. *failed*: a job failed.
     """
     arms: dict[str, list[str]] = {result: [] for result in FAIL_ON}
     arms["failed"] = [arm.label for arm in comparison.arms if arm.failed]
