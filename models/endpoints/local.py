@@ -62,9 +62,8 @@ class LocalEndpoints:
                 echo(f"Endpoint {spec.name} already serves {spec.identity}")
                 server = current
             try:
-                if action != "keep":
-                    self._start(server, spec, echo)
-                self._wait(server, spec)
+                started = self._start(server, spec, echo) if action != "keep" else None
+                self._wait(server, spec, started)
             except BaseException:
                 server.delete()
                 raise
@@ -88,7 +87,7 @@ class LocalEndpoints:
             )
         return "replace" if differs else "keep"
 
-    def _start(self, server: ServerFolder, spec: EndpointSpec, echo: Echo) -> None:
+    def _start(self, server: ServerFolder, spec: EndpointSpec, echo: Echo) -> subprocess.Popen[bytes]:
         server.path.mkdir(parents=True)
         # Written before the server reads the files, so that the next deploy notices files that change meanwhile.
         state = {**record_of(spec), "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
@@ -100,16 +99,17 @@ class LocalEndpoints:
         options += ["--token-file", str(spec.token_file)] if spec.token_file else []
         lock_for_use(self._home.resolve(), [spec.model.resolve()])
         echo(f"Starting endpoint {spec.name} with model {spec.model}")
-        server.start(options)
+        return server.start(options)
 
     @staticmethod
-    def _wait(server: ServerFolder, spec: EndpointSpec) -> None:
+    def _wait(server: ServerFolder, spec: EndpointSpec, started: subprocess.Popen[bytes] | None) -> None:
         """Wait until the server answers. Raises `EndpointFailed` if it ends or takes too long."""
         policy = RetryPolicy(first_pause_seconds=PAUSE_SECONDS, factor=1.0, total_seconds=spec.wait_seconds)
         for _ in policy.attempts():
             if server.answers():
                 return
-            if not server.process():
+            has_ended = started.poll() is not None if started else server.process() is None
+            if has_ended:
                 raise EndpointFailed(f"endpoint {spec.name} did not start: {server.failure_reason()}")
         limit = f"{spec.wait_seconds:.0f} s"
         raise EndpointFailed(f"endpoint {spec.name} did not answer within {limit}: {server.failure_reason()}")
@@ -193,8 +193,8 @@ class ServerFolder:
             return dict(json.loads((self.path / name).read_bytes()))
         return {}
 
-    def start(self, options: Sequence[str]) -> None:
-        """Start the server.
+    def start(self, options: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Start the server, and return its process.
 
         It inherits the shared locks of this process, so that nothing deletes the model's folder while it is used.
         """
@@ -209,6 +209,7 @@ class ServerFolder:
                 pass_fds=held_locks(),
             )
         threading.Thread(target=process.wait, daemon=True).start()  # reaps the server if it ends first
+        return process
 
     def process(self) -> psutil.Process | None:
         """Return the server's process; None if it has ended."""

@@ -66,8 +66,7 @@ def test_the_winner_is_trained_by_its_command_and_by_its_file(tmp_path: Path, mo
     monkeypatch.chdir(started)
     name, own = "my files/mine.yaml", {"data.validation": "it's validation.jsonl", "batch_size": "8", "seed": "7"}
     sweep = plan_sweep(load(name, own))
-    best_points = {"none": (Point(8), 20.0), "inductor compile_dynamic=true": (Point(24, 2 ** (1 / 3)), 10.0)}
-    setting = winner(sweep, best_points)
+    setting = winner(sweep, "inductor compile_dynamic=true", Point(24, 2 ** (1 / 3)))
     words = shlex.split(train_command({"experiment": name, **own}, setting))
     by_command, data = planned(words, started)
     # 10 steps of 8 rows are 80 rows: 4 steps of 24. The scope is inductor's own, not the experiment's.

@@ -161,7 +161,8 @@ def test_a_job_that_waits_for_the_quota_says_so_and_how_long(
     account: Account, tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(scheduler, "_FULL_SECONDS", 1.0)
+    for name in ("_FULL_SECONDS", "PROGRESS_SECONDS"):
+        monkeypatch.setattr(scheduler, name, 1.0)
     harness, store = SageMakerHarness(tmp_path, account), open_store(tracking_uri)
     account.jobs.quotas = {"ml.g5.xlarge": 1}
     group = open_group(store, experiment_name="demo", verb="compare", key="k1")
@@ -171,8 +172,7 @@ def test_a_job_that_waits_for_the_quota_says_so_and_how_long(
     outcomes = run_jobs(store, harness.service, group, jobs, parallel=2, echo=messages.append)
     assert [outcome.failure for outcome in outcomes] == [None, None]
     quota = r"the quota 'ml\.g5\.xlarge for training job usage' \(all of it is in use\)"
-    waits = [line for line in messages if re.fullmatch(rf"  none, repeat 2 has waited \d+ s for {quota}", line)]
-    assert len(waits) == 1, messages
+    assert any(re.search(rf"none, repeat 2 has waited \d+ s for {quota}", line) for line in messages), messages
 
 
 def test_the_fallback_type_is_recorded_and_priced(terminal: Terminal, account: Account) -> None:
