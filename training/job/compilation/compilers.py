@@ -1,11 +1,14 @@
 """Compilers for a training run, behind one interface."""
 
+import os
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Dict, Iterator, List
 
 import torch
 from torch import nn
 
+from training.job.processes import ranks
 from training.job.processes.reporting import Unsupported
 
 
@@ -69,6 +72,9 @@ class Inductor(NoCompiler):
         self.scope, self.mode, self.records_cuda_graphs = scope, mode, records_cuda_graphs
         self._modules: List[nn.Module] = []
         self._graphs_when_warm = 0
+        # A program that repeats within one job is found in the cache, too: an empty folder says that all were new.
+        folder = os.environ.get(ranks.CACHE_VARIABLE, "")
+        self._had_programs = not folder or any(Path(folder).glob("fxgraph/*"))
 
     def check(self) -> None:
         if not hasattr(nn.Module, "compile"):
@@ -119,9 +125,9 @@ class Inductor(NoCompiler):
 
     def cache_state(self) -> str:
         hits, misses = (_counters()["inductor"][f"fxgraph_cache_{result}"] for result in ("hit", "miss"))
-        if not hits:
-            return "cold"
-        return "partial" if misses else "warm"
+        if not misses and hits:
+            return "warm"
+        return "partial" if hits and self._had_programs else "cold"
 
 
 def repeated_layers(model: nn.Module) -> List[nn.Module]:
