@@ -30,7 +30,7 @@ class CostRatio:
     bills: float
     """Observed ratio of the mean bills: everything paid, divided by the number of successful jobs."""
     cold: ColdStart | None = None
-    """What a cold compile cache adds; None unless an arm has jobs with a cold cache and others."""
+    """Extra cost of a cold compile cache; None if no arm has both cold jobs and others."""
 
 
 def cost_ratio(

@@ -97,7 +97,7 @@ class Quality:
     is_paired: bool = False
     """True if the arm trains like the baseline, so that the scores of equal seeds were compared."""
     commonest: float | None = None
-    """Score of a model that always answers the commonest class, if it is known."""
+    """Score of always answering the commonest class, if it is known."""
     is_above_commonest: bool = True
     """False if the arm is not shown to score better than `commonest`. Its quality is then not kept."""
 

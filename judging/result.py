@@ -30,7 +30,7 @@ class Result:
     diverged: bool = False
     """True for a failed job whose loss was not finite. It counts as a job without a finite score, too."""
     commonest: float = math.nan
-    """Score of a model that always answers the commonest class; NaN if there is none or it is not known."""
+    """Score of always answering the commonest class; NaN if it is not known."""
 
 
 def costs(results: Sequence[Result]) -> list[float]:

@@ -53,7 +53,7 @@ class Look:
     failure_note: str = ""
     """Why the arm fails too often to be called cheaper; empty if it does not."""
     cold: ColdStart | None = None
-    """What a cold compile cache adds; None unless an arm has jobs with a cold cache and others."""
+    """Extra cost of a cold compile cache; None if no arm has both cold jobs and others."""
     unscored: int = 0
     """Successful jobs of the arm without a finite score, if all of the baseline's have one."""
 

@@ -101,8 +101,7 @@ class Verdict:
     allowable: tuple[Kind, ...] = ()
     """Kinds of differences that must be allowed to compare the arms; empty if allowing them does not help."""
     cold: ColdStart | None = None
-    """What a cold compile cache adds; None if all jobs started with the same state. The ratio is then for a warm
-    cache."""
+    """Extra cost of a cold compile cache. `ratio` is then for a warm one. None if all jobs started with one state."""
     bills: float | None = None
     """Observed ratio of the mean bills, if it lies outside of the ratio's interval: a few jobs took much longer."""
     unscored: int = 0

@@ -1,4 +1,4 @@
-"""What AWS offers: instance types with their accelerators and disks, and training images with their contents.
+"""Instance types of AWS with their accelerators and disks, and training images with their contents.
 
 `instance_types.json` and `published_images.json` list both with a date and sources. A type that the table does not list
 has unknown counts of accelerators. They are never guessed from its name. Images of endpoints are in `models/endpoints`.
