@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from judging.design import Design
 from judging.quality import Measure
-from judging.result import Result
+from judging.result import Result, costs
 from judging.round_order import round_order
 from judging.sequential import Look, Reason, look_at_arms
 
@@ -76,7 +76,10 @@ def progress(
             rivals, known[arms[0]], design, number, measure=measure, paired=paired, others=others, resolution=resolution
         )
         looks.append(new)
-        ended = _ended(active[1:], new, failing)
+        has_few = {arm for arm, own in known.items() if len(costs(own)) < 2}
+        if repeats == design.looks[-1] or arms[0] in has_few:
+            has_few = set(active)
+        ended = _ended(active[1:], new, failing, has_few)
         stopped |= ended
         different += sum(arm in new and new[arm].cost_outcome != "undecided" for arm in ended)
         if len(stopped) == len(arms) - 1:
@@ -84,12 +87,15 @@ def progress(
     return Progress(design=design, looks=tuple(looks), stopped=stopped, due=tuple(due), begun=frozenset(begun))
 
 
-def _ended(arms: Sequence[str], looks: Mapping[str, Look], failing: Set[str]) -> dict[str, Reason]:
-    """Return the arms that stop at a look, with their reasons. An arm without a look has too few results."""
-    reasons: dict[str, Reason | None] = {
-        arm: "all jobs fail" if arm in failing else looks[arm].stops if arm in looks else "too few jobs succeeded"
-        for arm in arms
-    }
+def _ended(arms: Sequence[str], looks: Mapping[str, Look], failing: Set[str], has_few: Set[str]) -> dict[str, Reason]:
+    """Return the arms that stop at a look, with their reasons.
+
+    An arm without a look has too few costs of one cache state. It continues unless too few of its jobs succeeded, or
+    of the baseline's (`has_few`), or this is the last look.
+    """
+    reasons: dict[str, Reason | None] = {arm: look.stops for arm, look in looks.items()}
+    reasons |= {arm: "too few jobs succeeded" for arm in arms if arm not in looks and arm in has_few}
+    reasons |= dict.fromkeys((arm for arm in arms if arm in failing), "all jobs fail")
     return {arm: reason for arm, reason in reasons.items() if reason}
 
 

@@ -251,7 +251,9 @@ def ending(arm: Side, baseline: Side, looks: tuple[int, ...] = LOOKS, *, paired:
     """Return why and after how many repeats an arm stops that is compared alone."""
     for number, repeats in enumerate(looks):
         reason = look(arm.first(repeats), baseline.first(repeats), number, looks, paired=paired)
-        if reason:
+        sides = (arm.first(repeats), baseline.first(repeats))
+        waits = reason == "too few jobs succeeded" and all(each.succeeded.sum() > 1 for each in sides)
+        if reason and (not waits or repeats == looks[-1]):
             return Ending(reason=reason, repeats=repeats)
     raise AssertionError("the last look ends a comparison")
 

@@ -57,6 +57,20 @@ def test_a_clear_comparison_is_complete_after_one_look() -> None:
     assert len(state.looks) == 1
 
 
+def test_an_arm_with_one_warm_job_continues() -> None:
+    results = results_of({"a": 100}, 3) | {
+        ("b", 0): Result(150.0, cache="cold"),
+        ("b", 1): Result(30.0, succeeded=False),
+        ("b", 2): Result(80.0, cache="warm"),
+    }
+    state = progress(DESIGN, ["a", "b"], results)
+    assert (dict(state.looks[0]), dict(state.stopped)) == ({}, {})
+    assert set(state.due) == {("a", 3), ("a", 4), ("b", 3), ("b", 4)}
+    assert progress(Design(looks=(3,)), ["a", "b"], results).stopped == {"b": "too few jobs succeeded"}
+    results[("b", 2)] = Result(30.0, succeeded=False)
+    assert progress(DESIGN, ["a", "b"], results).stopped == {"b": "too few jobs succeeded"}
+
+
 def test_an_arm_that_stopped_gets_no_more_jobs() -> None:
     results = results_of({"a": 100, "b": 80}, 3) | {
         ("c", 0): Result(80.0),
