@@ -193,13 +193,6 @@ def test_a_job_without_a_finite_score_loses_the_quality() -> None:
     assert (result.quality, result.unscored, result.stops) == (None, 0, "quality not measured")
 
 
-def test_failed_jobs_make_an_arm_dearer() -> None:
-    result = look([*scaled(0.85, 4), Result(70.0, succeeded=False)], BASELINE[:5], DESIGN, 1)
-    assert result is not None
-    assert result.ratio.estimate == pytest.approx((0.85 * sum(COSTS[:4]) + 70) / 4 / (sum(COSTS[:5]) / 5))
-    assert result.cost_outcome == "undecided"
-
-
 def test_an_arm_whose_mean_bill_is_no_lower_is_not_cheaper() -> None:
     slow = [80.0, 80.5, 81.0, 79.5, 80.2, 79.8, 80.1, 80.3, 270.0]
     result = look(results(slow), BASELINE, DESIGN, 3)
