@@ -23,7 +23,7 @@ from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar
-from training.job.settings.declared import SETTINGS
+from training.job.settings.declared import ADAPTER_PACKAGES, ADAPTER_SETTINGS, SETTINGS
 from training.job.settings.declared import traits_of as setting_traits
 from training.job.tasks import METRICS_BY_NAME, TASKS
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
@@ -243,12 +243,17 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
     """Return the fields of a JobSpec that select the program and its inputs: our own job, or the script."""
     if isinstance(staged, Staged):
         model = f"model {experiment.model!r} is downloaded from the Hub: download it first, and set model to its folder"
+        uses = [] if "model" in staged.channels else [model]
+        method = experiment.adapter.method if experiment.adapter else "frozen"
+        if packages := ADAPTER_PACKAGES[method]:
+            uses.append(f"adapter.method {method} installs {' and '.join(packages)}")
         return {
             "hyperparameters": hyperparameters(experiment, staged.bucket_lengths),
             "channels": dict(staged.channels),
             "source_uri": SOURCE.as_uri(),
             "metric_definitions": METRIC_DEFINITIONS,
-            "network_uses": () if "model" in staged.channels else (model,),
+            "network_uses": tuple(uses),
+            "requirements": packages,
         }
     assert experiment.script is not None
     own = tuple(MetricDefinition(name=name, regex=regex) for name, regex in experiment.script.patterns.items())
@@ -350,6 +355,9 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
     }
     for section in ("target", "probe", "calibration"):
         arguments |= {f"{section}_{name}": value for name, value in getattr(experiment, section) or ()}
+    if adapter := experiment.adapter:
+        arguments |= {name: getattr(adapter, field.name) for name, field in ADAPTER_SETTINGS.items()}
+        arguments |= {"adapter": None, "adapter_targets": ",".join(adapter.targets)}
     if target := experiment.target:
         arguments["target_direction"] = target.direction or METRICS_BY_NAME[target.metric].direction
         arguments["target_stop"] = target.stop or None

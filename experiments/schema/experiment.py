@@ -235,6 +235,8 @@ def check_machine(experiment: ExperimentFields, machine: ThisMachine) -> None:
     for (name, value), usable in NEEDS_GPU.items():
         if getattr(experiment, name) == value and not machine.has_gpu:
             raise InputError(f"{name} {value!r} needs a GPU, which this machine does not have: use {usable}")
+    if experiment.adapter and experiment.adapter.method == "qlora" and not machine.has_gpu:
+        raise InputError("adapter.method 'qlora' needs a GPU, which this machine does not have: use 'lora'")
     if experiment.compiler == "inductor" and not machine.has_gpu and not machine.has_cxx:
         raise InputError(
             f"compiler 'inductor' needs a C++ compiler on a CPU, but {machine.cxx!r} is not installed: install g++ "

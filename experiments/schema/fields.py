@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
 
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
@@ -20,6 +21,7 @@ from training.job.settings.declared import (
     COMPILER_OPTIONS,
     LARGEST_BATCH,
     SETTINGS,
+    AdapterSettings,
     QualityMetric,
     TrainingSettings,
     choices_of,
@@ -355,9 +357,9 @@ OWN_FIELDS_AFTER = {
 """Place of the experiment's own fields among the shared settings: on the page, and in the labels of arms."""
 
 
-def _help_texts() -> dict[str, str]:
+def _help_texts(settings: type) -> dict[str, str]:
     """Return the docstring under each declared setting, by its name."""
-    (declared,) = ast.parse(inspect.getsource(TrainingSettings)).body
+    (declared,) = ast.parse(inspect.getsource(settings)).body
     assert isinstance(declared, ast.ClassDef)
     return {
         field.target.id: inspect.cleandoc(text.value.value)
@@ -370,18 +372,32 @@ def _help_texts() -> dict[str, str]:
 def _shared_fields() -> dict[str, Any]:
     """Return the arguments of `create_model` for the declared settings, with placeholders for fields in between."""
     fields: dict[str, Any] = {"description": (str, "")}
-    for name, help_text in _help_texts().items():
-        limits: Any = traits_of(SETTINGS[name]).limits
-        fields[name] = (SETTINGS[name].type, Field(SETTINGS[name].default, description=help_text, **limits))
+    for name, field in _declared_fields(TrainingSettings).items():
+        fields[name] = (Adapter | None, field[1]) if name == "adapter" else field
         fields |= dict.fromkeys(OWN_FIELDS_AFTER.get(name, ()), (Any, None))
     return fields
 
 
+def _declared_fields(settings: Any) -> dict[str, Any]:
+    """Return the arguments of `create_model` for a dataclass of settings. A text names the members of a list."""
+    declared = {field.name: field for field in dataclasses.fields(settings)}
+    fields = {}
+    for name, help_text in _help_texts(settings).items():
+        kind, limits = declared[name].type, dict[str, Any](traits_of(declared[name]).limits)
+        if get_origin(kind) is tuple:
+            kind = Annotated[kind, BeforeValidator(lambda value: value.split(",") if isinstance(value, str) else value)]
+            limits["strict"] = False
+        fields[name] = (kind, Field(declared[name].default, description=help_text, **limits))
+    return fields
+
+
 if TYPE_CHECKING:
+    Adapter = AdapterSettings
 
     class SharedFields(Frozen, TrainingSettings):
         """The settings that an experiment shares with the job."""
 else:
+    Adapter = create_model("Adapter", __base__=Frozen, **_declared_fields(AdapterSettings))
     SharedFields = create_model("SharedFields", __base__=Frozen, **_shared_fields())
 
 

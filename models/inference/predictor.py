@@ -24,7 +24,8 @@ from models.inference.evaluation import UNKNOWN, Evaluation, Precision, choose_p
 from training.contract.errors import InputError, nearest
 from training.job.tasks import OPTIONS_FILE, TASKS, Task
 from training.job.tasks.inputs import EncodedInput, TokenRow
-from training.staging.models.model_files import ModelSource, read_config, usable_positions
+from training.job.weights import adapters
+from training.staging.models.model_files import ModelSource, locate, read_config, usable_positions
 from training.staging.tokens.tokenizing import NO_LIMIT_TOKENS, load_tokenizer, pad_token_id
 
 MOST_TOKENS = {"cpu": 512, "cuda": 65_536}
@@ -228,16 +229,42 @@ def _model(folder: Path, head: str, precision: Precision, attention: str | None,
     # The fastest precision takes the fastest attention, and a CPU has no flash attention.
     is_default = precision.is_whole or attention is None or (device == "cpu" and "flash" in attention)
     options = {} if is_default else {"attn_implementation": attention}
-    dtype = DTYPES[precision.format] if precision.is_whole else torch.float32
+    dtype, load = DTYPES[precision.format] if precision.is_whole else torch.float32, getattr(transformers, head)
+    base, problem = adapters.read_base(folder), f"the model in {folder} cannot be loaded"
     try:
-        model = getattr(transformers, head).from_pretrained(folder, dtype=dtype, **options)
+        if base is None:
+            model = load.from_pretrained(folder, dtype=dtype, **options)
+        else:
+            problem = (
+                f"the adapter in {folder} needs its base model {base.name} (revision {base.revision or 'main'}); if "
+                f"that is in another folder here, name it in {adapters.BASE_FILE}"
+            )
+            model = _with_adapter(load, folder, base, options)
+            if precision.is_whole:
+                adapters.merge(model)
+            model = model.to(dtype)
     # Missing files, damaged weights and unknown classes raise different errors, some of them a bare `Exception`.
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-        raise InputError(f"the model in {folder} cannot be loaded: {reason}") from error
+        raise InputError(f"{problem}: {reason}") from error
     if precision.format != "fp32" and not precision.is_whole:
         _convert_linear_layers(model, DTYPES[precision.format])
     return model.eval().to(device)
+
+
+def _with_adapter(load: Any, folder: Path, base: adapters.Base, options: Mapping[str, str | None]) -> Any:
+    """Load the base model of the adapter in a folder, in single precision, and add the adapter. Raises ValueError."""
+    source = locate(base.name, base.revision)
+    config = transformers.AutoConfig.from_pretrained(folder, **options)
+    model = load.from_pretrained(
+        source.location,
+        revision=source.revision or "main",
+        config=config,
+        dtype=torch.float32,
+        ignore_mismatched_sizes=True,
+    )
+    adapters.restore(model, folder)
+    return model
 
 
 def _convert_linear_layers(model: Any, dtype: torch.dtype) -> None:

@@ -40,12 +40,14 @@ LOADER = Path("models/logged/pyfunc.py")
 TASK_FILES = sorted((ROOT / "training" / "job" / "tasks").glob("*.py"))
 OUR_IMPORT = re.compile(r"^( *from) (models|state|training)\.", re.MULTILINE)
 
-WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
+WEIGHT_FILES = re.compile(r"(model|pytorch_model|adapter_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 TOKENIZER = re.compile(
     r"tokenizer.*|vocab\..*|merges\.txt|special_tokens_map\.json|added_tokens\.json|.*\.model|spiece.*|"
     r"chat_template.*|.*_sentencepiece.*"
 )
-OTHERS = re.compile(r"(config|generation_config|adapter_config)\.json|README\.md")
+ADAPTER_FILE = "adapter_config.json"
+"""File that only a model kept as an adapter has."""
+OTHERS = re.compile(r"(config|generation_config|adapter_config|adapter_base)\.json|README\.md")
 
 
 class NotServable(Exception):
@@ -107,6 +109,7 @@ def write(
     logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)
 
     model = Model(**names)
+    packages = (*PACKAGES, "peft") if (folder / WEIGHTS / ADAPTER_FILE).is_file() else PACKAGES
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         code, made = Path(scratch) / "stored", Path(scratch) / "made"
         package = store_code(code)
@@ -117,7 +120,7 @@ def write(
             mlflow_model=model,
             signature=signature(TASKS[checkpoint.task], plan),
             input_example=TASKS[checkpoint.task].example_input(plan.is_of_pairs),
-            pip_requirements=[f"{name}=={version(name).partition('+')[0]}" for name in PACKAGES],  # without `+cpu`,
+            pip_requirements=[f"{name}=={version(name).partition('+')[0]}" for name in packages],  # without `+cpu`,
             metadata={**metadata, "task": checkpoint.task, "label_names": list(checkpoint.label_names)},
             model_config={"task": checkpoint.task, **plan.answering, "evaluation": asdict(evaluation)},
             uv_project_path=scratch,  # otherwise MLflow stores the `uv.lock` of the folder in which we run

@@ -150,6 +150,9 @@ class JobSpec(Instances):
     """Options by channel name. Channels without options are prefixes in S3, copied to every instance."""
     source_uri: str
     """Source of the job: a folder (`file://`) locally, a `sourcedir.tar.gz` in S3 on SageMaker."""
+    requirements: tuple[str, ...] = ()
+    """Packages with their versions that our own job needs and SageMaker's images lack. They travel as the file
+    `requirements.txt` of the source, which the toolkit installs."""
     program: str = "train.py"
     """Entry point within the source: a file, or `-m` and the name of a module, which requires `entry`."""
     entry: ScriptEntry | None = None

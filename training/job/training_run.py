@@ -15,7 +15,8 @@
 
 import platform
 from dataclasses import asdict, replace
-from typing import Dict, Mapping, Sequence
+from pathlib import Path
+from typing import Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy
 import pyarrow
@@ -46,6 +47,7 @@ from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import Events
 from training.job.settings.job_settings import Settings, resolve_settings
 from training.job.settings.training_identity import check_same, identity
+from training.job.weights import adapters
 from training.job.weights.checkpoints import CheckpointKeeper
 from training.job.weights.pretrained import save_tokenizer, supports_token_types
 
@@ -55,6 +57,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     hardware.set_threads(environment)
     ranks.configure_host()
     settings = resolve_settings(argv, environment, events)
+    installed_seconds = hardware.installation_seconds(Path(__file__).parent / "requirements.txt")
     model = _load_model(settings)
     parameters = model.num_parameters()
     settings = _drop_unsupported_token_types(settings, model)
@@ -64,7 +67,10 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         settings.arguments.steady_after_steps,
         lambda name, seconds: events.emit("phase", phase=name, seconds=seconds),
     )
+    if installed_seconds is not None:
+        meter.add_phase("install", installed_seconds)
     settings = prepare(model, settings)
+    flops = (multiplied_parameters(model), attention_flops_per_pair(model))
     trainer = JobTrainer(settings, model, meter, _checkpoint_keeper(settings, model))
     reporter = _reporter(trainer, events, stop)
     probe = Probe(trainer, events) if settings.is_probe else None
@@ -86,7 +92,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     if settings.arguments.save_model:
         _save(settings, trainer)
     metrics = {
-        **_result_metrics(settings, trainer, reporter),
+        **_result_metrics(settings, trainer, reporter, flops),
         **(probe.metrics() if probe else {}),
         **load.metrics(),
     }
@@ -166,12 +172,21 @@ def _compile(trainer: JobTrainer, events: Events) -> None:
 
 def _save(settings: Settings, trainer: JobTrainer) -> None:
     with trainer.meter.phase("save"):
+        adapter = settings.arguments.adapter
+        if adapter and adapter.save == "merged" and adapters.is_attached(trainer.model):
+            adapters.merge(trainer.model)
         trainer.save_model(str(settings.folders.model))
+        if adapters.is_attached(trainer.model) and trainer.is_world_process_zero():
+            name, revision = settings.arguments.model or settings.model_location, settings.arguments.model_revision
+            base = adapters.Base(name, revision, settings.pretrained.quantized)
+            adapters.describe(trainer.model, base, settings.folders.model)
         if trainer.is_world_process_zero():
             save_tokenizer(settings.model_location, settings.arguments.model_revision, settings.folders.model)
 
 
 def _start_fields(settings: Settings, model: Model, parameters: int) -> Dict[str, object]:
+    trainable = sum(each.numel() for each in model.parameters() if each.requires_grad)
+    trained = {"trainable_parameters": trainable} if settings.arguments.adapter else {}
     versions = {module.__name__: module.__version__ for module in (torch, transformers, pyarrow, numpy)}
     return {
         "versions": {"python": platform.python_version(), **versions},
@@ -179,12 +194,14 @@ def _start_fields(settings: Settings, model: Model, parameters: int) -> Dict[str
         "threads": torch.get_num_threads(),
         "hyperparameters": settings.effective(),
         "samples": {"train": len(settings.train.rows), "validation": len(settings.validation.rows)},
-        "model": {"architecture": type(model).__name__, "parameters": parameters},
+        "model": {"architecture": type(model).__name__, "parameters": parameters, **trained},
         "resumed_from_step": settings.progress_before.step if settings.resumed else None,
     }
 
 
-def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dict[str, object]:
+def _result_metrics(
+    settings: Settings, trainer: JobTrainer, reporter: Reporter, flops: Tuple[int, Optional[int]]
+) -> Dict[str, object]:
     """Return the metrics of the `result` event. All processes must call this, because it sums their work."""
     meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
 
@@ -202,9 +219,9 @@ def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter)
         **throughput_metrics(
             steady,
             steady_work,
-            multiplied_parameters(trainer.model),
+            flops[0],
             peak and peak * settings.processes,
-            attention_flops_per_pair(trainer.model),
+            flops[1],
         ),
         **padding_metrics(sum_of(meter.work)),
         **hardware.memory_metrics(settings.device_kind),

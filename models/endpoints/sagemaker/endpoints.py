@@ -23,6 +23,7 @@ from botocore import exceptions
 
 from models.endpoints.protocol import Action, DeploymentPlan, EndpointSpec, EndpointState, Request, refused
 from models.inference.evaluation import read_task
+from models.logged.flavor import ADAPTER_FILE
 from state.digests import KEY_CHARACTERS, digest, listing_of
 from state.home import home
 from training.contract.errors import (
@@ -525,6 +526,11 @@ def archive_files(model: Path, *, with_code: bool) -> dict[str, Path]:
     """Return the archive's files: name in the archive to path. Raises InputError if the folder is not a model."""
     if not (model / "config.json").is_file():
         raise InputError(f"{model} is not a Transformers folder: it has no config.json.")
+    if (model / ADAPTER_FILE).is_file():
+        raise InputError(
+            f"{model} is an adapter without its base model, which AWS's inference images cannot load: serve it with "
+            "service local, or train with adapter.save merged."
+        )
     paths = {path.relative_to(model): path for path in sorted(model.rglob("*")) if path.is_file()}
     files = {name.as_posix(): path for name, path in paths.items() if not any(part[0] == "." for part in name.parts)}
     return files | ({f"code/{path.name}": path for path in (CODE, Path(answer_spans.__file__))} if with_code else {})

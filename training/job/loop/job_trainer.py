@@ -30,6 +30,7 @@ from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import CheckpointNotWritten, Diverged, Events, failure_class
 from training.job.settings.job_settings import Settings
 from training.job.tasks.task import COMMONEST, Scorer
+from training.job.weights import adapters
 from training.job.weights.checkpoints import CheckpointKeeper, checkpoint_path
 
 NOT_REPORTED = ("epoch", "total_flos", "eval_model_preparation_time")
@@ -164,7 +165,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             # All processes gather, and one writes.
             weights = sharding.gathered_weights(self.model)
             if self.args.should_save:
-                self._save(*args[:1], state_dict=weights)
+                super()._save(*args[:1], state_dict=weights)
         else:
             with whole_vocabulary(self.model):
                 super().save_model(*args, **kwargs)
@@ -181,9 +182,18 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         finally:
             self.data_collator = training
 
-    def _load_from_checkpoint(self, *args: object, **kwargs: object) -> None:
+    def _save(self, output_dir: Optional[str] = None, *args: object, **kwargs: object) -> None:
+        if adapters.is_attached(self.model):
+            adapters.save(self.model, Path(output_dir or self.args.output_dir))
+        else:
+            super()._save(output_dir, *args, **kwargs)
+
+    def _load_from_checkpoint(self, checkpoint: str, *args: object, **kwargs: object) -> None:
+        if adapters.is_attached(self.model):
+            adapters.load(self.model, Path(checkpoint))
+            return
         with whole_vocabulary(self.model):
-            super()._load_from_checkpoint(*args, **kwargs)
+            super()._load_from_checkpoint(checkpoint, *args, **kwargs)
 
     def _get_train_sampler(self, *_: object) -> TrainSampler:
         return self.sampler

@@ -1,4 +1,4 @@
-"""Changes to a loaded model before a training, which leave what is saved as it was."""
+"""Changes to a loaded model before a training. Except for an adapter, they leave what is saved as it was."""
 
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,16 +17,19 @@ from training.job.processes import ranks
 from training.job.processes.protocols import Model
 from training.job.processes.reporting import Unsupported
 from training.job.settings.job_settings import Settings
+from training.job.weights import adapters
 from training.job.weights.pretrained import set_attention
 
 
 def prepare(model: Model, settings: Settings) -> Settings:
-    """Make the changes: Liger's kernels, attention, 8-bit layers, and layers without padding.
+    """Make the changes: Liger's kernels, an adapter, attention, 8-bit layers, and layers without padding.
 
     Return the settings with the attention in use. Raises `Unsupported` if the model cannot have the changes.
     """
     if settings.arguments.kernels == "liger":
         use_liger(model, predicts_tokens=settings.task.predicts_tokens)
+    if settings.arguments.adapter:
+        adapters.attach(model, settings.arguments.adapter, keeps_head=settings.task.predicts_tokens)
     settings = replace(settings, attention=_use_attention(model, settings))
     use_occurring_tokens(model, settings)
     if settings.precision == "fp8":
@@ -179,6 +182,8 @@ def can_leave_out(model: Model) -> bool:
     """
     embeddings = model.get_input_embeddings()
     if type(embeddings) is not nn.Embedding or model.get_output_embeddings() is not None:
+        return False
+    if not embeddings.weight.requires_grad:  # frozen beside an adapter
         return False
     users = [each for each in model.modules() if getattr(each, "weight", None) is embeddings.weight]
     return len(users) == 1

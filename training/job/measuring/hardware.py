@@ -8,6 +8,7 @@ import resource
 import sys
 import time
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Dict, Iterator, Mapping, Optional
 
@@ -154,6 +155,20 @@ def process_age_seconds() -> float:
     except (OSError, ValueError, IndexError):
         return time.time() - IMPORTED_AT
     return uptime_seconds - started_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def installation_seconds(requirements: Path) -> Optional[float]:
+    """Return the seconds in which SageMaker's toolkit installed a job's packages; None if the job brought none.
+
+    The toolkit unpacks the file `requirements` with the source just before the installation, and a package's files
+    change last when they are installed. `process_age_seconds` does not include this time.
+    """
+    if not requirements.is_file():
+        return None
+    names = [line.partition("=")[0] for line in requirements.read_text("utf-8").split()]
+    files = [spec.origin for spec in map(find_spec, names) if spec and spec.origin]
+    seconds = [Path(file).stat().st_ctime - requirements.stat().st_ctime for file in files]
+    return max([0.0, *seconds])
 
 
 def reset_peak(kind: str) -> None:

@@ -237,7 +237,14 @@ def attention_flops_per_pair(model: Model) -> Optional[int]:
     does not state its layers and hidden units.
     """
     layers, hidden = (getattr(model.config, name, None) for name in ("num_hidden_layers", "hidden_size"))
-    return 12 * layers * hidden if layers and hidden else None
+    products = 12 if _passes_gradients(model) else 4
+    return products * layers * hidden if layers and hidden else None
+
+
+def _passes_gradients(model: Model) -> bool:
+    """Return False if the model's body is frozen as a whole, so that only its forward pass is computed."""
+    body: Optional[torch.nn.Module] = getattr(model, "base_model", None)
+    return body is None or any(each.requires_grad for each in body.parameters())
 
 
 def multiplied_parameters(model: Model) -> int:
@@ -246,15 +253,28 @@ def multiplied_parameters(model: Model) -> int:
     Embeddings are looked up, not multiplied. A head that shares its weights with the embeddings does multiply them:
     with GPT-2's vocabulary, that is a third of the work. Counted as for PaLM's utilisation: Chowdhery et al. 2022,
     https://arxiv.org/abs/2204.02311, appendix B. `attention_flops_per_pair` is its other term.
+
+    A frozen parameter counts as two thirds: it multiplies in the forward pass and passes gradients on, but has no
+    gradient itself. In a body that is frozen as a whole, it counts as a third.
     """
     parameters = int(model.num_parameters(exclude_embeddings=True))
     weight: Optional[torch.Tensor] = getattr(model.get_output_embeddings(), "weight", None)
     if weight is not None and weight is model.get_input_embeddings().weight:
         parameters += weight.numel()
+    runs = 1.0
     if groups := getattr(model.config, "num_hidden_groups", None):  # ALBERT's layers share weights, and run again
+        runs = model.config.num_hidden_layers / groups
         shared = sum(weight.numel() for name, weight in model.named_parameters() if "layer_groups" in name)
-        parameters += int(shared * model.config.num_hidden_layers // groups - shared)
-    return parameters
+        parameters += int(shared * runs - shared)
+    frozen = sum(
+        weight.numel() * (runs if "layer_groups" in name else 1)
+        for name, module in model.named_modules()
+        if not isinstance(module, torch.nn.Embedding)
+        for weight in module.parameters(recurse=False)
+        if not weight.requires_grad
+    )
+    saved = 2 if _passes_gradients(model) else 4
+    return int(parameters - frozen * saved / FLOPS_PER_PARAMETER_AND_TOKEN)
 
 
 def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:

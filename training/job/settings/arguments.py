@@ -7,7 +7,10 @@ from typing import Any, Callable, Dict, List, Literal, Optional, Sequence, Tuple
 
 from training.job.processes.reporting import ArgumentError
 from training.job.settings.declared import (
+    ADAPTER_PREFIX,
+    ADAPTER_SETTINGS,
     LARGEST_BATCH,
+    AdapterSettings,
     QualityMetric,
     TrainingSettings,
     choices_of,
@@ -53,7 +56,7 @@ class Arguments(TrainingSettings):
     """Stop training when the target is reached."""
 
 
-FIELDS = {field.name: field for field in dataclasses.fields(Arguments)}
+FIELDS = {**{field.name: field for field in dataclasses.fields(Arguments)}, **ADAPTER_SETTINGS}
 
 EARLIER_NAMES = {"per_device_batch_size": "batch_size", "per_device_eval_batch_size": "eval_batch_size"}
 """Name in plans and checkpoints of earlier versions -> current name."""
@@ -77,7 +80,8 @@ def parse(argv: Sequence[str]) -> Arguments:
         raise ArgumentError("missing argument: learning_rate")
     if "batch_size" in values:
         values.setdefault("eval_batch_size", values["batch_size"])
-    return Arguments(**values)
+    adapter = {name[len(ADAPTER_PREFIX) :]: values.pop(name) for name in ADAPTER_SETTINGS if name in values}
+    return Arguments(**values, adapter=AdapterSettings(**adapter) if adapter else None)
 
 
 def _name_value_pairs(argv: Sequence[str]) -> List[Tuple[str, str]]:
@@ -109,6 +113,7 @@ CONVERSIONS: Dict[Any, Callable[[str], Any]] = {
     int: int,
     float: float,
     bool: lambda text: text.lower() == "true",
+    Tuple[str, ...]: lambda text: tuple(filter(None, text.split(","))),
     Tuple[int, ...]: lambda text: tuple(int(part) for part in text.split(",") if part.strip()),
 }
 """Type of a value -> the conversion from text."""

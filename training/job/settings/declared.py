@@ -49,6 +49,26 @@ def setting(
 
 
 @dataclass(frozen=True)
+class AdapterSettings:
+    """Settings of the section `adapter`. The job gets each as an argument `adapter_NAME`."""
+
+    method: Literal["lora", "qlora", "frozen"] = setting("lora")
+    """`lora` trains two small matrices beside each linear layer, and the head. `qlora` also keeps the model in 4 bits;
+    it needs an NVIDIA GPU and the package `bitsandbytes`. `frozen` trains the head alone, without the fields below."""
+    rank: int = setting(16, ge=1, le=4_096)
+    """Rank of the matrices."""
+    alpha: float = setting(32.0, gt=0.0, le=1e6)
+    """Scale of their product, which is multiplied by `alpha` / `rank`."""
+    dropout: float = setting(0.05, ge=0.0, lt=1.0)
+    """Dropout of their input."""
+    targets: Tuple[str, ...] = setting(("auto",), min_length=1)
+    """Linear layers that get matrices, by the ends of their names, such as `query`. `auto` takes all but the head's."""
+    save: Literal["merged", "adapter"] = setting("merged", changes_training=False)
+    """Keep a plain model with the product added to its weights, or the matrices and the head alone. These need the
+    package `peft` and the same base model wherever they are used."""
+
+
+@dataclass(frozen=True)
 class TrainingSettings:
     """Settings that the experiment and the job share. The docstrings are the text of `docs/experiments.md`."""
 
@@ -61,6 +81,8 @@ class TrainingSettings:
     """Branch, tag or commit of a model on the Hub. None means `main`."""
     weights: Optional[Literal["pretrained", "random"]] = setting(None)
     """Initial weights. None means `pretrained` for a `model` and `random` for a `model_type`."""
+    adapter: Optional[AdapterSettings] = setting(None, since="0.1.0")
+    """Train an adapter, or the head alone, instead of all weights: see docs/adapters.md."""
     max_length: int = setting(128, ge=8, le=MAX_TOKENS)
     """Longest sequence in tokens, special tokens included. Longer sequences are cut."""
 
@@ -161,6 +183,13 @@ def traits_of(field: "dataclasses.Field[Any]") -> Traits:
 SETTINGS: Dict[str, "dataclasses.Field[Any]"] = {field.name: field for field in dataclasses.fields(TrainingSettings)}
 
 
+ADAPTER_PACKAGES = {"lora": ("peft==0.21.2",), "qlora": ("peft==0.21.2", "bitsandbytes==0.50.2"), "frozen": ()}
+"""Packages that a method needs beside torch and transformers, with the versions that jobs on SageMaker install."""
+ADAPTER_PREFIX = "adapter_"
+ADAPTER_SETTINGS = {ADAPTER_PREFIX + field.name: field for field in dataclasses.fields(AdapterSettings)}
+"""The settings of an adapter, by the names of the job's arguments."""
+
+
 def type_of(field: "dataclasses.Field[Any]") -> Any:
     """Return the type of a setting's values other than None."""
     optional = getattr(field.type, "__origin__", None) is Union
@@ -196,6 +225,8 @@ def contradictions(settings: TrainingSettings, evaluation: Tuple[str, Optional[i
         for name, value, other in (("precision", "fp8", "bf16"), ("kernels", "liger", "torch")):
             if getattr(settings, name) == value:
                 yield f"compiler 'trcomp' cannot use {name} {value!r}: use {other!r}"
+    if settings.adapter is not None:
+        yield from _contradictions_of_adapter(settings, settings.adapter)
     if settings.sharding != "none":
         yield from _contradictions_of_sharding(settings)
     if settings.padding == "none" and settings.compiler != "none":
@@ -221,6 +252,20 @@ def unused_options(settings: TrainingSettings) -> Iterator[str]:
     for name, compiler in COMPILER_OPTIONS.items():
         if getattr(settings, name) != SETTINGS[name].default and settings.compiler != compiler:
             yield f"{name} requires compiler {compiler!r}; the compiler is {settings.compiler!r}"
+
+
+def _contradictions_of_adapter(settings: TrainingSettings, adapter: AdapterSettings) -> Iterator[str]:
+    if settings.weights == "random" or settings.model is None:
+        yield "adapter needs pretrained weights, which it leaves as they are: set model, or train without adapter"
+    if settings.compiler in ("trcomp", "trcomp-off"):
+        yield f"adapter and compiler {settings.compiler!r} cannot be combined: its images are older than peft"
+    for name, other in (("sharding", "fsdp2"), ("precision", "fp8")):
+        if getattr(settings, name) == other:
+            yield f"adapter and {name} {other!r} cannot be combined: use {SETTINGS[name].default!r}"
+    if adapter.method == "frozen" and TASKS[settings.task].predicts_tokens:
+        yield f"adapter.method 'frozen' trains a new head, and {settings.task} keeps the model's own: use 'lora'"
+    if adapter.method == "qlora" and adapter.save == "merged":
+        yield "adapter.save must be 'adapter' with method 'qlora': matrices in 4 bits cannot hold the sum"
 
 
 def _contradictions_of_sharding(settings: TrainingSettings) -> Iterator[str]:

@@ -14,7 +14,7 @@ from training.job.measuring import hardware
 from training.job.processes import ranks
 from training.job.processes.reporting import Events, Unsupported
 from training.job.settings.arguments import Arguments, parse
-from training.job.settings.declared import CUDA_GRAPH_MODES, SHARDING_SINCE
+from training.job.settings.declared import ADAPTER_PREFIX, CUDA_GRAPH_MODES, SHARDING_SINCE
 from training.job.tasks import TASKS, Task
 from training.job.weights.checkpoints import NO_PROGRESS, UNFINISHED, BestEvaluation, Progress, Target, newest
 from training.job.weights.pretrained import Pretrained
@@ -84,7 +84,8 @@ class Settings:
     def pretrained(self) -> Pretrained:
         """Source of the initial model."""
         arguments = self.arguments
-        return Pretrained(self.model_location, arguments.model_revision, arguments.weights, self.attention)
+        quantized = arguments.adapter is not None and arguments.adapter.method == "qlora"
+        return Pretrained(self.model_location, arguments.model_revision, arguments.weights, self.attention, quantized)
 
     @property
     def task(self) -> Task:
@@ -187,7 +188,9 @@ class Settings:
         """Return the effective hyperparameters: the arguments, with `auto` resolved where the job decides."""
         resolved = {name: getattr(self, name) for name in ("precision", "attention")}
         buckets = self.arguments.bucket_lengths if self.padding_kind == "buckets" else ()
-        return {**asdict(self.arguments), **resolved, "padding": self.padding_kind, "bucket_lengths": buckets}
+        values = asdict(self.arguments)
+        adapter = {ADAPTER_PREFIX + name: value for name, value in (values.pop("adapter") or {}).items()}
+        return {**values, **adapter, **resolved, "padding": self.padding_kind, "bucket_lengths": buckets}
 
 
 def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events: Events) -> Settings:

@@ -8,9 +8,7 @@ from training.job.processes.reporting import ArgumentError
 from training.job.settings.arguments import EARLIER_DROPOUT, EARLIER_NAMES, EARLIER_VALUES, FIELDS
 from training.job.settings.declared import traits_of
 from training.job.settings.job_settings import Settings
-
-VALUES_PER_PARAMETER = 256
-"""Values of each parameter that are hashed: enough to distinguish models of the same shape, and fast to read."""
+from training.job.weights.adapters import weights_digest
 
 
 def identity(settings: Settings, model: Any) -> Dict[str, Any]:
@@ -18,7 +16,12 @@ def identity(settings: Settings, model: Any) -> Dict[str, Any]:
     values = {name: value for name, value in settings.effective().items() if traits_of(FIELDS[name]).changes_training}
     # The checkpoint stores JSON, which has lists but no tuples.
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    return {**plain, "processes": settings.processes, "data": _rows_digest(settings), "weights": _weights_digest(model)}
+    return {
+        **plain,
+        "processes": settings.processes,
+        "data": _rows_digest(settings),
+        "weights": weights_digest(model.named_parameters()),
+    }
 
 
 def check_same(checkpoint: Path, before: Dict[str, Any], now: Dict[str, Any], requested: Any) -> None:
@@ -64,12 +67,4 @@ def _rows_digest(settings: Settings) -> str:
     for column in (rows.tokens, rows.types, *rows.columns.values()):
         if column is not None:
             digest.update(column.tobytes())
-    return digest.hexdigest()[:16]
-
-
-def _weights_digest(model: Any) -> str:
-    digest = hashlib.sha256()
-    for name, parameter in model.named_parameters():
-        values = parameter.detach().flatten()[:VALUES_PER_PARAMETER].cpu().numpy()
-        digest.update(f"{name} {tuple(parameter.shape)}".encode() + values.tobytes())
     return digest.hexdigest()[:16]

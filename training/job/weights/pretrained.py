@@ -14,6 +14,7 @@ import transformers
 from training.job.compilation import blockwise
 from training.job.processes.protocols import Model
 from training.job.processes.reporting import ArgumentError, Unsupported
+from training.job.weights import adapters
 
 TOKENIZER_FILES = ("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model")
 
@@ -31,6 +32,8 @@ class Pretrained:
     attention: str = "auto"
     """Attention implementation: auto | blockwise | sdpa | eager | flash_attention_2. With auto, transformers selects
     it."""
+    quantized: bool = False
+    """True to load the matrices of the body in 4 bits."""
 
     @property
     def is_folder(self) -> bool:
@@ -55,15 +58,26 @@ def load(auto_class: Any, pretrained: Pretrained, **head: object) -> Model:
             weights = read_safetensors(Path(pretrained.location))
             model = auto_class.from_pretrained(None, config=config, state_dict=weights, ignore_mismatched_sizes=True)
         else:
-            model = auto_class.from_pretrained(pretrained.location, ignore_mismatched_sizes=True, **options, **head)
+            options = {**options, **(_in_4_bits(auto_class, pretrained, head) if pretrained.quantized else {})}
+            model, loaded = auto_class.from_pretrained(
+                pretrained.location, ignore_mismatched_sizes=True, output_loading_info=True, **options, **head
+            )
+            other_sizes = (each if isinstance(each, str) else each[0] for each in loaded["mismatched_keys"])
+            model.new_weights = {*loaded["missing_keys"], *other_sizes}
     except (OSError, ValueError) as error:
         message = str(error).strip().splitlines()[0]
         raise ArgumentError(f"model {pretrained.location!r} cannot be loaded: {message}") from error
     except ImportError as error:
         raise Unsupported(f"attention {pretrained.attention}: {str(error).strip().splitlines()[0]}") from error
     # Newer versions of transformers keep the precision of the saved weights, but optimizers need single precision.
-    loaded: Model = model.float()
-    return loaded
+    single: Model = model if pretrained.quantized else model.float()
+    return single
+
+
+def _in_4_bits(auto_class: Any, pretrained: Pretrained, head: Dict[str, object]) -> Dict[str, Any]:
+    with torch.device("meta"):
+        config = transformers.AutoConfig.from_pretrained(pretrained.location, **head)
+        return adapters.quantization(auto_class.from_config(config))
 
 
 def set_attention(model: Model, attention: str) -> bool:

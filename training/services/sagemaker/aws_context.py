@@ -125,7 +125,7 @@ class AwsContext:
             log(f"Note: aws.volume_key does not apply to {spec.instance_type}: its disks have a key of their own.")
         return resolved.model_copy(
             update={
-                "source_uri": self._put(spec.source_uri, self.sources.put_source),
+                "source_uri": self._put(spec.source_uri, lambda path: self.sources.put_source(path, spec.requirements)),
                 "channels": {
                     name: self._put(uri, lambda path: self.storage.put_channel(path, "data", log))
                     for name, uri in spec.channels.items()

@@ -13,7 +13,7 @@ import shutil
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,9 +94,12 @@ class Storage:
         self._put(marker, listing.encode())
         return uri
 
-    def put_source(self, folder: Path) -> str:
-        """Upload a source folder as the `sourcedir.tar.gz` that the toolkit unpacks. Equal sources share a URI."""
-        archive = pack_source(folder)
+    def put_source(self, folder: Path, requirements: Sequence[str] = ()) -> str:
+        """Upload a source folder as the `sourcedir.tar.gz` that the toolkit unpacks. Equal sources share a URI.
+
+        `requirements` are the lines of an additional file `requirements.txt`.
+        """
+        archive = pack_source(folder, requirements)
         key = f"source/{digest(archive, KEY_CHARACTERS)}/sourcedir.tar.gz"
         if self._size(key) != len(archive):
             if self.is_read_only:
@@ -169,7 +172,7 @@ class Storage:
         return f"{self._prefix}/{name}"
 
 
-def pack_source(folder: Path) -> bytes:
+def pack_source(folder: Path, requirements: Sequence[str] = ()) -> bytes:
     """Return a folder as `tar.gz`. Equal files give equal bytes: entries are sorted, without times and owners."""
     content = io.BytesIO()
     with gzip.GzipFile(fileobj=content, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
@@ -180,6 +183,11 @@ def pack_source(folder: Path) -> bytes:
             entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname = 0, 0, 0, "", ""
             with path.open("rb") as file:
                 tar.addfile(entry, file)
+        if requirements:
+            lines = "".join(f"{line}\n" for line in requirements).encode()
+            entry = tarfile.TarInfo("requirements.txt")
+            entry.size = len(lines)
+            tar.addfile(entry, io.BytesIO(lines))
     return content.getvalue()
 
 
