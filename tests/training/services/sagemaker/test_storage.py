@@ -112,6 +112,10 @@ def test_equal_sources_give_equal_archives(storage: Storage, tmp_path: Path) -> 
     assert storage.put_source(one) == storage.put_source(two)
     with tarfile.open(fileobj=io.BytesIO(pack_source(one)), mode="r:gz") as tar:
         assert tar.getnames() == ["tasks/x.py", "train.py"]
+    with tarfile.open(fileobj=io.BytesIO(pack_source(one, ["peft==1", "x==2"])), mode="r:gz") as tar:
+        lines = tar.extractfile("requirements.txt")
+        assert lines
+        assert lines.read() == b"peft==1\nx==2\n"
 
 
 def test_the_default_bucket_is_created_once_and_another_is_checked(account: Account) -> None:
