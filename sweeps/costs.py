@@ -61,6 +61,23 @@ def measurements(points: Iterable[tuple[int, str, float]]) -> tuple[Measurement,
     )
 
 
+GAIN_SHARE = 0.95
+"""Share of the best rate that `batch_size: auto` keeps: it takes the largest batch size of nearly the best rate."""
+MEMORY_SHARE = 0.9
+"""Share of the memory that `batch_size: auto` uses: a training has longer batches and fragmented memory."""
+
+
+def largest_useful(rows: Iterable[Measurement], memory_gib: float = math.nan) -> int | None:
+    """Return the largest batch size within 5 % of the best rate that leaves a tenth of the memory; None if none fits.
+
+    The rates may be in samples: a calibration takes the mean step of an epoch, so the mean tokens of a sample are equal
+    for all sizes. `memory_gib` is the memory of a device; NaN if it is unknown, and then no margin is kept.
+    """
+    fitting = [row for row in rows if row.fits and not row.peak_memory_gib > MEMORY_SHARE * memory_gib]
+    best = max((row.samples_per_second for row in fitting), default=0.0)
+    return max((row.batch_size for row in fitting if row.samples_per_second >= GAIN_SHARE * best), default=None)
+
+
 def device_count(rows: Iterable[Measurement]) -> int:
     """Return the number of devices: samples per step, divided by the batch size of one device; 1 if unknown."""
     counts = [row.samples_per_second * row.step_seconds / row.batch_size for row in rows]

@@ -25,9 +25,10 @@ from experiments.planning.load import (
     probes,
     single_label,
     whole_trainings,
+    with_batch_sizes,
     without_pushes,
 )
-from experiments.planning.plan import design_of, group_key, plan
+from experiments.planning.plan import calibration, design_of, group_key, plan
 from experiments.running.options import read_fail_on, read_flag
 from experiments.running.output import exit_code, print_line, status_writer
 from experiments.running.scheduler import ExpectedSeconds, GroupProgress, run_jobs, start_jobs, without_left_out
@@ -81,7 +82,16 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
         tags={DESIGN: write_design(design)} if design else {},
         prefix=experiment.aws.job_prefix or "",
     )
-    jobs = [prepare(context, job) for job in replace(plan, seed_offset=group.seed_offset).jobs(group.id)]
+    set_budget(store, group, budget_of(experiment))
+    plan = replace(plan, seed_offset=group.seed_offset)
+    if plan.calibrations(group.id):
+        from experiments.running.batch_sizes import with_chosen_sizes
+
+        chosen = with_chosen_sizes(plan, store, context, group)
+        if isinstance(chosen, int):
+            return chosen
+        plan = chosen
+    jobs = [prepare(context, job) for job in plan.jobs(group.id)]
     for sentence in incomparable(plan.arm_inputs, jobs) if plan.verb == "compare" else ():
         print_line(f"Note: {sentence}")
     if group.continued:
@@ -91,7 +101,6 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     for sentence in plan.budget_text:
         print_line(sentence)
     write_plan(store, group, jobs, plan.parallel, home(), design)
-    set_budget(store, group, budget_of(experiment))
     if plan.wait:
         return follow(store, context.service, group, jobs, plan.parallel, design, plan.fail_on)
     first = [job for job in jobs if design is None or (job.repeat < design.looks[0] and not job.is_again)]
@@ -197,10 +206,19 @@ class LaunchPlan(Prepared):
         role = {"platform.role": TRAINING} if self.verb == "train" else {}
         return [replace(job, tags={**job.tags, **role}) for job in jobs]
 
+    def calibrations(self, group_id: str) -> dict[str, PlannedJob]:
+        """Return the job that chooses the batch size of each arm with `batch_size: auto`, by the arm's label."""
+        return {
+            arm.label: calibration(group_id, self.name, arm, number, inputs, home())
+            for number, (arm, inputs) in enumerate(self.arm_inputs)
+            if arm.batch_sizes
+        }
+
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
         """Return the jobs of a group with their arms and inputs."""
         arms = {arm.label: (arm, inputs) for arm, inputs in self.arm_inputs}
-        return [(*arms[job.arm], job) for job in self.jobs(group_id)]
+        first = [(*arms[label], job) for label, job in self.calibrations(group_id).items()]
+        return [*first, *((*arms[job.arm], job) for job in self.jobs(group_id))]
 
 
 def prepare_launch(verb: str, overrides: Mapping[str, str], steps: Preparation) -> LaunchPlan | None:
@@ -218,7 +236,8 @@ def prepare_launch(verb: str, overrides: Mapping[str, str], steps: Preparation) 
     budget = budget_of(launch.experiment)
     if not launch.is_complete or not budget.budget.is_limited:
         return launch
-    sentences = steps.attempt(lambda: check_budget([priced(context, job) for job in launch.jobs(CHECK)], budget))
+    jobs = [job for _, _, job in launch.known_jobs(CHECK)]
+    sentences = steps.attempt(lambda: check_budget([priced(context, job) for job in jobs], budget))
     return replace(launch, budget_text=sentences or ())
 
 
@@ -254,7 +273,8 @@ def _select_arms(verb: str, experiment: Experiment, echo: Callable[[str], None])
     if verb == "probe":
         return probes(arms(experiment)), 1
     check_token(experiment)
-    return whole_trainings((Arm(label=single_label(experiment), experiment=experiment, is_baseline=True),)), 1
+    arm = Arm(label=single_label(experiment), experiment=experiment, is_baseline=True)
+    return whole_trainings((with_batch_sizes(arm, experiment.sweep.batch_sizes),)), 1
 
 
 def open_service_context(experiment: Experiment, echo: Echo, *, is_read_only: bool = False) -> ServiceContext:

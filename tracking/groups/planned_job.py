@@ -19,6 +19,11 @@ AGAIN = "again"
 TRAINING = "training"
 """Role of the only job of `train`, which is compared with no other."""
 
+CALIBRATION = "calibration"
+"""Role of a job that times batch sizes and trains nothing."""
+CHOSEN_SIZE = "chosen_batch_size"
+"""Column with the batch size that a calibration chose for its arm; with the prefix `platform.`, a tag of its run."""
+
 FINALIST = "finalist"
 """Role of a sweep's second training of one of its best settings."""
 
@@ -38,11 +43,16 @@ def job_title(arm: str, repeat: int, role: str | None = None) -> str:
         return arm if repeat == 0 else f"{arm}, repeat {repeat + 1}"
     if role == AGAIN:
         return f"{job_title(arm, repeat)}, again"
-    if role == "calibration":
+    if role == CALIBRATION:
         return arm
     if role == FINALIST:
         return f"{arm}, second training"
     return f"{arm}, {role}" if role in ("trial", "baseline") else f"{arm}, repeat {repeat + (role != 'confirmation')}"
+
+
+def calibration_label(arm: str) -> str:
+    """Return the label of the calibration of an arm or of a sweep's compiler, which no arm has."""
+    return f"{arm}, {CALIBRATION}"
 
 
 @dataclass(frozen=True, kw_only=True)
