@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from judging.step_time import StepTime
+from training.contract.errors import TrainfareError
 
 MIN_RELATIVE_ERROR = 0.01
 """Smallest relative error of a measured step time: an instance's speed drifts by this much within minutes."""
@@ -61,21 +62,18 @@ def measurements(points: Iterable[tuple[int, str, float]]) -> tuple[Measurement,
     )
 
 
-GAIN_SHARE = 0.95
-"""Share of the best rate that `batch_size: auto` keeps: it takes the largest batch size of nearly the best rate."""
-MEMORY_SHARE = 0.9
-"""Share of the memory that `batch_size: auto` uses: a training has longer batches and fragmented memory."""
+def largest_useful(rows: Iterable[Measurement], memory_gib: float | None) -> int:
+    """Return the largest batch size within 5 % of the best rate, of those that leave a tenth of the memory free.
 
-
-def largest_useful(rows: Iterable[Measurement], memory_gib: float = math.nan) -> int | None:
-    """Return the largest batch size within 5 % of the best rate that leaves a tenth of the memory; None if none fits.
-
-    The rates may be in samples: a calibration takes the mean step of an epoch, so the mean tokens of a sample are equal
-    for all sizes. `memory_gib` is the memory of a device; NaN if it is unknown, and then no margin is kept.
+    The mean tokens of a sample are equal at all sizes, so rates in samples compare as in tokens. Without a known
+    memory, no margin is kept. Raises TrainfareError if no size is left.
     """
-    fitting = [row for row in rows if row.fits and not row.peak_memory_gib > MEMORY_SHARE * memory_gib]
-    best = max((row.samples_per_second for row in fitting), default=0.0)
-    return max((row.batch_size for row in fitting if row.samples_per_second >= GAIN_SHARE * best), default=None)
+    most = math.inf if memory_gib is None else 0.9 * memory_gib
+    fitting = [row for row in rows if row.fits and not row.peak_memory_gib > most]
+    if not fitting:
+        raise TrainfareError("No size of sweep.batch_sizes leaves a tenth of the memory free: set it to a lower range.")
+    best = max(row.samples_per_second for row in fitting)
+    return max(row.batch_size for row in fitting if row.samples_per_second >= 0.95 * best)
 
 
 def device_count(rows: Iterable[Measurement]) -> int:

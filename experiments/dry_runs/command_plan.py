@@ -36,7 +36,6 @@ MAX_ROUNDS = 12
 """Rounds that are listed one by one."""
 UNKNOWN = "unknown: no earlier job or probe of this setting in MLflow; `trainfare probe` measures it"
 UNKNOWN_SCRIPT = "unknown: no earlier job of this setting in MLflow; run `trainfare train` once, and plans use its time"
-UNKNOWN_SIZE = "unknown until the batch size is chosen"
 NEARLY = 0.9
 """Share of the time limit from which a job is expected to reach it: times of equal jobs differ by a tenth."""
 ACTIONS = {
@@ -80,7 +79,7 @@ class JobEntry:
     runtime: tuple[str, ...] = ()
     """Lines that describe what a script gets when it starts: command, folders, variables and packages."""
     estimated: tuple[str, ...] = ()
-    """Fields of the request that are known only once the data is staged, or the batch size is chosen."""
+    """Fields of the request that are known only once the data is staged, or the batch size chosen."""
 
     @property
     def is_calibration(self) -> bool:
@@ -90,10 +89,6 @@ class JobEntry:
     def has_size(self) -> bool:
         """False if the batch size is still to be chosen, on which steps, learning rate and time depend."""
         return not isinstance(self.experiment.batch_size, AutoBatchSize)
-
-    @property
-    def batch_size(self) -> int | str:
-        return self.experiment.batch_size if self.has_size else "auto"
 
     @property
     def seed(self) -> int:
@@ -225,12 +220,12 @@ def arms_table(plan: CommandPlan) -> Table:
     for job in plan.jobs:
         first.setdefault((job.planned.arm, job.planned.tags.get("platform.role")), job)
     rows = [job for job in first.values() if not job.planned.is_again and (plan.search or not job.is_calibration)]
-    is_global = any(job.experiment.global_batch_size != job.experiment.batch_size for job in rows)
+    is_global = any(job.experiment.global_batch_size != job.experiment.batch_size for job in rows if job.has_size)
     columns: list[Column[JobEntry]] = [
         Column("arm", lambda job: job.planned.arm if plan.search is None else job.planned.run_name, head="job"),
-        Column("batch size", lambda job: job.batch_size, head="batch"),
-        Column("global batch", lambda job: _global_size(job) if is_global else None, is_optional=True),
-        Column("learning rate", _rate, head="rate", text=rate),
+        Column("batch size", lambda job: job.experiment.batch_size if job.has_size else "auto", head="batch"),
+        Column("global batch", lambda job: job.experiment.global_batch_size if is_global else None, is_optional=True),
+        Column("learning rate", _rate_of, head="rate", text=rate),
         Column("steps", lambda job: job.size.steps if job.size else None, is_optional=True),
         Column("samples", lambda job: job.size.samples if job.size else None, is_optional=True),
         Column("tokens", lambda job: _tokens(job.size.tokens) if job.size else None, is_optional=True),
@@ -242,11 +237,7 @@ def arms_table(plan: CommandPlan) -> Table:
     return build_table("The arms", columns, rows)
 
 
-def _global_size(job: JobEntry) -> int | None:
-    return job.experiment.global_batch_size if job.has_size else None
-
-
-def _rate(job: JobEntry) -> float | None:
+def _rate_of(job: JobEntry) -> float | None:
     return job.experiment.learning_rate if job.has_size else None
 
 
@@ -288,7 +279,7 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
     if plan.search:
         yield from search_definitions(plan.search)
     else:
-        if sizes := _by_arm(plan, _choice):
+        if sizes := _by_arm(plan, lambda job: _choice(job) if job.is_calibration else ""):
             yield Definition("Batch size", sizes)
         if len(plan.every_repeat) > 1:
             yield Definition("Order", "\n".join(_rounds([job for job in plan.jobs if not job.is_calibration])))
@@ -304,12 +295,10 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
 
 
 def _choice(job: JobEntry) -> str:
-    """Return what a calibration chooses from, and its longest time; empty for any other job."""
-    if not job.is_calibration:
-        return ""
+    """Return the sizes of a calibration, and its longest time."""
     sizes = str(job.planned.spec.hyperparameters["calibration_batch_sizes"]).replace(",", ", ")
     most = durations(job.planned.spec.max_run_seconds)[0]
-    return f"chosen from {sizes} by a job of at most {most}, before the others and not in the expected cost"
+    return f"chosen from {sizes} by a job of at most {most}, before the others. Until then, costs are unknown"
 
 
 def _scaling(plan: CommandPlan) -> list[str]:
@@ -434,12 +423,7 @@ def _expected(plan: CommandPlan) -> Iterator[str]:
         up_to_look = f"{_total(first)} up to the first look, " if len(first) < len(every) else ""
         yield f"{up_to_look}{_total(every)}{' in all' if up_to_look else ''}"
     reason = UNKNOWN_SCRIPT if any(job.planned.script for job in plan.jobs) else UNKNOWN
-
-    def source(job: JobEntry) -> str:
-        unknown = reason if job.has_size else UNKNOWN_SIZE
-        return "" if job.is_calibration else f"from {job.expected.source}" if job.expected else unknown
-
-    yield _by_arm(plan, source)
+    yield _by_arm(plan, lambda job: f"from {job.expected.source}" if job.expected else reason if job.has_size else "")
 
 
 def expected_of_search(plan: CommandPlan) -> tuple[int, ExpectedCost] | None:
@@ -540,9 +524,9 @@ def _job_fields(entry: JobEntry) -> dict[str, Any]:
         "repeat": planned.repeat,
         "role": planned.tags.get("platform.role"),
         "seed": entry.seed,
-        "batch_size": entry.batch_size,
-        "global_batch_size": _global_size(entry),
-        "learning_rate": _rate(entry),
+        "batch_size": entry.experiment.batch_size if entry.has_size else "auto",
+        "global_batch_size": entry.experiment.global_batch_size if entry.has_size else None,
+        "learning_rate": _rate_of(entry),
         "size": entry.size and asdict(entry.size),
         "price": planned.price and asdict(planned.price),
         "expected": entry.expected and asdict(entry.expected),

@@ -39,7 +39,6 @@ from experiments.planning.costs import (
 from experiments.planning.equal_work import incomparable
 from experiments.planning.inputs import Echo, Inputs, inputs_in, notes_of
 from experiments.planning.load import Arm, load_fields
-from experiments.running.batch_sizes import with_recorded_sizes
 from experiments.running.launch import (
     LaunchPlan,
     Preparation,
@@ -204,11 +203,9 @@ def _with_jobs(
     found = state.attempt(lambda: find(store, key=prepared.key if has_id else None)) if store else None
     group, offset = found or (None, 0)
     group_id = group or placeholder_id(plan.name, prepared.experiment.aws.job_prefix or "")
-    experiment_id = state.attempt(lambda: existing_experiment_id(store, plan.name)) if store else None
-    if isinstance(prepared, LaunchPlan) and store and experiment_id and group:
-        prepared = with_recorded_sizes(prepared, store, experiment_id, group)
     known = replace(prepared, seed_offset=offset).known_jobs(group_id)
     planned = [job for _, _, job in known]
+    experiment_id = state.attempt(lambda: existing_experiment_id(store, plan.name)) if store else None
     earlier = (
         state.attempt(lambda: earlier_jobs(store, experiment_id, planned)) if store and experiment_id else None
     ) or []

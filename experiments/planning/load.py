@@ -250,10 +250,10 @@ def arms_unchecked(experiment: Experiment) -> tuple[Arm, ...]:
     if "baseline" in names and names.index("baseline") != baseline:
         raise InputError("compare.arms.baseline is not the baseline: set compare.baseline to it, or name it otherwise")
     fields = tuple(dict.fromkeys(name for each in own for name, _ in flat(each)))
-    planned = (
+    planned = [
         Arm(label=labels[at], experiment=each, is_baseline=at == baseline, full_label=full_labels[at], fields=fields)
         for at, each in enumerate(variants)
-    )
+    ]
     return tuple(each_result(partial(with_batch_sizes, arm, experiment.sweep.batch_sizes) for arm in planned))
 
 
@@ -270,11 +270,9 @@ def with_batch_sizes(arm: Arm, searched: str | None) -> Arm:
         sizes = space(range_text, None, "powers_of_two", 1).batch_sizes
     except ValueError as error:
         raise InputError(f"sweep.{error}") from error
-    location = f"arm “{arm.label}”"
-    for size in sizes:
-        variant(experiment, {"batch_size": size}, location)
-    timed = {"batch_size": sizes[0], "calibration": {"batch_sizes": [*sizes]}, "push_to_hub": None, "probe": None}
-    variant(experiment, timed, f"the calibration of {location}")
+    timed = {"calibration.batch_sizes": [*sizes], "push_to_hub": None, "probe": None}
+    for size, more in [*((size, {}) for size in sizes), (sizes[0], timed)]:
+        variant(experiment, {"batch_size": size, **more}, f"arm “{arm.label}” with batch_size 'auto'")
     return replace(_changed(arm, {"batch_size": AutoBatchSize(sizes[0])}), batch_sizes=sizes)
 
 

@@ -21,16 +21,7 @@ from judging.round_order import round_order
 from state.digests import digest, key_of
 from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES
-from tracking.groups.planned_job import (
-    AGAIN,
-    CALIBRATION,
-    BatchSizes,
-    DataSource,
-    ModelPlan,
-    PlannedJob,
-    ScriptPlan,
-    calibration_label,
-)
+from tracking.groups.planned_job import AGAIN, CALIBRATION, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar
 from training.job.settings.declared import SETTINGS
 from training.job.settings.declared import traits_of as setting_traits
@@ -166,7 +157,7 @@ def calibration(group_id: str, name: str, arm: Arm, number: int, staged: Inputs,
     sizes = tuple(size for size in arm.batch_sizes if size <= max(most, smallest))
     fields = {"batch_size": smallest, "calibration": Calibration(batch_sizes=sizes), "push_to_hub": None, "probe": None}
     experiment = arm.experiment.model_copy(update=fields)
-    timed = replace(arm, label=calibration_label(arm.label), experiment=experiment, is_baseline=False)
+    timed = replace(arm, label=f"{arm.label}, calibration", experiment=experiment, is_baseline=False)
     planned = job(f"{group_id}-{experiment.compiler}-a{number}auto", name, timed, 0, staged, home)
     return replace(planned, tags={"platform.role": CALIBRATION})
 

@@ -37,19 +37,21 @@ from judging.design import Design
 from judging.waves import Progress
 from reports.comparison.tables import look_sentence
 from state.home import home, home_id
+from sweeps.costs import FIGURES, Measurement, largest_useful, measurements
 from tracking.budgets.ledger import Ledger, end_sentence, set_budget
 from tracking.groups.group import Group, child_runs, close_group, open_group
 from tracking.groups.plan_file import DESIGN, write_design, write_plan
-from tracking.groups.planned_job import TRAINING, PlannedJob, with_recorded_labels
+from tracking.groups.planned_job import CHOSEN_SIZE, TRAINING, PlannedJob, with_recorded_labels
 from tracking.queries import job_tables
 from tracking.queries.job_tables import ended_jobs
+from tracking.queries.metric_histories import histories
 from tracking.recorded.arms import arms_of
 from tracking.recorded.recorded_job import Job, job_of
 from tracking.recorded.waves import jobs_to_repeat, progress_of
 from tracking.recording.metrics import record_warm_pool_costs
 from tracking.recording.recorder import Outcome
 from tracking.server.store import Store, open_store
-from training.contract.errors import TrackingError
+from training.contract.errors import TrackingError, TrainfareError
 from training.contract.plain_text import counted, without_markup
 from training.contract.service import Echo, Service, ServiceContext
 from training.services.budget import budget_sentence
@@ -83,14 +85,11 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
         prefix=experiment.aws.job_prefix or "",
     )
     set_budget(store, group, budget_of(experiment))
-    plan = replace(plan, seed_offset=group.seed_offset)
-    if plan.calibrations(group.id):
-        from experiments.running.batch_sizes import with_chosen_sizes
-
-        chosen = with_chosen_sizes(plan, store, context, group)
-        if isinstance(chosen, int):
-            return chosen
-        plan = chosen
+    try:
+        plan = choose_batch_sizes(replace(plan, seed_offset=group.seed_offset), store, context, group)
+    except Detached:
+        print_line("The calibration keeps running. The same command continues with its result.")
+        return 130
     jobs = [prepare(context, job) for job in plan.jobs(group.id)]
     for sentence in incomparable(plan.arm_inputs, jobs) if plan.verb == "compare" else ():
         print_line(f"Note: {sentence}")
@@ -108,6 +107,47 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     print_line(f"Jobs keep running{f'; {left} more are not started yet' if left else ''}.")
     print_line(f"Follow them with the same command without --wait, or with `trainfare attach --group {group.id}`.")
     return 0
+
+
+def choose_batch_sizes(plan: LaunchPlan, store: Store, context: ServiceContext, group: Group) -> LaunchPlan:
+    """Return the plan with a number in place of each `auto`: the one in the run of its calibration, which runs once.
+
+    Closes the group and raises TrainfareError if a size cannot be chosen.
+    """
+    planned = {label: prepare(context, job) for label, job in plan.calibrations(group.id).items()}
+    if not planned:
+        return plan
+    print_line(f"Group {group.id}: a calibration chooses the batch size of {', '.join(planned)}")
+    ended = run_jobs(store, context.service, group, [*planned.values()], parallel=plan.parallel, echo=print_line)
+    outcomes = {each.planned.spec.name: each for each in ended}
+    try:
+        sizes = {label: _chosen_size(store, outcomes.get(job.spec.name), label) for label, job in planned.items()}
+    except TrainfareError as error:
+        close_group(store, group, "FAILED", note=without_markup(str(error)))
+        raise
+    return replace(plan, arms=tuple(arm.with_batch_size(sizes.get(arm.label)) for arm in plan.arms))
+
+
+def _chosen_size(store: Store, outcome: Outcome | None, label: str) -> int:
+    """Return the batch size that an arm's calibration chose, or chooses now."""
+    if outcome is None or outcome.failure:
+        why = (
+            outcome.failure.text if outcome and outcome.failure else "it was stopped, or the budget had no room for it"
+        )
+        raise TrainfareError(f"The batch size of “{label}” was not chosen: its calibration failed ({why.rstrip('.')}).")
+    data = store.call(store.client.get_run, outcome.run_id).data
+    if not (size := int(data.tags.get(f"platform.{CHOSEN_SIZE}", 0))):
+        rows, memory_gib = read_measurements(store, outcome.run_id), data.metrics.get("calibration/memory_limit_gib")
+        size = largest_useful(rows, memory_gib)
+        store.tag(outcome.run_id, {f"platform.{CHOSEN_SIZE}": str(size)})
+    print_line(f"  {label}: batch size {size}")
+    return size
+
+
+def read_measurements(store: Store, run_id: str) -> tuple[Measurement, ...]:
+    """Return the figures of a calibration, from its run."""
+    points = store.call(lambda: histories(store.client, {run_id: 0.0}, list(FIGURES)))[run_id]
+    return measurements(zip(points["step"], points["key"], points["value"], strict=True))
 
 
 CHECK = "check"

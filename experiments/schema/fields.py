@@ -13,7 +13,6 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainSerializer,
-    ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
     create_model,
@@ -73,14 +72,13 @@ class AutoBatchSize(int):
     """Batch size `auto`, before a calibration has chosen it. Until then, it counts as this number."""
 
 
-def _size(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+def _size(value: Any, validate: Callable[[Any], Any]) -> Any:
     is_auto = value == "auto" or isinstance(value, AutoBatchSize)
     return AutoBatchSize(TrainingSettings.batch_size) if is_auto else validate(value)
 
 
 BatchSizeOrAuto = Annotated[
     int,
-    Field(ge=1, le=LARGEST_BATCH),
     WrapValidator(_size),
     PlainSerializer(lambda size: "auto" if isinstance(size, AutoBatchSize) else size),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": LARGEST_BATCH}, {"const": "auto"}]}),
@@ -399,9 +397,8 @@ def _shared_fields() -> dict[str, Any]:
     fields: dict[str, Any] = {"description": (str, "")}
     for name, help_text in _help_texts().items():
         limits: Any = traits_of(SETTINGS[name]).limits
-        fields[name] = (SETTINGS[name].type, Field(SETTINGS[name].default, description=help_text, **limits))
-        if name == "batch_size":
-            fields[name] = (BatchSizeOrAuto, Field(SETTINGS[name].default, description=help_text))
+        kind = BatchSizeOrAuto if name == "batch_size" else SETTINGS[name].type
+        fields[name] = (kind, Field(SETTINGS[name].default, description=help_text, **limits))
         fields |= dict.fromkeys(OWN_FIELDS_AFTER.get(name, ()), (Any, None))
     return fields
 

@@ -34,7 +34,7 @@ from state.home import home
 from sweeps.early_stopping import Setting
 from sweeps.search_space import Point, Space, space
 from sweeps.trials import CostName, Objective, Quality
-from tracking.groups.planned_job import CALIBRATION, FINALIST, PlannedJob, calibration_label
+from tracking.groups.planned_job import CALIBRATION, FINALIST, PlannedJob
 from training.contract.errors import InputError
 from training.contract.service import ServiceContext
 from training.job.tasks import METRICS_BY_NAME
@@ -185,7 +185,7 @@ class SweepPlan:
         timing = {"batch_sizes": timed_sizes(self.space.batch_sizes), "seconds": self.calibration_seconds}
         fields = {**self._compiler(compiler), "calibration": timing, "push_to_hub": None, "probe": None}
         experiment = variant(self.experiment, fields, f"the calibration of {compiler}")
-        return Arm(label=calibration_label(compiler), experiment=experiment, is_baseline=False)
+        return Arm(label=f"{compiler}, calibration", experiment=experiment, is_baseline=False)
 
     def _compiler(self, setting: str) -> dict[str, Any]:
         """Return the fields of a compiler setting. A setting of inductor without options has the experiment's."""

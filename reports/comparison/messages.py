@@ -248,11 +248,8 @@ def cost_sentence(comparison: Comparison) -> str:
     total = figure(comparison.billable_instance_seconds)
     sentence = f"{counted(len(jobs), 'job')} took {total} billable instance seconds in all"
     wasted = []
-    for kind, lost in (
-        ("failed", [job for job in jobs if job.failed]),
-        ("stopped", [job for job in jobs if job.stopped]),
-    ):
-        if lost:
+    for kind in ("failed", "stopped"):
+        if lost := [job for job in jobs if getattr(job, kind)]:
             seconds = sum(seconds for job in lost if (seconds := job.number(BILLABLE)) > 0)
             wasted.append(f"{figure(seconds)} of them in {counted(len(lost), f'{kind} job')}")
     sentence += f", {joined(wasted)}" if wasted else ""

@@ -20,7 +20,7 @@ TRAINING = "training"
 """Role of the only job of `train`, which is compared with no other."""
 
 CALIBRATION = "calibration"
-"""Role of a job that times batch sizes and trains nothing."""
+"""Role of a job that times batch sizes."""
 CHOSEN_SIZE = "chosen_batch_size"
 """Column with the batch size that a calibration chose for its arm; with the prefix `platform.`, a tag of its run."""
 
@@ -48,11 +48,6 @@ def job_title(arm: str, repeat: int, role: str | None = None) -> str:
     if role == FINALIST:
         return f"{arm}, second training"
     return f"{arm}, {role}" if role in ("trial", "baseline") else f"{arm}, repeat {repeat + (role != 'confirmation')}"
-
-
-def calibration_label(arm: str) -> str:
-    """Return the label of the calibration of an arm or of a sweep's compiler, which no arm has."""
-    return f"{arm}, {CALIBRATION}"
 
 
 @dataclass(frozen=True, kw_only=True)
