@@ -113,8 +113,7 @@ class Compare(Frozen):
     quality_margin: Annotated[float, Field(gt=0.0)] | None = None
     """Largest acceptable drop in quality, in the metric's unit. docs/judging.md has the defaults."""
     trainings: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    """Number of trainings to come, the first with a cold compile cache. The report estimates what they cost together;
-    the verdict is for a warm cache."""
+    """Number of trainings to come, the first with a cold compile cache. The report estimates their total cost."""
     when_disturbed: Literal["keep", "repeat"] = "keep"
     """`repeat` runs a job again, once, if other programs or the hypervisor disturbed its measurement, and counts the
     second one. `keep` only marks it."""
