@@ -303,9 +303,8 @@ def _choice(job: JobEntry) -> str:
 
 def _scaling(plan: CommandPlan) -> list[str]:
     jobs = sorted(plan.jobs, key=lambda job: not job.planned.is_baseline)
-    settings = {
-        f"“{job.planned.arm}”": job.experiment for job in jobs if job.experiment.script is None and job.has_size
-    }
+    known = [job for job in jobs if job.experiment.script is None and job.has_size]
+    settings = {f"“{job.planned.arm}”": job.experiment for job in known}
     if plan.search and settings:
         size = max(plan.search.batch_sizes)
         settings[f"batch {size}"] = jobs[0].experiment.model_copy(update={"batch_size": size})

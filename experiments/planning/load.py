@@ -265,9 +265,9 @@ def with_batch_sizes(arm: Arm, searched: str | None) -> Arm:
     experiment = arm.experiment
     if not isinstance(experiment.batch_size, AutoBatchSize):
         return arm
+    searched = searched or default_range(experiment, [experiment.compiler])
     try:
-        range_text = searched or default_range(experiment, [experiment.compiler])
-        sizes = space(range_text, None, "powers_of_two", 1).batch_sizes
+        sizes = space(searched, None, "powers_of_two", 1).batch_sizes
     except ValueError as error:
         raise InputError(f"sweep.{error}") from error
     timed = {"calibration.batch_sizes": [*sizes], "push_to_hub": None, "probe": None}

@@ -123,7 +123,8 @@ def choose_batch_sizes(plan: LaunchPlan, store: Store, context: ServiceContext, 
     try:
         sizes = {label: _chosen_size(store, outcomes.get(job.spec.name), label) for label, job in planned.items()}
     except TrainfareError as error:
-        close_group(store, group, "FAILED", note=without_markup(str(error)))
+        if not isinstance(error, TrackingError):  # the same command can read the figures later
+            close_group(store, group, "FAILED", note=without_markup(str(error)))
         raise
     return replace(plan, arms=tuple(arm.with_batch_size(sizes.get(arm.label)) for arm in plan.arms))
 
@@ -131,14 +132,13 @@ def choose_batch_sizes(plan: LaunchPlan, store: Store, context: ServiceContext, 
 def _chosen_size(store: Store, outcome: Outcome | None, label: str) -> int:
     """Return the batch size that an arm's calibration chose, or chooses now."""
     if outcome is None or outcome.failure:
-        why = (
-            outcome.failure.text if outcome and outcome.failure else "it was stopped, or the budget had no room for it"
-        )
+        why = outcome.failure.text if outcome and outcome.failure else "stopped, or no room in the budget"
         raise TrainfareError(f"The batch size of “{label}” was not chosen: its calibration failed ({why.rstrip('.')}).")
     data = store.call(store.client.get_run, outcome.run_id).data
     if not (size := int(data.tags.get(f"platform.{CHOSEN_SIZE}", 0))):
-        rows, memory_gib = read_measurements(store, outcome.run_id), data.metrics.get("calibration/memory_limit_gib")
-        size = largest_useful(rows, memory_gib)
+        if not (rows := read_measurements(store, outcome.run_id)):
+            raise TrackingError(f"The figures of calibration {outcome.planned.spec.name} have not arrived: try later.")
+        size = largest_useful(rows, data.metrics.get("calibration/memory_limit_gib"))
         store.tag(outcome.run_id, {f"platform.{CHOSEN_SIZE}": str(size)})
     print_line(f"  {label}: batch size {size}")
     return size

@@ -414,12 +414,8 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
     [arm] = comparison.arms
     [job] = arm.jobs
     headline, short_answer = _training_answer(job, comparison.measure)
-    sentences = [
-        *_training_remarks(arm),
-        *choice_sentences(comparison),
-        *left_out_sentences(comparison),
-        *rate_sentences(comparison.jobs),
-    ]
+    sentences = [*_training_remarks(arm), *choice_sentences(comparison)]
+    sentences += [*left_out_sentences(comparison), *rate_sentences(comparison.jobs)]
     shown = [(column, cell) for column in figures(comparison) if (cell := column.cell(arm)).text != NONE]
     rows = [
         Row(
