@@ -26,7 +26,13 @@ from training.job.data.channels import check_tokens
 from training.job.data.padding import NO_WORK, Work, planned_shapes
 from training.job.estimating.calibration import CalibrationFinished, calibrate
 from training.job.estimating.probe import Probe
-from training.job.loop.compile_phase import compile_shapes, is_dynamic, open_stored_programs, setting_of
+from training.job.loop.compile_phase import (
+    compile_shapes,
+    is_dynamic,
+    noting_autotuning,
+    open_stored_programs,
+    setting_of,
+)
 from training.job.loop.job_trainer import JobTrainer, Reporter
 from training.job.loop.prepared_model import prepare
 from training.job.measuring import hardware
@@ -158,7 +164,8 @@ def _compile(trainer: JobTrainer, events: Events) -> None:
     with trainer.meter.phase("compile"):
         if stored:
             stored.load()
-        compile_shapes(trainer, trainer.model_wrapped, shapes, dynamic)
+        with noting_autotuning(settings.compiler, events):
+            compile_shapes(trainer, trainer.model_wrapped, shapes, dynamic)
         if stored:
             stored.save(settings.compiler.cache_state())
     settings.compiler.mark_warm()

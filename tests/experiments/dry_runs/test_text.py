@@ -80,6 +80,22 @@ def test_batches_that_grow_with_the_linear_rule_are_noted(
     assert found == ([label] if label else [])
 
 
+@pytest.mark.parametrize(
+    ("verb", "fields", "count"),
+    [
+        ("compare", {"compare.arms": "{a: {}, b: {compiler: inductor, compile_mode: max-autotune}}"}, 1),
+        ("compare", {"compare.arms": "{a: {}, b: {compiler: inductor, compile_mode: reduce-overhead}}"}, 0),
+        ("sweep", {"sweep.compilers": "[none, inductor compile_mode=max-autotune]"}, 1),
+    ],
+)
+def test_autotuning_is_noted(
+    verb: str, fields: dict[str, str], count: int, scratch: ScratchState, tmp_path: Path
+) -> None:
+    plan = plan_jobs(verb, {"data.train": str(tmp_path / "rows.jsonl"), "machine.cores": "1", **fields}, scratch)
+    assert plan.jobs
+    assert sum(note.startswith("compile_mode max-autotune tunes kernels") for note in plan.notes) == count
+
+
 def test_refusals_are_numbered(scratch: ScratchState, capsys: pytest.CaptureFixture[str]) -> None:
     plan = plan_jobs("train", {"epochs": "0", "max_length": "1"}, scratch)
     lines = shown(plan, capsys)

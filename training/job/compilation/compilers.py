@@ -48,6 +48,11 @@ class NoCompiler:
     def metrics(self) -> Dict[str, float]:
         return {}
 
+    @property
+    def autotuned(self) -> int:
+        """Number of products for which this process has timed several kernels."""
+        return 0
+
     def cache_state(self) -> str:
         """Return `off` without a cache, else `cold`, `partial` or `warm`: no, some or all programs were on disk."""
         return "off"
@@ -121,7 +126,13 @@ class Inductor(NoCompiler):
             "compile/graphs": _graphs(),
             "compile/recompiles": _graphs() - self._graphs_when_warm,
             "compile/graph_breaks": sum(_counters()["graph_break"].values()),
+            **({"compile/autotuned": self.autotuned} if self.autotuned else {}),
         }
+
+    @property
+    def autotuned(self) -> int:
+        # Counted by autotune in torch/_inductor/select_algorithm.py.
+        return int(_counters()["inductor"]["select_algorithm_autotune"])
 
     def cache_state(self) -> str:
         hits, misses = (_counters()["inductor"][f"fxgraph_cache_{result}"] for result in ("hit", "miss"))
