@@ -85,7 +85,7 @@ def test_batches_that_grow_with_the_linear_rule_are_noted(
     [
         ("compare", {"compare.arms": "{a: {}, b: {compiler: inductor, compile_mode: max-autotune}}"}, 1),
         ("compare", {"compare.arms": "{a: {}, b: {compiler: inductor, compile_mode: reduce-overhead}}"}, 0),
-        ("sweep", {"sweep.compilers": "[none, inductor compile_mode=max-autotune]"}, 1),
+        ("sweep", {"sweep.worse_by": "0.1", "sweep.compilers": "[none, inductor compile_mode=max-autotune]"}, 1),
     ],
 )
 def test_autotuning_is_noted(
