@@ -67,9 +67,8 @@ def hard_figures(parts: Mapping[str, str]) -> tuple[Figure, ...]:
 SECTIONS: Mapping[str, Section] = {
     "workloads": Section(
         measures="The published recipe (padded to its full length, fp32, eager attention, no compiler) against the "
-        "experiment's defaults, with MiniLM and the same rows, batch size and seeds, in alternation, in real tokens "
-        "per second. Utilisation is the training's FLOP/s over the FLOP/s of the best product of two 2048 x 2048 "
-        "matrices in the same precision.",
+        "experiment's defaults, with MiniLM, in alternation, in real tokens per second. Utilisation is FLOP/s over the "
+        "best product of two 2048 x 2048 matrices in the same precision.",
         figures=(
             Figure(
                 "emotion, uncompiled: speed-up",
@@ -98,8 +97,8 @@ SECTIONS: Mapping[str, Section] = {
         ),
         command="python -m benchmarks.bench_workloads squad-albert bert-large-squad-dp emotion-bert ...",
         short="emotion-bert's rows were twice as long on our side as on the recipe's. After three steps from random "
-        "weights, losses of two sides that see the rows in another order differ by up to 0.5 nats, so they have no "
-        "target any more (decision 0021).",
+        "weights, losses differ by up to 0.5 nats by the order of the rows alone, so they have no target any more "
+        "(decision 0021).",
     ),
     "tuned_trainer": Section(
         measures="Our defaults without a compiler against `benchmarks/tuning/tuned_trainer.py`: the stock Trainer with "
@@ -119,9 +118,8 @@ SECTIONS: Mapping[str, Section] = {
         "sides; GPT-2 was not measured. squad's loss depends on the padding and is left out.",
     ),
     "auto": Section(
-        measures="MiniLM with what `auto` chooses, against the best fixed combination of precision and attention (and "
-        "dropout, when these were measured), in alternation; on this machine, with one core, and with the instructions "
-        "of older CPUs.",
+        measures="MiniLM with what `auto` chooses, against the best fixed combination of precision and attention, in "
+        "alternation; on this machine, with one core, and with the instructions of older CPUs.",
         figures=(
             Figure(
                 "emotion and squad: `auto` over the best choice",
@@ -211,8 +209,7 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "staging": Section(
         measures="Files of 60 MB and 1.2 GB, each staged in a new process: its peak memory above a process that "
-        "stages a few rows, and the time of the first line of progress. The rate is for 100,000 rows of one "
-        "sentence, over the tokenizer's by itself.",
+        "stages a few rows, and the first line of progress. The rate is for 100,000 rows of one sentence.",
         figures=(
             Figure("peak memory above idle", r".*: peak memory above idle"),
             Figure("first line of progress", r".*: first line of progress"),
@@ -221,7 +218,7 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "following": Section(
         measures="One `compare` follows 200 jobs of 120 steps, about 1 s apart, through SageMaker's API. The account "
-        "is the tests' server, which really runs the jobs, on the same machine.",
+        "is the tests' server, on the same machine.",
         figures=(
             Figure("jobs created", r"jobs created"),
             Figure("calls in the busiest 10 s", r"calls while following"),
