@@ -161,11 +161,10 @@ def _compile(trainer: JobTrainer, events: Events) -> None:
     arguments = {**asdict(settings.arguments), "attention": settings.attention}
     setting = setting_of(trainer.model, shapes, dynamic, arguments, settings.precision)
     stored = open_stored_programs(setting, events)
-    with trainer.meter.phase("compile"):
+    with trainer.meter.phase("compile"), noting_autotuning(events):
         if stored:
             stored.load()
-        with noting_autotuning(settings.compiler, events):
-            compile_shapes(trainer, trainer.model_wrapped, shapes, dynamic)
+        compile_shapes(trainer, trainer.model_wrapped, shapes, dynamic)
         if stored:
             stored.save(settings.compiler.cache_state())
     settings.compiler.mark_warm()

@@ -48,11 +48,6 @@ class NoCompiler:
     def metrics(self) -> Dict[str, float]:
         return {}
 
-    @property
-    def autotuned(self) -> int:
-        """Number of products for which this process has timed several kernels."""
-        return 0
-
     def cache_state(self) -> str:
         """Return `off` without a cache, else `cold`, `partial` or `warm`: no, some or all programs were on disk."""
         return "off"
@@ -126,13 +121,8 @@ class Inductor(NoCompiler):
             "compile/graphs": _graphs(),
             "compile/recompiles": _graphs() - self._graphs_when_warm,
             "compile/graph_breaks": sum(_counters()["graph_break"].values()),
-            **({"compile/autotuned": self.autotuned} if self.autotuned else {}),
+            **({"compile/autotuned": autotuned()} if autotuned() else {}),
         }
-
-    @property
-    def autotuned(self) -> int:
-        # Counted by autotune in torch/_inductor/select_algorithm.py.
-        return int(_counters()["inductor"]["select_algorithm_autotune"])
 
     def cache_state(self) -> str:
         hits, misses = (_counters()["inductor"][f"fxgraph_cache_{result}"] for result in ("hit", "miss"))
@@ -168,3 +158,8 @@ def _counters() -> Any:
 
 def _graphs() -> int:
     return int(_counters()["stats"]["unique_graphs"])
+
+
+def autotuned() -> int:
+    """Return for how many products this process has timed several kernels (torch/_inductor/select_algorithm.py)."""
+    return int(_counters()["inductor"]["select_algorithm_autotune"])

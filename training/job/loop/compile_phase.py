@@ -22,7 +22,7 @@ import numpy as np
 import torch
 import transformers
 
-from training.job.compilation.compilers import NoCompiler
+from training.job.compilation.compilers import autotuned
 from training.job.data.channels import Row
 from training.job.data.padding import Collator, Padding, Shape, representatives
 from training.job.loop.job_trainer import JobTrainer, preserve_random_states
@@ -71,28 +71,22 @@ def compile_shapes(trainer: JobTrainer, model: Model, shapes: Sequence[Shape], d
                 model.zero_grad()
 
 
-AUTOTUNING_SECONDS = 20.0
-"""Time between two notes about autotuning, which can take minutes."""
-
-
 @contextmanager
-def noting_autotuning(compiler: NoCompiler, events: Events, interval: float = AUTOTUNING_SECONDS) -> Iterator[None]:
-    """Note every `interval` seconds for how long kernels have been autotuned, if any are."""
+def noting_autotuning(events: Events, interval: float = 20.0) -> Iterator[None]:
+    """Note every `interval` seconds for how long kernels have been autotuned, if any are: it can take minutes."""
     start, ended = time.monotonic(), threading.Event()
 
     def note() -> None:
         while not ended.wait(interval):
-            if compiler.autotuned:
+            if autotuned():
                 seconds = f"{time.monotonic() - start:.0f} s so far"
                 events.emit("note", message=f"autotuning kernels, {seconds}; kept in the compile cache")
 
-    thread = threading.Thread(target=note, daemon=True)
-    thread.start()
+    threading.Thread(target=note, daemon=True).start()
     try:
         yield
     finally:
         ended.set()
-        thread.join()
 
 
 def steps_per_shape(device_kind: str, compile_mode: str) -> int:

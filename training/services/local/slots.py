@@ -86,20 +86,15 @@ def gpu_names(listing: str) -> tuple[str, ...]:
 
 
 def used_device(gpus: int, listing: str, torch: str, has_cuda: bool) -> str:
-    """Return a sentence on what jobs train on here.
-
-    `listing` is the output of `nvidia-smi --list-gpus`, and `has_cuda` says whether this build of torch supports CUDA.
-    """
-    names = " and ".join(dict.fromkeys(re.findall(r"^GPU \d+: (.+?)(?: \(UUID.*)?$", listing, re.MULTILINE)))
-    card = f"{gpus} x {names}" if gpus > 1 else names
+    """Return what jobs train on here, by the output of `nvidia-smi --list-gpus` and the version and build of torch."""
+    name = ", ".join(dict.fromkeys(re.findall(r"^GPU \d+: (.+?)(?: \(UUID.*)?$", listing, re.MULTILINE)))
+    card = f"{gpus} x {name}" if gpus > 1 else name
     if not gpus:
         return f"CPU: {len(os.sched_getaffinity(0))} cores, PyTorch {torch}"
     if has_cuda:
         return f"Using {card}, CUDA build of PyTorch {torch}"
-    return (
-        f"This machine has {card}, but PyTorch {torch} is built without CUDA, so jobs train on the CPU: "
-        "install the build for GPUs with `make clean setup`"
-    )
+    problem = f"This machine has {card}, but PyTorch {torch} is built without CUDA, so jobs train on the CPU"
+    return f"{problem}: install the build for GPUs with `make clean setup`"
 
 
 def requested_cores(environment: Mapping[str, str]) -> int | None:
