@@ -252,6 +252,25 @@ SECTIONS: Mapping[str, Section] = {
         "seeds: `python -m benchmarks.gpu --minutes 60 --only emotion-bert reviews-distilbert roberta-large-mnli "
         "sst2-gpt2`.",
     ),
+    "gpu-sweep": Section(
+        measures="Sweeps to a target loss: batch sizes from 8 to 1,024, the rate scaled linearly and by the square "
+        "root, uncompiled and with inductor. The cheapest setting of each compiler is then compared with the published "
+        "recipe, with new seeds. The target is the lowest loss of one earlier training of the recipe, plus 5 % (GPT-2: "
+        "1 %).",
+        figures=(
+            Figure(
+                "best uncompiled setting over the recipe",
+                r"none over the recipe: billable seconds",
+                "What does the best setting of a sweep cost on a GPU, over the published recipe?",
+            ),
+            Figure("best setting with inductor over the recipe", r"inductor over the recipe: billable seconds"),
+            Figure("settings that reached the target", r".*: billable seconds to the target"),
+            Figure("settings that did not", r".*: billable seconds (?!to the target).*"),
+            Figure("utilisation", r".*: utilisation"),
+        ),
+        command="make gpu-sweep WORKLOAD=minilm-emotion   # or minilm-tweets, bert-sst2, gpt2-sst2",
+        short="A call ends after MINUTES (4), and the next one continues.",
+    ),
     "gpu-paths": Section(
         measures="A short training for each precision, attention, optimizer, compiler mode and sharding. Its device, "
         "settings, loss and memory are checked; a job that does not complete is one failed check.",
@@ -303,7 +322,7 @@ def _summary(results: Mapping[str, Sequence[Result]]) -> str:
                 if (rows := _rows(figure, each))
             ]
             columns = (
-                [_text(row["value"], row["unit"]) for row, _ in found],
+                [_text(row["value"], row["unit"]) for row, _ in found] or ["not measured"],
                 [row["target"] for row, _ in found],
                 ["yes" if row["met"] else "**no**" for row, _ in found],
                 [machine for _, machine in found],
@@ -314,11 +333,16 @@ def _summary(results: Mapping[str, Sequence[Result]]) -> str:
 
 
 def _section_lines(name: str, section: Section, results: Sequence[Result]) -> list[str]:
-    heads = [f"{_machine(each)}, {each['date']}, {each['commit'][:7]}" for each in results]
+    parts = [f"{each['part']}, " if "part" in each else "" for each in results]
+    heads = [
+        f"{part}{_machine(each)}, {each['date']}, {each['commit'][:7]}"
+        for part, each in zip(parts, results, strict=True)
+    ]
+    heads = heads or ["any machine"]
     lines = [f"## {name}", "", section.measures, "", f"    {section.command or f'python -m benchmarks {name}'}", ""]
     lines += ["| | target | " + " | ".join(heads) + " |", "| --- | --- |" + " ---: |" * len(heads)]
     for figure in section.figures:
-        found = [_rows(figure, each) for each in results]
+        found = [_rows(figure, each) for each in results] or [[]]
         targets = dict.fromkeys(
             row["target"].split(":")[0] for rows in reversed(found) for row in rows if row["target"]
         )
@@ -428,11 +452,12 @@ def loss_row(name: str, ours: Sequence[float], theirs: Sequence[float], *, has_t
     )
 
 
-def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
+def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), part: str = "") -> None:
     """Write `benchmarks/results/<name>.json`, print the rows, and regenerate docs/benchmarks.md.
 
     The result replaces an earlier one of the same kind of machine. Earlier rows and notes from the same machine and
-    commit are kept unless `rows` replaces them.
+    commit are kept unless `rows` replaces them. A `part` of a benchmark has its own column on the page, replaces no
+    other part, and is not printed, because it is written after each job.
     """
     import torch  # takes seconds
 
@@ -457,19 +482,20 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
         "commit": here["git"]["commit"],
         "dirty": bool(changes),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        **({"part": part} if part else {}),
         "notes": list(notes),
         "rows": [asdict(row) for row in rows],
     }
     file = FOLDER / f"{name}.json"
     earlier = json.loads(file.read_text()) if file.exists() else []
     for before in earlier:
-        if all(before[key] == result[key] for key in ("machine", "commit")):
+        if all(before[key] == result[key] for key in ("machine", "commit")) and before.get("part", "") == part:
             measured_now = {row.name for row in rows}
             result["rows"] = [each for each in before["rows"] if each["name"] not in measured_now] + result["rows"]
             result["notes"] = [*dict.fromkeys([*before["notes"], *notes])]
-    kept = [each for each in earlier if not is_same_kind(each["machine"], machine)]
+    kept = [each for each in earlier if not is_same_kind(each["machine"], machine) or each.get("part", "") != part]
     file.write_text(json.dumps([result, *kept], indent=1, ensure_ascii=False) + "\n")
-    for row in rows:
+    for row in () if part else rows:
         target = f"  (target {row.target}: {'met' if row.met else 'MISSED'})" if row.target else ""
         error = "" if row.spread is None else f" ± {row.spread:.3g}"
         print(f"  {row.name}: {row.value:.4g} {row.unit}{error}{target}")

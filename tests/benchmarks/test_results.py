@@ -24,9 +24,10 @@ def test_the_page_shows_every_figure_that_has_a_target(name: str) -> None:
 
 def test_a_file_has_one_result_of_each_kind_of_machine() -> None:
     for file in FOLDER.glob("*.json"):
-        machines = [result["machine"] for result in json.loads(file.read_text())]
-        for number, machine in enumerate(machines):
-            assert not any(is_same_kind(machine, other) for other in machines[:number]), file
+        results = [(result.get("part"), result["machine"]) for result in json.loads(file.read_text())]
+        for number, (part, machine) in enumerate(results):
+            same = [part == other and is_same_kind(machine, each) for other, each in results[:number]]
+            assert not any(same), file
 
 
 def test_machines_are_of_one_kind_if_processor_instructions_and_gpu_are_equal() -> None:
