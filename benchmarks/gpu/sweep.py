@@ -166,15 +166,16 @@ class GpuSweep:
         if not (chosen := self._kept("chosen")):
             if why := self._command("sweep", {**fields, **self.space()}):
                 return why
-            chosen = self._cheapest()
+            if not (chosen := self._cheapest()):
+                return "No setting reached the target."
             self._keep("chosen", chosen)
         if not self._kept("compared"):
             arms = {"recipe": {name: yaml.safe_load(text) for name, text in recipe.items()}, **chosen}
             compare = {"compare.arms": json.dumps(arms), "compare.baseline": "recipe"}
             if why := self._command("compare", {**fields, **compare, "compare.repeats": str(self.limits.repeats)}):
                 return why
-            self._keep("compared", self._comparison())
-            self.publish()
+            self._keep("compared", {**self._comparison(), "winner": next(iter(chosen))})
+        self.publish(is_last=True)
         return DONE
 
     def fields(self) -> dict[str, str]:
@@ -232,10 +233,12 @@ class GpuSweep:
                 self.publish()
         finally:
             launcher.kill()
-        self.publish()
+        self.publish(is_last=True)
         if launcher.returncode == PAUSED or launcher.returncode < 0:
             return NO_TIME
-        return "" if launcher.returncode in (0, 1) else f"`{verb}` ended with exit code {launcher.returncode}."
+        # A sweep without a winner and a comparison with a failed arm return 1, and have their rows.
+        is_done = launcher.returncode == 0 or (launcher.returncode == 1 and verb != "train")
+        return "" if is_done else f"`{verb}` ended with exit code {launcher.returncode}."
 
     def _next_seconds(self) -> float:
         """Return the seconds that another job may take: batch sizes ascend, so it resembles the latest ones."""
@@ -284,7 +287,7 @@ class GpuSweep:
     def _losses(self) -> list[float]:
         from tracking.queries.metric_histories import histories
 
-        [run] = self._runs()
+        run = self._runs()[-1]
         return [
             float(value)
             for value in histories(self._client, {run.info.run_id: 0.0}, ["eval_loss"])[run.info.run_id]["value"]
@@ -325,9 +328,9 @@ class GpuSweep:
         path.with_suffix(".new").write_text(json.dumps(value, indent=1))
         path.with_suffix(".new").replace(path)
 
-    def publish(self) -> None:
-        """Write the rows of every job that has ended, unless none has ended since the last time."""
-        if self._published == (count := len(self._ended_jobs)) and not self._kept("compared"):
+    def publish(self, *, is_last: bool = False) -> None:
+        """Write the rows of every job that has ended, if one has ended since the last time, or if this is the last."""
+        if self._published == (count := len(self._ended_jobs)) and not is_last:
             return
         self._published = count
         rows = [*self.rows()]
@@ -342,16 +345,30 @@ class GpuSweep:
         target, compared = self._kept("target"), self._kept("compared")
         rule = f"{self.workload.margin:.0%} above the lowest loss of one training of the recipe"
         notes = [f"Target: eval_loss {target['value']}, {rule}."] if target else []
-        return notes + ([compared["headline"]] if compared else [])
+        for each in compared.get("contrasts", ()):
+            if ratio := each["ratio"]:
+                figures = f"{ratio['estimate']:.3g} ({ratio['low']:.3g} to {ratio['high']:.3g}) of its billable seconds"
+                notes.append(f"{each['arm']} against the recipe: {each['outcome']}, {figures}.")
+        return notes
 
     def rows(self) -> Iterator[Row]:
         """Yield the verdicts, and then the figures of every trained setting."""
-        for contrast in self._kept("compared").get("contrasts", ()):
-            if ratio := contrast["ratio"]:
-                name = f"{contrast['arm']} over the recipe: billable seconds"
-                spread, target = (ratio["high"] - ratio["low"]) / 2, f"at most {MOST_OF_THE_RECIPE}"
-                value, most = ratio["estimate"], MOST_OF_THE_RECIPE
-                yield Row(name=name, value=value, unit="x", spread=spread, target=target, met=value <= most)
+        compared, most = self._kept("compared"), MOST_OF_THE_RECIPE
+        for contrast in compared.get("contrasts", ()):
+            is_winner, ratio = contrast["arm"] == compared["winner"], contrast["ratio"]
+            if ratio:
+                yield Row(
+                    name=f"{contrast['arm']} over the recipe: {'the winner' if is_winner else 'another compiler'}",
+                    value=ratio["estimate"],
+                    unit="x",
+                    spread=(ratio["high"] - ratio["low"]) / 2,
+                    n=ratio["n_arm"],
+                    target=f"cheaper, at most {most} x" if is_winner else None,
+                    met=ratio["estimate"] <= most and contrast["outcome"] == "cheaper" if is_winner else None,
+                )
+        for arm in compared.get("arms", ()):
+            if seconds := arm["numbers"].get(BILLABLE):
+                yield Row(name=f"{arm['label']}: repeats", value=seconds["typical"], unit="s", n=seconds["n"])
         for trial in self.trials():
             setting = trial.setting
             name = f"{setting.compiler}, batch {setting.batch_size:g}, {setting.scaling}"
@@ -421,6 +438,7 @@ def main(arguments: Sequence[str]) -> int:
         print("This machine has no GPU that PyTorch can use. Nothing was run; --on-cpu runs it small.", flush=True)
         return NO_GPU
     check_data()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the running command, too
     sweep = GpuSweep(
         options.workload, options.state.resolve(), limits, Deadline(options.minutes), is_published=cards is not None
     )
