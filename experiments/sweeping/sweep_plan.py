@@ -79,14 +79,14 @@ def plan_sweep(experiment: Experiment) -> SweepPlan:
         if twice := next((name for name in fields.compilers if fields.compilers.count(name) > 1), None):
             raise ValueError(f"compilers names {twice} twice")
         sizes = fields.batch_sizes or _tested_sizes(experiment) or DEFAULT_BATCH_SIZES
+        unscaled, left = divmod(experiment.base_batch_size, experiment.global_batch_size // experiment.batch_size)
         searched = space(
             sizes,
             fields.learning_rate_multipliers,
             fields.batch_grid,
             fields.multipliers_per_octave,
             tuple(dict.fromkeys(fields.learning_rate_scalings)),
-            # Multipliers apply after the rule.
-            experiment.base_batch_size * experiment.batch_size // experiment.global_batch_size,
+            None if left else unscaled,
         )
     except ValueError as error:
         raise InputError(f"sweep.{error}") from error
