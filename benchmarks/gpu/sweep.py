@@ -48,6 +48,8 @@ SLACK_SECONDS = 5.0
 """Seconds that a command needs around its jobs: for its start, its records and its report."""
 LATEST = 4
 """Latest jobs that tell how long the next one takes: one of each compiler and rule, or of each arm."""
+LARGEST_SHARE = 0.8
+"""Share of a call for which a single job is given room, however long the latest ones were."""
 LONGEST_JOB_SECONDS = 220
 """Time limit of a job: it must fit into a call."""
 MOST_OF_THE_RECIPE = 0.35
@@ -112,6 +114,7 @@ WORKLOADS: Mapping[str, SweptWorkload] = {
         # The published 100 epochs learn the rows by heart.
         epochs=10,
         margin=0.01,
+        more={"eval_batch_size": "32"},
     ),
 }
 """Published batch sizes, learning rates and lengths: emotion and tweets are padded to 512 tokens, SST-2 to 128 as in
@@ -244,7 +247,7 @@ class GpuSweep:
         """Return the seconds that another job may take: batch sizes ascend, so it resembles the latest ones."""
         latest = sorted(self._ended_jobs, key=lambda state: state["TrainingEndTime"])[-LATEST:]
         billed = [float(state.get("BillableSecondsExact", 0.0)) for state in latest]
-        return SLACK_SECONDS + 1.2 * max(billed, default=0.0)
+        return min(SLACK_SECONDS + 1.2 * max(billed, default=0.0), LARGEST_SHARE * 60 * self.deadline.minutes)
 
     @property
     def home(self) -> Path:
@@ -287,11 +290,8 @@ class GpuSweep:
     def _losses(self) -> list[float]:
         from tracking.queries.metric_histories import histories
 
-        run = self._runs()[-1]
-        return [
-            float(value)
-            for value in histories(self._client, {run.info.run_id: 0.0}, ["eval_loss"])[run.info.run_id]["value"]
-        ]
+        run_id = self._runs()[-1].info.run_id
+        return [float(value) for value in histories(self._client, {run_id: 0.0}, ["eval_loss"])[run_id]["value"]]
 
     def trials(self) -> list[Any]:
         """Return the trials of the sweep that have ended, the cheapest first."""
