@@ -336,7 +336,7 @@ class GpuSweep:
         rows = [*self.rows()]
         self._keep("rows", {"notes": self.notes(), "rows": [asdict(row) for row in rows]})
         if self.is_published and rows:
-            write("gpu-sweep", rows, self.notes(), part=self.workload.title)
+            write("gpu-sweep", rows, self.notes(), appends=True, prints=False)
             if chart := picture([asdict(row) for row in rows]):
                 (IMAGES / f"gpu-sweep-{self.name}.png").write_bytes(chart.png)
 
@@ -344,11 +344,11 @@ class GpuSweep:
         """Return the target and its source, and the verdicts."""
         target, compared = self._kept("target"), self._kept("compared")
         rule = f"{self.workload.margin:.0%} above the lowest loss of one training of the recipe"
-        notes = [f"Target: eval_loss {target['value']}, {rule}."] if target else []
+        notes = [f"{self.name}, recipe: the target is eval_loss {target['value']}, {rule}."] if target else []
         for each in compared.get("contrasts", ()):
             if ratio := each["ratio"]:
                 figures = f"{ratio['estimate']:.3g} ({ratio['low']:.3g} to {ratio['high']:.3g}) of its billable seconds"
-                notes.append(f"{each['arm']} against the recipe: {each['outcome']}, {figures}.")
+                notes.append(f"{self.name}, {each['arm']} over the recipe: {each['outcome']}, {figures}.")
         return notes
 
     def rows(self) -> Iterator[Row]:
@@ -358,7 +358,7 @@ class GpuSweep:
             is_winner, ratio = contrast["arm"] == compared["winner"], contrast["ratio"]
             if ratio:
                 yield Row(
-                    name=f"{contrast['arm']} over the recipe: {'the winner' if is_winner else 'another compiler'}",
+                    name=f"{self.name}, {contrast['arm']} over the recipe: {'the winner' if is_winner else 'another compiler'}",
                     value=ratio["estimate"],
                     unit="x",
                     spread=(ratio["high"] - ratio["low"]) / 2,
@@ -368,10 +368,12 @@ class GpuSweep:
                 )
         for arm in compared.get("arms", ()):
             if seconds := arm["numbers"].get(BILLABLE):
-                yield Row(name=f"{arm['label']}: repeats", value=seconds["typical"], unit="s", n=seconds["n"])
+                yield Row(
+                    name=f"{self.name}, {arm['label']}: repeats", value=seconds["typical"], unit="s", n=seconds["n"]
+                )
         for trial in self.trials():
             setting = trial.setting
-            name = f"{setting.compiler}, batch {setting.batch_size:g}, {setting.scaling}"
+            name = f"{self.name}, {setting.compiler}, batch {setting.batch_size:g}, {setting.scaling}"
             how = "to the target" if trial.has_value else trial.end
             for column, unit, what in (
                 (BILLABLE, "s", f"billable seconds {how}"),
@@ -383,7 +385,7 @@ class GpuSweep:
                     yield Row(name=f"{name}: {what}", value=value, unit=unit)
 
 
-TRIAL = re.compile(r"(\S+), batch (\d+), (\w*): billable seconds (.*)")
+TRIAL = re.compile(r"\S+, (.+), batch (\d+), (\w*): billable seconds (.*)")
 
 
 def picture(rows: Sequence[Mapping[str, Any]]) -> Chart | None:

@@ -65,9 +65,8 @@ def hard_figures(parts: Mapping[str, str]) -> tuple[Figure, ...]:
 SECTIONS: Mapping[str, Section] = {
     "workloads": Section(
         measures="The published recipe (padded to its full length, fp32, eager attention, no compiler) against the "
-        "experiment's defaults, with MiniLM and the same rows, batch size and seeds, in alternation, in real tokens "
-        "per second. Utilisation is the training's FLOP/s over the FLOP/s of the best product of two 2048 x 2048 "
-        "matrices in the same precision.",
+        "experiment's defaults, with MiniLM, in alternation, in real tokens per second. Utilisation is FLOP/s over the "
+        "best product of two 2048 x 2048 matrices in the same precision.",
         figures=(
             Figure(
                 "emotion, uncompiled: speed-up",
@@ -96,8 +95,8 @@ SECTIONS: Mapping[str, Section] = {
         ),
         command="python -m benchmarks.bench_workloads squad-albert bert-large-squad-dp emotion-bert ...",
         short="emotion-bert's rows were twice as long on our side as on the recipe's. After three steps from random "
-        "weights, losses of two sides that see the rows in another order differ by up to 0.5 nats, so they have no "
-        "target any more (decision 0021).",
+        "weights, losses differ by up to 0.5 nats by the order of the rows alone, so they have no target any more "
+        "(decision 0021).",
     ),
     "tuned_trainer": Section(
         measures="Our defaults without a compiler against `benchmarks/tuning/tuned_trainer.py`: the stock Trainer with "
@@ -117,9 +116,8 @@ SECTIONS: Mapping[str, Section] = {
         "sides; GPT-2 was not measured. squad's loss depends on the padding and is left out.",
     ),
     "auto": Section(
-        measures="MiniLM with what `auto` chooses, against the best fixed combination of precision and attention (and "
-        "dropout, when these were measured), in alternation; on this machine, with one core, and with the instructions "
-        "of older CPUs.",
+        measures="MiniLM with what `auto` chooses, against the best fixed combination of precision and attention, in "
+        "alternation; on this machine, with one core, and with the instructions of older CPUs.",
         figures=(
             Figure(
                 "emotion and squad: `auto` over the best choice",
@@ -209,8 +207,7 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "staging": Section(
         measures="Files of 60 MB and 1.2 GB, each staged in a new process: its peak memory above a process that "
-        "stages a few rows, and the time of the first line of progress. The rate is for 100,000 rows of one "
-        "sentence, over the tokenizer's by itself.",
+        "stages a few rows, and the first line of progress. The rate is for 100,000 rows of one sentence.",
         figures=(
             Figure("peak memory above idle", r".*: peak memory above idle"),
             Figure("first line of progress", r".*: first line of progress"),
@@ -219,7 +216,7 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "following": Section(
         measures="One `compare` follows 200 jobs of 120 steps, about 1 s apart, through SageMaker's API. The account "
-        "is the tests' server, which really runs the jobs, on the same machine.",
+        "is the tests' server, on the same machine.",
         figures=(
             Figure("jobs created", r"jobs created"),
             Figure("calls in the busiest 10 s", r"calls while following"),
@@ -258,18 +255,21 @@ SECTIONS: Mapping[str, Section] = {
         "inductor. Then the recipe and the cheapest setting of each compiler, with new seeds.",
         figures=(
             Figure(
-                "winner of the sweep over the recipe",
-                r".* over the recipe: the winner",
+                "minilm-emotion: winner over the recipe",
+                r"minilm-emotion, .* over the recipe: the winner",
                 "What does the winner of a sweep on a GPU cost, over the published recipe?",
             ),
+            *(
+                Figure(f"{name}: winner over the recipe", rf"{name}, .* over the recipe: the winner")
+                for name in ("minilm-tweets", "bert-sst2", "gpt2-sst2")
+            ),
             Figure("other compiler's best over it", r".* over the recipe: another compiler"),
-            Figure("recipe", r"recipe: repeats"),
-            Figure("best of each compiler", r"(?!recipe).*: repeats"),
+            Figure("recipe", r".*, recipe: repeats"),
+            Figure("best of each compiler", r".*, (?!recipe)\w+: repeats"),
             Figure("all settings that reached it", r".*: billable seconds to the target"),
             Figure("the others", r".*: billable seconds (?!to the target).*"),
-            Figure("utilisation", r".*: utilisation"),
         ),
-        command="make gpu-sweep WORKLOAD=minilm-emotion   # or minilm-tweets, bert-sst2, gpt2-sst2",
+        command="make gpu-sweep WORKLOAD=minilm-emotion",
         short="A call ends after MINUTES (4), and the next one continues. Emotion and tweets are padded to 512 tokens "
         "in the recipe, SST-2 to 128.",
     ),
@@ -306,7 +306,7 @@ of several figures. Speeds are compared only within one run on one machine; the 
 
 def page() -> str:
     """Return the content of docs/benchmarks.md, generated from the result files."""
-    results = {name: json.loads((FOLDER / f"{name}.json").read_text()) for name in SECTIONS}
+    results = {name: recorded(name) for name in SECTIONS}
     sections = (line for name, section in SECTIONS.items() for line in _section_lines(name, section, results[name]))
     return "\n".join([INTRODUCTION.replace("{summary}", _summary(results)), *sections]) + "\n"
 
@@ -324,31 +324,26 @@ def _summary(results: Mapping[str, Sequence[Result]]) -> str:
                 if (rows := _rows(figure, each))
             ]
             columns = (
-                [_text(row["value"], row["unit"]) for row, _ in found] or ["not measured"],
+                [_text(row["value"], row["unit"]) for row, _ in found],
                 [row["target"] for row, _ in found],
                 ["yes" if row["met"] else "**no**" for row, _ in found],
                 [machine for _, machine in found],
             )
-            cells = " | ".join("<br>".join(column) for column in columns)
+            cells = " | ".join("<br>".join(column) for column in columns) if found else "not measured | | |"
             lines.append(f"| [{figure.question}](#{name}) | {cells} |")
     return "\n".join(lines)
 
 
 def _section_lines(name: str, section: Section, results: Sequence[Result]) -> list[str]:
-    parts = [f"{each['part']}, " if "part" in each else "" for each in results]
-    heads = [
-        f"{part}{_machine(each)}, {each['date']}, {each['commit'][:7]}"
-        for part, each in zip(parts, results, strict=True)
-    ]
-    heads = heads or ["any machine"]
+    heads = [f"{_machine(each)}, {each['date']}, {each['commit'][:7]}" for each in results]
     lines = [f"## {name}", "", section.measures, "", f"    {section.command or f'python -m benchmarks {name}'}", ""]
-    lines += ["| | target | " + " | ".join(heads) + " |", "| --- | --- |" + " ---: |" * len(heads)]
+    lines += [f"| | target | {' | '.join(heads or [''])} |", "| --- | --- |" + " ---: |" * len(heads or [""])]
     for figure in section.figures:
-        found = [_rows(figure, each) for each in results] or [[]]
+        found = [_rows(figure, each) for each in results]
         targets = dict.fromkeys(
             row["target"].split(":")[0] for rows in reversed(found) for row in rows if row["target"]
         )
-        lines.append(f"| {figure.label} | {' or '.join(targets)} | " + " | ".join(map(_cell, found)) + " |")
+        lines.append(f"| {figure.label} | {' or '.join(targets)} | " + " | ".join(map(_cell, found or [[]])) + " |")
     return [*lines, "", *([section.short, ""] if section.short else [])]
 
 
@@ -454,12 +449,13 @@ def loss_row(name: str, ours: Sequence[float], theirs: Sequence[float], *, has_t
     )
 
 
-def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), part: str = "") -> None:
+def write(
+    name: str, rows: Sequence[Row], notes: Sequence[str] = (), *, appends: bool = False, prints: bool = True
+) -> None:
     """Write `benchmarks/results/<name>.json`, print the rows, and regenerate docs/benchmarks.md.
 
-    The result replaces an earlier one of the same kind of machine. Earlier rows and notes from the same machine and
-    commit are kept unless `rows` replaces them. A `part` of a benchmark has its own column on the page, replaces no
-    other part, and is not printed, because it is written after each job.
+    The file is complete at any time, so a command that writes after each measurement loses nothing when it is cut off.
+    `merged` says which earlier rows are kept.
     """
     import torch  # takes seconds
 
@@ -471,7 +467,7 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), part: str =
     # Results of benchmarks do not change what runs.
     others = (f":!{path.relative_to(ROOT)}" for path in (FOLDER, PAGE))
     command = ["git", "status", "--porcelain", "--", ".", *others]
-    changes = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    changes = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     machine = {
         **here["machine"],
         "instructions": next((name for flag, name in _INSTRUCTIONS.items() if flag in flags), ""),
@@ -481,27 +477,55 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), part: str =
     }
     result: dict[str, Any] = {
         "machine": machine,
-        "commit": here["git"]["commit"],
+        "commit": here["git"]["commit"] or "no checkout",
         "dirty": bool(changes),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        **({"part": part} if part else {}),
         "notes": list(notes),
         "rows": [asdict(row) for row in rows],
     }
-    file = FOLDER / f"{name}.json"
-    earlier = json.loads(file.read_text()) if file.exists() else []
-    for before in earlier:
-        if all(before[key] == result[key] for key in ("machine", "commit")) and before.get("part", "") == part:
-            measured_now = {row.name for row in rows}
-            result["rows"] = [each for each in before["rows"] if each["name"] not in measured_now] + result["rows"]
-            result["notes"] = [*dict.fromkeys([*before["notes"], *notes])]
-    kept = [each for each in earlier if not is_same_kind(each["machine"], machine) or each.get("part", "") != part]
-    file.write_text(json.dumps([result, *kept], indent=1, ensure_ascii=False) + "\n")
-    for row in () if part else rows:
+    content = json.dumps(merged(recorded(name), result, appends=appends), indent=1, ensure_ascii=False) + "\n"
+    _replace(FOLDER / f"{name}.json", content)
+    for row in rows if prints else ():
         target = f"  (target {row.target}: {'met' if row.met else 'MISSED'})" if row.target else ""
         error = "" if row.spread is None else f" ± {row.spread:.3g}"
         print(f"  {row.name}: {row.value:.4g} {row.unit}{error}{target}")
-    PAGE.write_text(page())
+    _replace(PAGE, page())
+
+
+def recorded(name: str) -> list[Result]:
+    """Return the results of one section: none if nothing has been measured yet."""
+    file = FOLDER / f"{name}.json"
+    results: list[Result] = json.loads(file.read_text()) if file.exists() else []
+    return results
+
+
+def _replace(file: Path, content: str) -> None:
+    unfinished = file.with_suffix(".unfinished")
+    unfinished.write_text(content)
+    unfinished.replace(file)
+
+
+def merged(earlier: Sequence[Result], result: Result, *, appends: bool = False) -> list[Result]:
+    """Return the results of a file after a new result, which comes first.
+
+    Rows of the same machine and commit stay, unless the new result has rows of the same names; so do notes, unless it
+    has rows of the same subject, which both name before a colon. Results of other commits from the same kind of
+    machine are replaced; with `appends`, for commands that measure a part each, only their rows of the same names are.
+    """
+    names, first, others = {row["name"] for row in result["rows"]}, dict(result), []
+    subjects = {name.partition(":")[0] for name in names}
+    for before in earlier:
+        if not is_same_kind(before["machine"], result["machine"]):
+            others.append(before)
+            continue
+        rows = [row for row in before["rows"] if row["name"] not in names]
+        if all(before[key] == result[key] for key in ("machine", "commit")):
+            first["rows"], first["dirty"] = rows + first["rows"], before["dirty"] or first["dirty"]
+            notes = [each for each in before["notes"] if each.partition(":")[0] not in subjects]
+            first["notes"] = [*dict.fromkeys([*notes, *first["notes"]])]
+        elif appends and rows:
+            others.append({**before, "rows": rows})
+    return [first, *others]
 
 
 def is_same_kind(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:

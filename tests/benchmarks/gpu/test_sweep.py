@@ -28,11 +28,11 @@ def row(name: str, value: float) -> dict[str, Any]:
 
 def test_the_picture_shows_every_setting() -> None:
     rows = [
-        row("inductor, batch 8, linear: billable seconds to the target", 40.0),
-        row("inductor, batch 8, linear: samples", 100.0),
-        row("inductor, batch 16, sqrt: billable seconds to the target", 30.0),
-        row("none, batch 16, linear: billable seconds not reached", 90.0),
-        row("none over the recipe: the winner", 0.5),
+        row("bert-sst2, inductor, batch 8, linear: billable seconds to the target", 40.0),
+        row("bert-sst2, inductor, batch 8, linear: samples", 100.0),
+        row("bert-sst2, inductor, batch 16, sqrt: billable seconds to the target", 30.0),
+        row("bert-sst2, none, batch 16, linear: billable seconds not reached", 90.0),
+        row("bert-sst2, none over the recipe: the winner", 0.5),
     ]
     chart = picture(rows)
     assert chart
@@ -75,9 +75,9 @@ def test_a_sweep_whose_machine_is_lost_goes_on(tmp_path: Path) -> None:
     assert {job["TrainingJobStatus"] for job in after.values()} == {"Completed"}
     assert all(after[name] == job for name, job in before.items() if name != lost)
     rows = [each["name"] for each in json.loads((folder / "rows.json").read_text())["rows"]]
-    settings = [f"none, batch {size}, {rule}" for size in (8, 16) for rule in ("linear", "sqrt")]
+    settings = [f"minilm-emotion, none, batch {size}, {rule}" for size in (8, 16) for rule in ("linear", "sqrt")]
     assert all(any(name.startswith(f"{setting}: billable seconds") for name in rows) for setting in settings)
-    assert {"none over the recipe: the winner", "recipe: repeats", "none: repeats"} <= set(rows)
+    assert {"minilm-emotion, none over the recipe: the winner", "minilm-emotion, recipe: repeats"} <= set(rows)
 
 
 def statuses(folder: Path, part: str) -> list[str]:
