@@ -336,7 +336,7 @@ class GpuSweep:
         rows = [*self.rows()]
         self._keep("rows", {"notes": self.notes(), "rows": [asdict(row) for row in rows]})
         if self.is_published and rows:
-            write("gpu-sweep", rows, self.notes(), appends=True, prints=False)
+            write("gpu-sweep", rows, self.notes(), appends=True, quiet=True)
             if chart := picture([asdict(row) for row in rows]):
                 (IMAGES / f"gpu-sweep-{self.name}.png").write_bytes(chart.png)
 
@@ -356,9 +356,10 @@ class GpuSweep:
         compared, most = self._kept("compared"), MOST_OF_THE_RECIPE
         for contrast in compared.get("contrasts", ()):
             is_winner, ratio = contrast["arm"] == compared["winner"], contrast["ratio"]
+            role = "the winner" if is_winner else "another compiler"
             if ratio:
                 yield Row(
-                    name=f"{self.name}, {contrast['arm']} over the recipe: {'the winner' if is_winner else 'another compiler'}",
+                    name=f"{self.name}, {contrast['arm']} over the recipe: {role}",
                     value=ratio["estimate"],
                     unit="x",
                     spread=(ratio["high"] - ratio["low"]) / 2,
