@@ -157,9 +157,8 @@ class GpuSweep:
     def run(self) -> str:
         """Run or continue the three steps. Return why the call ended: `DONE`, or a sentence."""
         self._forget_lost_jobs()
-        recipe = self._recipe()
         if not (target := self._kept("target")):
-            if why := self._command("train", {**self.fields(), **recipe}):
+            if why := self._command("train", {**self.fields(), **self._recipe()}):
                 return why
             losses = self._losses()
             target = {"value": round(min(losses) * (1 + self.workload.margin), 4), "losses_of_the_recipe": losses}
@@ -173,9 +172,7 @@ class GpuSweep:
                 return "No setting reached the target."
             self._keep("chosen", chosen)
         if not self._kept("compared"):
-            arms = {"recipe": {name: yaml.safe_load(text) for name, text in recipe.items()}, **chosen}
-            compare = {"compare.arms": json.dumps(arms), "compare.baseline": "recipe"}
-            if why := self._command("compare", {**fields, **compare, "compare.repeats": str(self.limits.repeats)}):
+            if why := self._command("compare", {**fields, **self.repeats(chosen)}):
                 return why
             self._keep("compared", {**self._comparison(), "winner": next(iter(chosen))})
         self.publish(is_last=True)
@@ -213,6 +210,12 @@ class GpuSweep:
         own = {"batch_sizes": self.limits.batch_sizes, "compilers": self.limits.compilers}
         own |= {"learning_rate_scalings": RULES, "sampler": "grid", "pruning": "false", "trials": "1000"}
         return {f"sweep.{name}": text for name, text in {**own, "finalists": "1", "repeats": "0"}.items()}
+
+    def repeats(self, chosen: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        """Return the fields of the comparison of the recipe with these arms."""
+        arms = {"recipe": {name: yaml.safe_load(text) for name, text in self._recipe().items()}, **chosen}
+        own = {"arms": json.dumps(arms), "baseline": "recipe", "repeats": str(self.limits.repeats)}
+        return {f"compare.{name}": text for name, text in own.items()}
 
     def _command(self, verb: str, fields: Mapping[str, str]) -> str:
         """Run a command of the product until it ends or the time is over. Return why it did not finish, or ""."""

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.gpu.sweep import WORKLOADS, Deadline, GpuSweep, Limits, picture
 from benchmarks.support.workloads import DATA
-from experiments.planning.load import load_fields
+from experiments.planning.load import arms, load_fields
 from experiments.sweeping.sweep_plan import plan_sweep
 from tests.conftest import ROOT
 from tests.support.services.following import until
@@ -44,9 +44,14 @@ def test_the_picture_shows_every_setting() -> None:
 def test_every_workload_is_a_valid_sweep(name: str, tmp_path: Path) -> None:
     sweep = GpuSweep(name, tmp_path, Limits(), Deadline(0.0), is_published=False)
     fields = {**sweep.fields(), **sweep.space(), "target": "{metric: eval_loss, value: 0.5}"}
-    points = plan_sweep(load_fields(fields.pop("experiment"), fields)).space.points
+    experiment = fields.pop("experiment")
+    points = plan_sweep(load_fields(experiment, fields)).space.points
     # Eight sizes and two rules, which are equal at the published batch size.
     assert len(points) == 16 - (WORKLOADS[name].batch_size in (16, 32))
+    best = {"none": {"compiler": "none", "batch_size": 64, "learning_rate_scaling": "sqrt"}}
+    recipe, ours = (arm.experiment for arm in arms(load_fields(experiment, {**fields, **sweep.repeats(best)})))
+    assert (recipe.batch_size, recipe.padding, ours.batch_size) == (WORKLOADS[name].batch_size, "max_length", 64)
+    assert ours.learning_rate == pytest.approx(recipe.learning_rate * (64 / recipe.batch_size) ** 0.5)
 
 
 def call(state: Path, *options: str) -> Sequence[str]:
