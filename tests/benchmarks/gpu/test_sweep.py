@@ -42,7 +42,7 @@ def test_the_picture_shows_every_setting() -> None:
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_every_workload_is_a_valid_sweep(name: str, tmp_path: Path) -> None:
-    sweep = GpuSweep(name, tmp_path, Limits(), Deadline(0.0), is_published=False)
+    sweep = GpuSweep(name, tmp_path, Limits(precision="fp32"), Deadline(0.0), is_published=False)
     fields = {**sweep.fields(), **sweep.space(), "target": "{metric: eval_loss, value: 0.5}"}
     experiment = fields.pop("experiment")
     points = plan_sweep(load_fields(experiment, fields)).space.points
