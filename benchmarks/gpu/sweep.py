@@ -30,7 +30,7 @@ from typing import Any
 import yaml
 
 from benchmarks.gpu.paths import cards_here
-from benchmarks.support.results import Row, write
+from benchmarks.support.results import FOLDER, Row, write
 from benchmarks.support.workloads import DATA, EMOTION, MINILM, RECIPE, SST2_TEXT, TWEETS, WORDS, check_data
 from reports.model.report import Chart
 from tracking.recorded.arms import BILLABLE
@@ -340,6 +340,7 @@ class GpuSweep:
         self._keep("rows", {"notes": self.notes(), "rows": [asdict(row) for row in rows]})
         if self.is_published and rows:
             write("gpu-sweep", rows, self.notes(), appends=True, quiet=True)
+            shutil.copy(FOLDER / "gpu-sweep.json", self.folder)  # one folder to bring back from another machine
             if chart := picture([asdict(row) for row in rows]):
                 (IMAGES / f"gpu-sweep-{self.name}.png").write_bytes(chart.png)
 
@@ -417,7 +418,7 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> Chart | None:
 def main(arguments: Sequence[str]) -> int:
     """Run or continue the sweep. Return 0 if it is finished, 1 after an error, 2 without a GPU, 130 at the limit."""
     parser = argparse.ArgumentParser(prog="benchmarks.gpu.sweep", description="A sweep with a verdict, on a GPU.")
-    parser.add_argument("workload", choices=WORKLOADS, metavar=f"WORKLOAD ({', '.join(WORKLOADS)})")
+    parser.add_argument("workload", choices=WORKLOADS, metavar="WORKLOAD", help=f"one of {', '.join(WORKLOADS)}")
     parser.add_argument(
         "--minutes", type=float, default=MINUTES, help=f"time limit of this call, by default {MINUTES:g}"
     )
