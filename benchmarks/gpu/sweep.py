@@ -231,7 +231,7 @@ class GpuSweep:
             is_draining = False
             while launcher.poll() is None:
                 time.sleep(0.5)
-                if self.deadline.left < 0:
+                if self.deadline.left < SLACK_SECONDS:
                     launcher.kill()
                 elif not is_draining and self.deadline.left < self._next_seconds():
                     is_draining = True
@@ -429,7 +429,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if not options.on_cpu and (options.batch_sizes or options.compilers):
         parser.error("--batch-sizes and --compilers need --on-cpu: on a GPU, the whole space is trained.")
-    cards = None if options.on_cpu else cards_here()
+    deadline, cards = Deadline(options.minutes), None if options.on_cpu else cards_here()
     workload = WORKLOADS[options.workload]
     limits = Limits()
     if options.on_cpu:
@@ -446,9 +446,8 @@ def main(arguments: Sequence[str]) -> int:
         return NO_GPU
     check_data()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the running command, too
-    sweep = GpuSweep(
-        options.workload, options.state.resolve(), limits, Deadline(options.minutes), is_published=cards is not None
-    )
+    state, is_published = options.state.resolve(), cards is not None
+    sweep = GpuSweep(options.workload, state, limits, deadline, is_published=is_published)
     end = sweep.run()
     for note in sweep.notes():
         print(note)
