@@ -107,6 +107,10 @@ class SearchPlan:
     batch_sizes: tuple[int, ...]
     multipliers: tuple[float, ...]
     """Factors on the scaled learning rate."""
+    scalings: tuple[str, ...]
+    """Scaling rules to search; empty for the experiment's alone."""
+    points: int
+    """Points for each compiler."""
     objective: str
     """Objective, such as `billable_seconds until eval_accuracy 0.9`."""
     sampler: str
@@ -354,8 +358,9 @@ def search_definitions(search: SearchPlan) -> Iterator[Definition]:
     yield Definition("Objective", search.objective)
     sizes = ", ".join(map(str, search.batch_sizes))
     rates = "" if len(search.multipliers) == 1 else f"; rate x {', '.join(f'{each:g}' for each in search.multipliers)}"
-    points = counted(len(search.batch_sizes) * len(search.multipliers), "point")
-    yield Definition("Space", f"batch {sizes}{rates}: {points} for each of {joined(search.compilers)}")
+    rules = f"; rate scaled by {joined(search.scalings)}" if search.scalings else ""
+    points = counted(search.points, "point")
+    yield Definition("Space", f"batch {sizes}{rates}{rules}: {points} for each of {joined(search.compilers)}")
     yield Definition("Order", "\n".join(_phases(search)))
 
 

@@ -318,6 +318,8 @@ def search_plan(sweep: SweepPlan) -> SearchPlan:
         compilers=fields.compilers,
         batch_sizes=space.batch_sizes,
         multipliers=space.multipliers,
+        scalings=space.scalings,
+        points=len(space.points),
         objective=_objective(sweep),
         sampler=automatic(search) if fields.sampler == "auto" else fields.sampler,
         first_points=tuple(label("", point).removeprefix(", ") for point in first),

@@ -371,7 +371,7 @@ def follow(
         jobs = without_left_out(jobs, outcomes)
     except Detached:
         print_line(
-            "Jobs keep running. Follow them with the same command, or elsewhere with "
+            "Running jobs keep running. Continue with the same command, or elsewhere with "
             f"`trainfare attach --group {group.id}`."
         )
         return 130

@@ -265,6 +265,9 @@ class Sweep(Frozen):
     """Range of a factor on the scaled learning rate, such as 0.25..4. None searches only the batch size."""
     multipliers_per_octave: Annotated[int, Field(ge=1, le=8)] = 1
     """Factors to try per doubling of the learning rate."""
+    learning_rate_scalings: Annotated[tuple[ScalingRule, ...], Field(strict=False)] = ()
+    """Rules to search that scale the learning rate with the batch size, such as `linear, sqrt`. Empty means
+    `learning_rate_scaling` alone."""
 
     objective: Annotated[tuple[CostName | QualityMetric, ...], Field(strict=False, min_length=1, max_length=2)] = (
         "billable_seconds",

@@ -81,7 +81,15 @@ def plan_sweep(experiment: Experiment) -> SweepPlan:
         if twice := next((name for name in fields.compilers if fields.compilers.count(name) > 1), None):
             raise ValueError(f"compilers names {twice} twice")
         sizes = fields.batch_sizes or default_range(experiment, fields.compilers)
-        searched = space(sizes, fields.learning_rate_multipliers, fields.batch_grid, fields.multipliers_per_octave)
+        unscaled, left = divmod(experiment.base_batch_size, experiment.global_batch_size // experiment.batch_size)
+        searched = space(
+            sizes,
+            fields.learning_rate_multipliers,
+            fields.batch_grid,
+            fields.multipliers_per_octave,
+            tuple(dict.fromkeys(fields.learning_rate_scalings)),
+            None if left else unscaled,
+        )
     except ValueError as error:
         raise InputError(f"sweep.{error}") from error
     return SweepPlan(experiment=experiment, space=searched, objective=_objective(experiment))
@@ -149,8 +157,9 @@ class SweepPlan:
 
     @property
     def base_point(self) -> Point:
-        """The experiment's own batch size and learning-rate multiplier."""
-        return Point(self.experiment.batch_size, self.experiment.learning_rate_multiplier)
+        """The experiment's own batch size, learning-rate multiplier and, if rules are searched, scaling rule."""
+        size, rule = self.experiment.batch_size, self.experiment.learning_rate_scaling if self.space.scalings else ""
+        return Point(size, self.experiment.learning_rate_multiplier, self.space.scaling_at(size, rule))
 
     def trial(self, compiler: str, point: Point, train_rows: int, *, is_whole: bool = False) -> Arm:
         """Return a point as an arm. Raises InputError if the experiment cannot be trained with this point.
@@ -176,6 +185,7 @@ class SweepPlan:
             **self._compiler(compiler),
             "batch_size": point.batch_size,
             "learning_rate_multiplier": point.multiplier,
+            **({"learning_rate_scaling": point.scaling} if point.scaling else {}),
             "eval_batch_size": self.experiment.eval_batch_size or self.experiment.batch_size,
             **self._length(point),
         }
@@ -272,7 +282,9 @@ class SweepJobs:
         """Hash of the sweep's name or, without a name, of all fields that must not change when it is resumed."""
         fields = self.sweep.fields
         named = {"verb": "sweep", "experiment": self.name, "name": fields.name}
+        # Sweeps of earlier versions searched no rules, and keep their key.
         fixed = fields.model_dump(mode="json", exclude=CHANGEABLE_FIELDS)
+        fixed |= {} if fixed.pop("learning_rate_scalings") == [] else {"scalings": fields.learning_rate_scalings}
         return key_of(named if fields.name else {**named, **fixed, "trains": self.training_key})
 
     @property
@@ -302,6 +314,7 @@ class SweepJobs:
             "platform.role": role,
             "platform.batch_size": str(point.batch_size),
             "platform.multiplier": f"{point.multiplier:.6g}",
+            **({"platform.scaling": point.scaling} if point.scaling else {}),
             **_setting_tag(compiler),
         }
         name = self.name_of(group_id, compiler, point, repeat)
@@ -335,7 +348,8 @@ class SweepJobs:
     def name_of(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> str:
         multipliers = self.sweep.space.multipliers
         at = multipliers.index(point.multiplier) if point.multiplier in multipliers else "x"
-        return f"{group_id}-{_short(compiler)}-b{point.batch_size}m{at}" + (f"s{repeat}" if repeat else "")
+        rule = point.scaling.replace("_", "")
+        return f"{group_id}-{_short(compiler)}-b{point.batch_size}m{at}{rule}" + (f"s{repeat}" if repeat else "")
 
     def check(self, context: ServiceContext) -> None:
         """Raise InputError for a sweep that cannot run on the service, before anything is uploaded."""
@@ -379,9 +393,9 @@ def most_jobs(plan: SweepPlan) -> int:
 
 
 def label(compiler: str, point: Point) -> str:
-    """Return the label of a point, such as `inductor, batch 64, rate × 2`."""
+    """Return the label of a point, such as `inductor, batch 64, rate × 2, sqrt`."""
     rate = "" if point.multiplier == 1 else f", rate × {point.multiplier:.3g}"
-    return f"{compiler}, batch {point.batch_size}{rate}"
+    return f"{compiler}, batch {point.batch_size}{rate}" + (f", {point.scaling}" if point.scaling else "")
 
 
 @dataclass(frozen=True, kw_only=True)

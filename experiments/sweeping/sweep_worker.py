@@ -65,6 +65,7 @@ from training.contract.events import Event
 from training.contract.plain_text import counted
 from training.contract.price import instance_seconds
 from training.contract.service import ServiceContext
+from training.services.interruption import Detached
 
 STORAGE_VARIABLE = "TRAINFARE_SWEEP_STORAGE"
 """Variable with the address of the workers' database. A variable keeps its password out of commands and runs."""
@@ -84,7 +85,11 @@ def sweep(overrides: Mapping[str, str]) -> int:
         print_line(sentence)
     own = {name: text for name, text in full_names(overrides).items() if not name.startswith("sweep.")}
     own = {"experiment": overrides.get("experiment", "demo"), **own}
-    return run(open_sweep(prepared.jobs, prepared.context, own), prepared.fail_on)
+    try:
+        return run(open_sweep(prepared.jobs, prepared.context, own), prepared.fail_on)
+    except Detached:
+        print_line(STOPPED)
+        return 130
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -429,7 +434,12 @@ def metadata(
         "batch_sizes": sweep.space.batch_sizes,
         "multipliers": sweep.space.multipliers,
         "compilers": [part.compiler for part in parts],
-        "base": {"compiler": compiler, "batch_size": base.batch_size, "multiplier": base.multiplier},
+        "base": {
+            "compiler": compiler,
+            "batch_size": base.batch_size,
+            "multiplier": base.multiplier,
+            **({"scaling": base.scaling} if base.scaling else {}),
+        },
         "samples": samples,
         "models": {part.compiler: asdict(model.line) for part in parts if (model := part.search.costs)},
         "importances": {part.compiler: importances(part.study) for part in parts},

@@ -117,7 +117,8 @@ class Sweep:
         """The experiment's own setting, with which the others are compared."""
         spec = self.spec
         if spec.base_compiler:
-            return Setting(spec.base_compiler, spec.base_batch_size, rounded(spec.base_multiplier))
+            multiplier = rounded(spec.base_multiplier)
+            return Setting(spec.base_compiler, spec.base_batch_size, multiplier, spec.base_scaling)
         jobs = self.of_role("baseline") or [job for job in self.of_role("confirmation") if job.is_baseline]
         return setting_of(jobs[0]) if jobs else Setting(self.compilers[0] if self.compilers else "none", math.nan)
 
