@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
 
-from pydantic import BeforeValidator, Field, create_model, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    WrapValidator,
+    create_model,
+    model_validator,
+)
 
 from experiments.schema.sections import Aws, Machine, Script
 from sweeps.search_space import BatchGrid, Optimiser, ScalingRule, scale
@@ -60,6 +68,23 @@ class Target(Frozen):
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 BatchSize = Annotated[int, Field(ge=1, le=LARGEST_BATCH)]
 RepeatsAtLook = Annotated[int, Field(ge=2, le=1_000)]
+
+
+class AutoBatchSize(int):
+    """Batch size `auto`, before a calibration has chosen it. Until then, it counts as this number."""
+
+
+def _size(value: Any, validate: Callable[[Any], Any]) -> Any:
+    is_auto = value == "auto" or isinstance(value, AutoBatchSize)
+    return AutoBatchSize(TrainingSettings.batch_size) if is_auto else validate(value)
+
+
+BatchSizeOrAuto = Annotated[
+    int,
+    WrapValidator(_size),
+    PlainSerializer(lambda size: "auto" if isinstance(size, AutoBatchSize) else size),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": LARGEST_BATCH}, {"const": "auto"}]}),
+]
 
 
 MAX_ARM_NAME = 40
@@ -113,11 +138,9 @@ class Compare(Frozen):
     least_gain: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
     """Least gain worth having, as a share of the baseline's cost."""
     quality_margin: Annotated[float, Field(gt=0.0)] | None = None
-    """Largest acceptable drop in quality, in the metric's unit. None means 0.03 for accuracy and macro F1, 3 points for
-    scores in percent, and 5 % of the baseline's mean for a loss."""
+    """Largest acceptable drop in quality, in the metric's unit. docs/judging.md has the defaults."""
     trainings: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    """Number of trainings to come, the first with a cold compile cache. The report estimates what they cost together;
-    the verdict is for a warm cache."""
+    """Number of trainings to come, the first with a cold compile cache. The report estimates their total cost."""
     when_disturbed: Literal["keep", "repeat"] = "keep"
     """`repeat` runs a job again, once, if other programs or the hypervisor disturbed its measurement, and counts the
     second one. `keep` only marks it."""
@@ -131,8 +154,7 @@ class Probe(Frozen):
     """Length of each arm's training under the command `probe`."""
 
     precision: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
-    """Precision at which an arm stops: half the width of the 95 % interval of the projected seconds, as a share of
-    them."""
+    """Precision at which an arm stops: half the 95 % interval of the projected seconds, as a share of them."""
     samples: Count | None = None
     """Most samples on which an arm trains. None means a tenth of the training."""
     eval_samples: Count = 256
@@ -245,6 +267,9 @@ class Sweep(Frozen):
     """Range of a factor on the scaled learning rate, such as 0.25..4. None searches only the batch size."""
     multipliers_per_octave: Annotated[int, Field(ge=1, le=8)] = 1
     """Factors to try per doubling of the learning rate."""
+    learning_rate_scalings: Annotated[tuple[ScalingRule, ...], Field(strict=False)] = ()
+    """Rules to search that scale the learning rate with the batch size, such as `linear, sqrt`. Empty means
+    `learning_rate_scaling` alone."""
 
     objective: Annotated[tuple[CostName | QualityMetric, ...], Field(strict=False, min_length=1, max_length=2)] = (
         "billable_seconds",
@@ -272,8 +297,8 @@ class Sweep(Frozen):
     """Most settings of each compiler, at most 10 % dearer than its best, that train a second time before the winner is
     chosen. 1 chooses by the trials alone. Throughput and fronts have no finalists."""
     repeats: Annotated[int, Field(ge=0, le=1_000)] = 9
-    """Most jobs of the winner and of each control after the search. They run in waves, with the fields `compare.looks`,
-    `compare.least_gain` and `compare.quality_margin`; for throughput, only the first wave runs. 0 skips them."""
+    """Most jobs of the winner and of each control after the search. They run in waves, by `compare.looks`, `least_gain`
+    and `quality_margin`; for throughput, only the first wave runs. 0 skips them."""
 
     max_parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time, over all workers."""
@@ -372,8 +397,9 @@ def _help_texts(settings: type) -> dict[str, str]:
 def _shared_fields() -> dict[str, Any]:
     """Return the arguments of `create_model` for the declared settings, with placeholders for fields in between."""
     fields: dict[str, Any] = {"description": (str, "")}
-    for name, field in _declared_fields(TrainingSettings).items():
-        fields[name] = (Adapter | None, field[1]) if name == "adapter" else field
+    kinds = {"adapter": Adapter | None, "batch_size": BatchSizeOrAuto}
+    for name, (kind, field) in _declared_fields(TrainingSettings).items():
+        fields[name] = (kinds.get(name, kind), field)
         fields |= dict.fromkeys(OWN_FIELDS_AFTER.get(name, ()), (Any, None))
     return fields
 
@@ -430,8 +456,7 @@ class ExperimentFields(InputFields, SharedFields):
     eval_samples: Count | None = None
     """Samples between two evaluations, the same for every batch size."""
     log_model: LoggedModels = "best"
-    """Models to log to MLflow when the group closes: of the `best` repeat of each arm, of the `winner`, of `each`
-    job, or `none`. Artifacts on this machine are then deleted, except a script's; with `none` all stay."""
+    """Models to log to MLflow when the group closes: see docs/models.md."""
     push_to_hub: PushToHub | None = None
     """Push the trained model to the Hugging Face Hub after `train`. With `--wait false`, `attach` or the same command
     pushes it."""
