@@ -35,7 +35,7 @@ _ALIKE = frozenset(
     {
         *("hp_seed", "hp_save_model", "hp_save_strategy", "hp_save_steps", "hp_bucket_lengths", "hp_allocator"),
         *("hp_compiler", "hp_compile_scope", "hp_compile_mode", "hp_compile_dynamic"),
-        *("hp_kernels", "hp_sharding"),
+        *("hp_kernels", "hp_sharding", "hp_adapter_save"),
     }
 )
 """Settings that change the trained model by no more than rounding errors, given the same seed. Repeats differ in the

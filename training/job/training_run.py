@@ -95,9 +95,13 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         # This evaluation only fills the tables. The metrics were already reported at the best step.
         reporter.is_quiet = True
         trainer.evaluate()
+    size = {}
     if settings.arguments.save_model:
         _save(settings, trainer)
+        files = [path for path in settings.folders.model.rglob("*") if path.is_file()]
+        size = {"model/bytes": sum(path.stat().st_size for path in files)}
     metrics = {
+        **size,
         **_result_metrics(settings, trainer, reporter, flops),
         **(probe.metrics() if probe else {}),
         **load.metrics(),

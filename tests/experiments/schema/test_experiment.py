@@ -56,7 +56,7 @@ def test_an_adapter_is_a_section_of_flat_arguments() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"adapter.rank": "0"}, "adapter.rank must be at least 1, not 0"),
+        ({"adapter.rank": "0"}, "adapter.rank must be greater than or equal to 1, not 0"),
         ({"adapter.targets": "3"}, "adapter.targets[0] must be text, not 3"),
         ({**LORA, **TRCOMP}, "adapter and compiler 'trcomp' cannot be combined: its images are older than peft"),
         ({**LORA, **SHARDED}, "adapter and sharding 'fsdp2' cannot be combined: use 'none'"),
