@@ -1,13 +1,14 @@
 """Set the environment of torch and transformers, and block packages that training does not use. Import it before them.
 
 transformers imports each of these packages if it is installed. That took 1.1 of 3.1 s on a laptop-sized machine, and
-start-up is billed. A `None` in `sys.modules` makes a package look absent to transformers.
+start-up is billed. A `None` in `sys.modules` makes a package look absent to transformers. Jobs with an adapter import
+peft later (`weights/adapters.py`).
 """
 
 import os
 import sys
 
-UNUSED = ("tensorflow", "jax", "flax", "sklearn", "scipy", "datasets")
+UNUSED = ("tensorflow", "jax", "flax", "sklearn", "scipy", "datasets", "peft")
 
 for name in UNUSED:
     sys.modules.setdefault(name, None)  # type: ignore[arg-type]

@@ -213,6 +213,7 @@ def setting_of(
         "dynamic": dynamic,
         "precision": precision,
         **{name: arguments[name] for name in ARGUMENTS},
+        **({"adapter": arguments["adapter"]} if arguments.get("adapter") else {}),
     }
 
 

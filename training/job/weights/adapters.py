@@ -10,6 +10,7 @@ model's configuration, and `adapter_base.json`, which identifies the base model.
 
 import hashlib
 import json
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
@@ -110,6 +111,8 @@ def _inject(model: Any, config: Any) -> None:
 
 
 def _peft() -> Any:
+    if sys.modules.get("peft", "") is None:
+        del sys.modules["peft"]  # blocked by `lean_imports`
     try:
         import peft
     except ImportError as error:
@@ -213,10 +216,9 @@ def restore(model: Any, folder: Path) -> None:
 
 def merge(model: Any) -> None:
     """Add the adapter's products to the weights, and make the model a plain one again. Its weights stay frozen."""
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
+    layer_class = _peft().tuners.tuners_utils.BaseTunerLayer
     for name, module in list(model.named_modules()):
-        if isinstance(module, BaseTunerLayer):
+        if isinstance(module, layer_class):
             module.merge()
             parent, _, child = name.rpartition(".")
             setattr(model.get_submodule(parent), child, module.get_base_layer())
