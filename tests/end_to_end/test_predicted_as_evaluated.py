@@ -110,7 +110,11 @@ def test_labels_are_those_that_were_evaluated(precision: str, command_line: Comm
     assert len(fast) == ROWS
 
 
-def test_an_adapter_answers_as_evaluated_wherever_its_base_is(command_line: CommandLine, shared: Path) -> None:
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of MLflow about a class of its own
+def test_an_adapter_answers_as_evaluated_wherever_its_base_is(
+    command_line: CommandLine, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", command_line.uri)
     with gzip.open(shared / "data" / "emotion-validation.jsonl.gz", "rt") as lines:
         texts = [json.loads(line) for _, line in zip(range(60), lines, strict=False)]
     file = command_line.folder / "rows.jsonl"

@@ -54,7 +54,7 @@ class AdapterSettings:
 
     method: Literal["lora", "qlora", "frozen"] = setting("lora")
     """`lora` trains two small matrices beside each linear layer, and the head. `qlora` also keeps the model in 4 bits;
-    it needs an NVIDIA GPU and the package `bitsandbytes`. `frozen` trains the head alone, without the fields below."""
+    it needs a GPU and the package `bitsandbytes`. `frozen` trains only the head."""
     rank: int = setting(16, ge=1, le=4_096)
     """Rank of the matrices."""
     alpha: float = setting(32.0, gt=0.0, le=1e6)
@@ -62,10 +62,10 @@ class AdapterSettings:
     dropout: float = setting(0.05, ge=0.0, lt=1.0)
     """Dropout of their input."""
     targets: Tuple[str, ...] = setting(("auto",), min_length=1)
-    """Linear layers that get matrices, by the ends of their names, such as `query`. `auto` takes all but the head's."""
+    """Linear layers with matrices, by the ends of their names, such as `query`. `auto` takes all but the head's."""
     save: Literal["merged", "adapter"] = setting("merged", changes_training=False)
-    """Keep a plain model with the product added to its weights, or the matrices and the head alone. These need the
-    package `peft` and the same base model wherever they are used."""
+    """Keep a plain model with the product added to its weights, or only what was trained, which then needs `peft` and
+    the same base model wherever it is used."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class TrainingSettings:
     weights: Optional[Literal["pretrained", "random"]] = setting(None)
     """Initial weights. None means `pretrained` for a `model` and `random` for a `model_type`."""
     adapter: Optional[AdapterSettings] = setting(None, since="0.1.0")
-    """Train an adapter, or the head alone, instead of all weights: see docs/adapters.md."""
+    """Train few weights instead of all: see docs/adapters.md."""
     max_length: int = setting(128, ge=8, le=MAX_TOKENS)
     """Longest sequence in tokens, special tokens included. Longer sequences are cut."""
 
