@@ -62,7 +62,7 @@ def load(auto_class: Any, pretrained: Pretrained, **head: object) -> Model:
             model, loaded = auto_class.from_pretrained(
                 pretrained.location, ignore_mismatched_sizes=True, output_loading_info=True, **options, **head
             )
-            other_sizes = (each if isinstance(each, str) else each[0] for each in loaded["mismatched_keys"])
+            other_sizes = (each if isinstance(each, str) else each[0] for each in loaded.get("mismatched_keys", ()))
             model.new_weights = {*loaded["missing_keys"], *other_sizes}
     except (OSError, ValueError) as error:
         message = str(error).strip().splitlines()[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 import transformers
 
 from tests.support.job.job_process import TORCHRUN
+from training.job.measuring import hardware, meter
 from training.job.processes.reporting import ArgumentError, Unsupported
 from training.job.settings.declared import AdapterSettings
 from training.job.weights import adapters
@@ -133,6 +135,32 @@ def test_another_base_is_refused(tmp_path: Path) -> None:
     transformers.set_seed(2)
     with pytest.raises(ValueError, match=r"not those of the training, whose digest is [0-9a-f]{16}"):
         adapters.restore(transformers.BertForSequenceClassification(CONFIGS["bert"]), folder)
+
+
+def test_frozen_parameters_count_for_the_products_that_they_take_part_in(tmp_path: Path) -> None:
+    """BERT of width 16: 2,224 parameters in each of two layers, 272 in the pooler, 32 in the norm of the embeddings."""
+    base = base_of(tmp_path, "bert")
+    frozen, head, matrices = 2 * 2224 + 272 + 32, 34, 9 * 128 + 4 * 192
+    one, other = with_adapter(base, CLASSES), with_adapter(base, CLASSES, method="frozen")
+    assert meter.multiplied_parameters(one) == head + matrices + frozen * 2 // 3
+    assert meter.multiplied_parameters(other) == head + frozen // 3
+    assert [meter.attention_flops_per_pair(model) for model in (one, other)] == [12 * 2 * 16, 4 * 2 * 16]
+
+
+def test_the_installation_of_packages_ends_with_their_last_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requirements = tmp_path / "requirements.txt"
+    assert hardware.installation_seconds(requirements) is None
+    requirements.write_text("peft==0.21.2\n")
+    assert hardware.installation_seconds(requirements) == 0  # it was there before
+    monkeypatch.syspath_prepend(tmp_path)
+    requirements.write_text("brought==1\n")
+    time.sleep(0.1)
+    (tmp_path / "brought.py").touch()
+    seconds = hardware.installation_seconds(requirements)
+    assert seconds is not None
+    assert 0.05 < seconds < 60
 
 
 def test_a_job_keeps_the_adapter_alone_and_counts_what_it_trains(new_job: Any) -> None:

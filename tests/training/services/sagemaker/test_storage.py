@@ -112,10 +112,6 @@ def test_equal_sources_give_equal_archives(storage: Storage, tmp_path: Path) -> 
     assert storage.put_source(one) == storage.put_source(two)
     with tarfile.open(fileobj=io.BytesIO(pack_source(one)), mode="r:gz") as tar:
         assert tar.getnames() == ["tasks/x.py", "train.py"]
-    with tarfile.open(fileobj=io.BytesIO(pack_source(one, ["peft==1", "x==2"])), mode="r:gz") as tar:
-        lines = tar.extractfile("requirements.txt")
-        assert lines
-        assert lines.read() == b"peft==1\nx==2\n"
 
 
 def test_the_default_bucket_is_created_once_and_another_is_checked(account: Account) -> None:
@@ -207,3 +203,16 @@ def test_a_channel_that_s3_cannot_hold_is_refused_before_an_upload(
     with pytest.raises(InputError, match=message):
         uploaded(str(tmp_path / "own.yaml"), {}, home)
     assert account.clients["s3"].list_objects_v2(Bucket=BUCKET).get("Contents", []) == []
+
+
+def test_a_job_with_an_adapter_brings_peft(account: Account, home: Path) -> None:
+    rows = {"adapter.rank": 4, "data.train_rows": 64, "data.validation_rows": 16}
+    _, remote = uploaded("demo", rows, home)
+    key = remote.source_uri.removeprefix(f"s3://{BUCKET}/")
+    archive = account.clients["s3"].get_object(Bucket=BUCKET, Key=key)["Body"].read()
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
+        lines = tar.extractfile("requirements.txt")
+        assert lines is not None
+        assert lines.read() == b"peft==0.21.2\n"
+    with pytest.raises(InputError, match=r"a network, but adapter\.method lora installs peft==0\.21\.2"):
+        uploaded("demo", {**rows, "aws.isolate_network": "true"}, home)
