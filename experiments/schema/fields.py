@@ -221,6 +221,10 @@ INDUCTOR_OPTIONS = {
 """Options of inductor, and their values as text."""
 
 
+RANK = "adapter.rank"
+"""Option of every compiler of a sweep."""
+
+
 def _compiler_setting(value: Any) -> Any:
     """Return the text of a compiler setting, with its options in a fixed order. Raises ValueError."""
     if isinstance(value, Mapping):
@@ -231,7 +235,7 @@ def _compiler_setting(value: Any) -> Any:
         own = {"compiler": name, **{option: text for option, _, text in pairs}}
     else:
         return value
-    compiler, options = own.pop("compiler", ""), own
+    compiler, rank, options = own.pop("compiler", ""), own.pop(RANK, ""), own
     if compiler not in (known := choices_of(SETTINGS["compiler"])):
         raise ValueError(f"compilers names {compiler or 'no compiler'!r}, but a compiler is one of {_listed(known)}")
     for name, text in options.items():
@@ -241,7 +245,10 @@ def _compiler_setting(value: Any) -> Any:
             )
         if text not in INDUCTOR_OPTIONS[name]:
             raise ValueError(f"compilers has {name} {text!r}, which must be one of {_listed(INDUCTOR_OPTIONS[name])}")
-    return " ".join([compiler, *(f"{name}={options[name]}" for name in INDUCTOR_OPTIONS if name in options)])
+    if rank and not (rank.isdecimal() and int(rank) > 0):
+        raise ValueError(f"compilers has {RANK} {rank!r}, which must be a whole number of at least 1")
+    ranks = [f"{RANK}={rank}"] if rank else []
+    return " ".join([compiler, *(f"{name}={options[name]}" for name in INDUCTOR_OPTIONS if name in options), *ranks])
 
 
 CompilerSetting = Annotated[str, BeforeValidator(_compiler_setting)]
@@ -257,7 +264,7 @@ class Sweep(Frozen):
     """Name of the sweep. None derives it from the search."""
     compilers: Annotated[tuple[CompilerSetting, ...], Field(strict=False, min_length=1)] = ("none", "inductor")
     """Compilers to search; the first is the base. Inductor may have options, such as `inductor
-    compile_mode=max-autotune`."""
+    compile_mode=max-autotune`, and each a rank: `none adapter.rank=8`."""
     batch_sizes: Range | None = None
     """Range of the batch size per device, in samples. None means from 1/16 of the largest size that AWS has tested for
     the model and instance type up to that size, or 8..256."""

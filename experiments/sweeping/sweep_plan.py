@@ -19,6 +19,7 @@ from experiments.schema.experiment import Experiment
 from experiments.schema.fields import (
     BUDGET_FIELDS,
     INDUCTOR_OPTIONS,
+    RANK,
     AutoBatchSize,
     ExperimentFields,
     Sweep,
@@ -200,11 +201,12 @@ class SweepPlan:
     def _compiler(self, setting: str) -> dict[str, Any]:
         """Return the fields of a compiler setting. A setting of inductor without options has the experiment's."""
         fields = compiler_fields(setting)
+        rank = {RANK: int(fields.pop(RANK))} if RANK in fields else {}
         none = {name: ExperimentFields.model_fields[name].default for name in INDUCTOR_OPTIONS}
         own = {name: getattr(self.experiment, name) for name in INDUCTOR_OPTIONS}
         options = own if fields == {"compiler": "inductor"} else none
         texts = {name: text == "true" if name == "compile_dynamic" else text for name, text in fields.items()}
-        return {**options, **texts}
+        return {**options, **texts, **rank}
 
     def samples(self, train_rows: int) -> int:
         """Return the samples of a full training, the same for every batch size."""

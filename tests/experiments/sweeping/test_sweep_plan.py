@@ -126,6 +126,14 @@ def test_options_of_inductor_are_compilers_of_their_own() -> None:
         ("inductor", "model", "default", None),
         ("inductor", "layers", "max-autotune", True),
     ]
+    ranks = swept(
+        compilers="none adapter.rank=4, inductor  adapter.rank=16", compiler="inductor", compile_scope="model"
+    )
+    trials = [ranks.trial(name, Point(16), 1500).experiment for name in ranks.fields.compilers]
+    assert [(t.compiler, t.compile_scope, t.adapter.rank) for t in trials] == [
+        ("none", "layers", 4),
+        ("inductor", "model", 16),
+    ]
     assert label(tuned, Point(16)) == f"{tuned}, batch 16"
     assert label("none", Point(64, 2**0.5)) == "none, batch 64, rate × 1.41"
 
@@ -134,6 +142,7 @@ def test_an_unknown_compiler_setting_is_refused() -> None:
     for names, sentence in (
         ("none,inductor compile_mode=fast", "compilers has compile_mode 'fast', which must be one of default, reduce"),
         ("none compile_mode=default", "compilers gives none the option 'compile_mode', but only inductor has compile_"),
+        ("none adapter.rank=0", "compilers has adapter.rank '0', which must be a whole number of at least 1"),
         ("torch", "compilers names 'torch', but a compiler is one of none, inductor, trcomp, trcomp-off"),
     ):
         assert refused(compilers=names).startswith(sentence)
