@@ -118,8 +118,8 @@ Targets = Callable[[Batch], Dict[str, np.ndarray]]
 class Collator:
     """Pads rows to a batch of tensors.
 
-    With `batch_size`, it makes training batches, which carry their `Work` and `IS_PADDED`. Where the number of rows is fixed,
-    an incomplete batch is filled up with filler rows: copies of its first row, whose labels the loss ignores.
+    With `batch_size`, it makes training batches, which carry their `Work` and `IS_PADDED`. Where the number of rows is
+    fixed, an incomplete batch is filled up with filler rows: copies of its first row, whose labels the loss ignores.
 
     Duplicates do not count as work. A training batch leaves them out. An evaluation batch must have the
     same size in all processes, so filler rows replace its duplicates.
