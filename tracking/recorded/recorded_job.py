@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from judging.disturbance import disturbances
 from judging.quality import Measure, Unit
-from judging.spot.checkpoint_interval import daly_interval
-from judging.spot.expected_time import Training, expected_interruptions, expected_seconds
+from judging.spot import Training, daly_interval, expected_seconds
 from tracking.groups.planned_job import AGAIN, job_title
 from tracking.queries.job_tables import DIVERGED
 from training.contract.plain_text import counted
@@ -223,13 +222,12 @@ def spot_estimate(times: Times, terms: Terms) -> SpotEstimate | None:
     work = times.total_seconds - startup - times.checkpoints * seconds
     if not (work > 0 and times.steps > 0):
         return None
-    with_checkpoints = Training(startup_seconds=startup, work_seconds=work, checkpoint_seconds=seconds)
-    training = with_checkpoints if times.checkpoints else Training(startup_seconds=startup, work_seconds=work)
+    training = Training(startup_seconds=startup, work_seconds=work, checkpoint_seconds=seconds)
     spot = _spent(training, work / times.checkpoints if times.checkpoints else math.inf, times.steps, terms)
     best, rate = None, _rate_per_second(terms)
     if seconds and rate:
         steps = round(daly_interval(seconds, 1 / rate) / (work / times.steps))
-        best = _spent(with_checkpoints, min(max(steps, 1), times.steps) * work / times.steps, times.steps, terms)
+        best = _spent(training, min(max(steps, 1), times.steps) * work / times.steps, times.steps, terms)
     on_demand_usd = _usd(times.total_seconds, terms)
     return SpotEstimate(
         on_demand_seconds=times.total_seconds, on_demand_usd=on_demand_usd, spot=spot, best=best, terms=terms
@@ -244,7 +242,7 @@ def _spent(training: Training, interval: float, steps: int, terms: Terms) -> Spe
     return Spent(
         save_steps=None if math.isinf(interval) else max(1, round(interval / training.work_seconds * steps)),
         seconds=seconds,
-        interruptions=expected_interruptions(training, rate, interval),
+        interruptions=rate * seconds,
         instance_seconds=seconds * terms.instances,
         billable_instance_seconds=None if share is None else seconds * terms.instances * share,
         usd=None if share is None or usd is None else usd * share,
@@ -259,17 +257,8 @@ def _usd(seconds: float, terms: Terms) -> float | None:
     return terms.price.usd(instance_seconds(seconds, terms.instances)) if terms.price else None
 
 
-@dataclass(frozen=True)
-class Discount:
-    """Discount of earlier spot jobs."""
-
-    percent: float
-    jobs: int
-
-    @property
-    def source(self) -> str:
-        """The origin of the discount, for people."""
-        return f"the median of {counted(self.jobs, 'earlier spot job')}"
+Discount = tuple[float, str]
+"""Discount on the price on demand in percent, and its origin for people."""
 
 
 def discounts_of(jobs: Sequence[Job]) -> dict[str, Discount]:
@@ -278,7 +267,10 @@ def discounts_of(jobs: Sequence[Job]) -> dict[str, Discount]:
     for job in jobs:
         if math.isfinite(percent := job.number(SAVED_PERCENT)):
             saved.setdefault(job.text.get("instance_type") or "", []).append(percent)
-    return {instance_type: Discount(median(values), len(values)) for instance_type, values in saved.items()}
+    return {
+        instance_type: (median(values), f"the median of {counted(len(values), 'earlier spot job')}")
+        for instance_type, values in saved.items()
+    }
 
 
 def startup_seconds(job: Job) -> float | None:
@@ -327,14 +319,14 @@ def terms_of(
     interruptions_per_hour: float, instances: int, own: float | None, earlier: Discount | None, price: Price | None
 ) -> Terms:
     """Return the terms with the discount of the experiment, or else of earlier jobs."""
-    percent, source = own, "machine.spot_discount_percent"
-    if own is None and earlier is not None:
-        percent, source = earlier.percent, earlier.source
+    percent, source = earlier or (None, "")
+    if own is not None:
+        percent, source = own, "machine.spot_discount_percent"
     return Terms(
         interruptions_per_hour=interruptions_per_hour,
         instances=instances,
         discount_percent=percent,
-        discount_source=source if percent is not None else "",
+        discount_source=source,
         price=price,
     )
 
