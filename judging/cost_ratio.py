@@ -10,7 +10,7 @@ from statistics import fmean
 from scipy.special import ndtri
 
 from judging.cache_states import ColdStart, cold_start, costs_by_state
-from judging.intervals import LEAST_SPREAD, Estimate, Interval, mean_estimate, welch_ends
+from judging.intervals import LEAST_SPREAD, Estimate, Interval, difference, mean_estimate
 from judging.rank_test import RankTest, rank_test
 from judging.result import Result
 from judging.summaries import MIN_RANKED, geometric_mean, location
@@ -24,11 +24,13 @@ class CostRatio:
     """Cost, arm over baseline."""
 
     ratio: Interval
-    """Typical cost with its interval; the mean bill of a usable model if any job failed."""
-    least: float
+    """Typical cost with its interval at the look's level, which allows for looking often; the mean bill of a usable
+    model if any job failed. With a warm compile cache, if the arm has jobs with one."""
+    least_ratio: float
     """Lower end of the one-sided 90 % interval. A greater gain is ruled out."""
     bills: float
-    """Observed ratio of the mean bills: everything paid, divided by the number of successful jobs."""
+    """Observed ratio of the mean bills: everything paid, divided by the number of successful jobs. A few slow jobs
+    raise it more than the typical cost."""
     cold: ColdStart | None = None
     """Extra cost of a cold compile cache; None if no arm has both cold jobs and others."""
 
@@ -54,13 +56,13 @@ def cost_ratio(
     lost, lost_baseline = _lost(arm), _lost(baseline)
     bill, bill_baseline = _bill(costs, lost, rounding), _bill(base, lost_baseline, rounding)
     if lost or lost_baseline:
-        ends = _by_means(bill, bill_baseline, level=level)
+        ends = _by_means(difference(bill, bill_baseline), level)
     else:
         ends = _of_successful([math.log(cost) for cost in costs], [math.log(cost) for cost in base], level, rounding)
     estimate, low, high, least = map(math.exp, ends)
     return CostRatio(
         ratio=Interval(estimate, low, high, len(costs), len(base)),
-        least=least,
+        least_ratio=least,
         bills=math.exp(bill.value - bill_baseline.value),
         cold=cold_start(mine, others, trainings),
     )
@@ -77,12 +79,12 @@ def _of_successful(arm: Sequence[float], baseline: Sequence[float], level: float
         estimate = location(arm) - location(baseline)
         low, high, least = _by_ranks(ranks, level, rounding)
         return estimate, min(low, estimate), max(high, estimate), least
-    return _by_means(*(mean_estimate(side, rounding, LEAST_SPREAD) for side in (arm, baseline)), level=level)
+    sides = (mean_estimate(side, rounding, LEAST_SPREAD) for side in (arm, baseline))
+    return _by_means(difference(*sides), level)
 
 
-def _by_means(arm: Estimate, baseline: Estimate, *, level: float) -> Ends:
-    least = welch_ends(arm, baseline, 1 - 2 * FUTILITY_LEVEL)[0]
-    return arm.value - baseline.value, *welch_ends(arm, baseline, 1 - level), least
+def _by_means(change: Estimate, level: float) -> Ends:
+    return change.value, *change.ends(1 - level), change.ends(1 - 2 * FUTILITY_LEVEL)[0]
 
 
 def _by_ranks(ranks: RankTest, level: float, rounding: float) -> tuple[float, float, float]:

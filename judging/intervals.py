@@ -51,6 +51,12 @@ class Estimate:
     """Square of the standard error."""
     degrees_of_freedom: float
 
+    def ends(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """Return the ends of the value's interval, by Student's t."""
+        quantile = float(stdtrit(self.degrees_of_freedom, (1 + confidence) / 2))
+        half_width = quantile * math.sqrt(self.variance)
+        return self.value - half_width, self.value + half_width
+
 
 def ratio_interval(
     arm: Sequence[float],
@@ -111,9 +117,8 @@ def difference_interval(
     """
     if min(len(arm), len(baseline)) < 2:
         return None
-    mine, others = mean_estimate(arm, rounding, least_spread), mean_estimate(baseline, rounding, least_spread)
-    low, high = welch_ends(mine, others, confidence)
-    return Interval(mine.value - others.value, low, high, len(arm), len(baseline))
+    change = difference(*(mean_estimate(side, rounding, least_spread) for side in (arm, baseline)))
+    return Interval(change.value, *change.ends(confidence), len(arm), len(baseline))
 
 
 def mean_estimate(values: Sequence[float], rounding: float = 0.0, least_spread: float = 0.0) -> Estimate:
@@ -123,31 +128,13 @@ def mean_estimate(values: Sequence[float], rounding: float = 0.0, least_spread: 
     return Estimate(fmean(values), variance / len(values), freedom)
 
 
-def welch_ends(arm: Estimate, baseline: Estimate, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the ends of the interval of arm - baseline; degrees of freedom by Satterthwaite (1946)."""
-    estimate, variance = arm.value - baseline.value, arm.variance + baseline.variance
+def difference(arm: Estimate, baseline: Estimate) -> Estimate:
+    """Return arm - baseline; degrees of freedom by Satterthwaite (1946)."""
+    value, variance = arm.value - baseline.value, arm.variance + baseline.variance
     if variance <= 0:
-        return estimate, estimate
+        return Estimate(value, 0.0, 1.0)
     parts = [(side.variance / variance) ** 2 / side.degrees_of_freedom for side in (arm, baseline)]
-    half_width = float(stdtrit(1 / math.fsum(parts), (1 + confidence) / 2)) * math.sqrt(variance)
-    return estimate - half_width, estimate + half_width
-
-
-def paired_interval(
-    arm: Sequence[float], baseline: Sequence[float], confidence: float = CONFIDENCE, least_spread: float = 0.0
-) -> Interval | None:
-    """Return the mean of arm - baseline over pairs with its 95 % or other interval; None below two pairs.
-
-    Student's t on the differences. `least_spread` is the least standard deviation of a difference.
-    """
-    pairs = len(arm)
-    if pairs < 2:
-        return None
-    differences = [mine - other for mine, other in zip(arm, baseline, strict=True)]
-    spread = max(math.sqrt(sum_of_squares(differences) / (pairs - 1)), least_spread)
-    half_width = float(stdtrit(pairs - 1, (1 + confidence) / 2)) * spread / math.sqrt(pairs)
-    estimate = fmean(differences)
-    return Interval(estimate, estimate - half_width, estimate + half_width, pairs, pairs)
+    return Estimate(value, variance, 1 / math.fsum(parts))
 
 
 def sum_of_squares(values: Sequence[float]) -> float:

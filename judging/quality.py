@@ -16,12 +16,12 @@ MOST_MARGINS = 20
 this is 0.6."""
 
 
-_TOLERANCES: dict[Unit, tuple[float, str, float]] = {
-    "fraction": (0.01, "0.01", 0.03),
-    "percent": (1.0, "1 point", 3.0),
-    "number": (0.02, "2 %", 0.05),
+_TOLERANCES: dict[Unit, tuple[float, float]] = {
+    "fraction": (0.01, 0.03),
+    "percent": (1.0, 3.0),
+    "number": (0.02, 0.05),
 }
-"""Tolerance by the first rules, its words, and margin of the metrics in each unit: absolute for fractions and percent,
+"""Tolerance by the first rules, and margin of the metrics in each unit: absolute for fractions and percent,
 relative to the baseline's mean for other numbers. docs/judging.md has the reasons."""
 
 
@@ -54,14 +54,9 @@ class Measure:
         return _TOLERANCES[self.unit][0]
 
     @property
-    def tolerance_words(self) -> str:
-        """The tolerance, for people."""
-        return _TOLERANCES[self.unit][1]
-
-    @property
     def margin(self) -> float:
         """Largest acceptable loss of quality."""
-        return _TOLERANCES[self.unit][2]
+        return _TOLERANCES[self.unit][1]
 
     def margin_at(self, baseline: float) -> float:
         """Return the margin in the metric's unit, for a baseline with this mean."""

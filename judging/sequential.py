@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
-from judging.cache_states import ColdStart
-from judging.cost_ratio import cost_ratio
+from judging.cost_ratio import CostRatio, cost_ratio
 from judging.design import FIRST_WITH_SEEDS, MIN_SEEDS, Design
 from judging.failures import failure_note
-from judging.intervals import Interval
 from judging.non_inferiority import ERROR, assess_quality
 from judging.quality import Measure, Quality
 from judging.result import Result, paired_scores, scores, unscored
@@ -34,26 +33,17 @@ Reason = Literal[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class Look(CostRatio):
     """The state of one arm at one look."""
 
-    ratio: Interval
-    """Cost, arm over baseline, with the interval at the look's level, which allows for looking often. With a warm
-    compile cache, if the arm has jobs with one."""
-    bills: float
-    """Observed ratio of the mean bills of a usable model. A few slow jobs raise it more than the typical cost."""
     level: float
     """Significance level of the look, two-sided."""
-    least_ratio: float
-    """Lower end of the one-sided 90 % interval of the ratio. A greater gain is ruled out."""
-    stops: Reason | None
+    stops: Reason | None = None
     """Reason for which the arm stops, or None if it continues."""
     quality: Quality | None = None
     """Quality against the baseline's; None if it is not measured."""
     failure_note: str = ""
     """Why the arm fails too often to be called cheaper; empty if it does not."""
-    cold: ColdStart | None = None
-    """Extra cost of a cold compile cache; None if no arm has both cold jobs and others."""
     unscored: int = 0
     """Successful jobs of the arm without a finite score, if all of the baseline's have one."""
 
@@ -84,22 +74,11 @@ def look_at_arms(
     """
     remaining, looks = dict(arms), dict[str, Look]()
     while remaining:
-        comparisons = len(remaining) + others
+        at = partial(look, measure=measure, comparisons=len(remaining) + others, resolution=resolution)
         new = {
             label: result
             for label, results in remaining.items()
-            if (
-                result := look(
-                    results,
-                    baseline,
-                    design,
-                    number,
-                    measure=measure,
-                    is_paired=label in paired,
-                    comparisons=comparisons,
-                    resolution=resolution,
-                )
-            )
+            if (result := at(results, baseline, design, number, is_paired=label in paired))
         }
         looks |= new
         different = {label for label, result in new.items() if result.cost_outcome != "undecided"}
@@ -130,20 +109,15 @@ def look(
     cost = cost_ratio(arm, baseline, level=level, trainings=design.trainings, resolution=resolution)
     if cost is None:
         return None
-    lacking = unscored(arm) if measure and not unscored(baseline) else 0
     quality = None
     if measure and not unscored([*arm, *baseline]):
         quality = _quality(measure, arm, baseline, design, number, is_paired=is_paired)
     result = Look(
-        ratio=cost.ratio,
-        bills=cost.bills,
+        **vars(cost),
         level=level,
-        least_ratio=cost.least,
-        stops=None,
         quality=quality,
         failure_note=failure_note(arm, baseline),
-        cold=cost.cold,
-        unscored=lacking,
+        unscored=unscored(arm) if measure and not unscored(baseline) else 0,
     )
     reason = _reason(result, design, is_unmeasured=measure is not None and quality is None)
     is_last = number == len(design.looks) - 1

@@ -43,7 +43,6 @@ def progress(
     *,
     measure: Measure | None = None,
     paired: Set[str] = frozenset(),
-    seed: int = 0,
     resolution: float = 0.0,
     failing: Set[str] = frozenset(),
     started: Set[Job] = frozenset(),
@@ -52,8 +51,7 @@ def progress(
 
     A wave ends when the baseline and every arm that has not stopped have the repeats of the next look. `measure` is
     the metric of the scores; None judges the cost alone. The arms `paired` train like the baseline, so the scores of
-    the same repeat are compared. `seed` draws the order of the rounds; see `round_order`.
-    `resolution` is the step to which costs are rounded.
+    the same repeat are compared. `resolution` is the step to which costs are rounded.
 
     Of the arms `failing`, whose jobs would all fail, only the jobs that have `started` belong to the waves.
     """
@@ -64,12 +62,14 @@ def progress(
     different = 0
     for number, repeats in enumerate(design.looks):
         active = [arms[0], *(arm for arm in arms[1:] if arm not in stopped)]
-        planned = _in_order(active, repeats, seed)
+        rounds = ((round_order(len(active), repeat, 0), repeat) for repeat in range(repeats))
+        planned = [(active[at], repeat) for order, repeat in rounds for at in order]
         wave = [job for job in planned if job[0] not in failing or job in started or job in results]
         begun.update(wave)
         if due := [job for job in wave if job not in results]:
             break
-        known = {arm: _known(results, arm, repeats) for arm in active}
+        # Repeats of later waves, which another launcher may have run, do not count.
+        known = {arm: [result for repeat in range(repeats) if (result := results.get((arm, repeat)))] for arm in active}
         others = len(stopped) - different
         rivals = {arm: known[arm] for arm in active[1:]}
         new = look_at_arms(
@@ -97,12 +97,3 @@ def _ended(arms: Sequence[str], looks: Mapping[str, Look], failing: Set[str], ha
     reasons |= {arm: "too few jobs succeeded" for arm in arms if arm not in looks and arm in has_few}
     reasons |= dict.fromkeys((arm for arm in arms if arm in failing), "all jobs fail")
     return {arm: reason for arm, reason in reasons.items() if reason}
-
-
-def _in_order(active: Sequence[str], repeats: int, seed: int) -> list[Job]:
-    return [(active[at], repeat) for repeat in range(repeats) for at in round_order(len(active), repeat, seed)]
-
-
-def _known(results: Results, arm: str, repeats: int) -> list[Result]:
-    """Return the results of an arm's first repeats. Others, which another launcher may have run, do not count."""
-    return [result for repeat in range(repeats) if (result := results.get((arm, repeat))) is not None]

@@ -77,7 +77,7 @@ def test_two_hundred_random_looks_end_as_the_appendix_says() -> None:
         cost = appendix.cost(arm, baseline, appendix.levels(LOOKS, 0.05)[number], resolution)
         product = cost_ratio(mine, others, level=design.levels()[number], resolution=resolution)
         if cost and product:
-            shown = (product.ratio.estimate, product.ratio.low, product.ratio.high, product.least, product.bills)
+            shown = (product.ratio.estimate, product.ratio.low, product.ratio.high, product.least_ratio, product.bills)
             assert shown == pytest.approx((cost.ratio, cost.low, cost.high, cost.least, cost.bills), rel=2e-4)
     assert len(seen - {None}) >= 7
 

@@ -29,7 +29,7 @@ def test_one_cold_job_decides_nothing() -> None:
     base = [100.1, 99.2, 100.8]
     result = ratio([*results("cold", [95.0]), *results("warm", [80.2, 79.5])], base)
     warm = ratio(results("warm", [80.2, 79.5]), base)
-    assert (result.ratio, result.least) == (warm.ratio, warm.least)
+    assert (result.ratio, result.least_ratio) == (warm.ratio, warm.least_ratio)
     assert warm.ratio.estimate == pytest.approx(math.sqrt(80.2 * 79.5) / (100.1 * 99.2 * 100.8) ** (1 / 3))
     assert result.cold is not None
     assert result.cold.ratio == pytest.approx(95 / (100.1 * 99.2 * 100.8) ** (1 / 3))
