@@ -14,11 +14,14 @@ from typing import Literal
 
 from judging.cost_ratio import CostRatio, cost_ratio
 from judging.design import FIRST_WITH_SEEDS, MIN_SEEDS, Design
-from judging.failures import failure_note
 from judging.non_inferiority import ERROR, assess_quality
 from judging.quality import Measure, Quality
 from judging.result import Result, paired_scores, scores, unscored
 
+MOST_FAILURES = 1 / 3
+"""Largest share of failed jobs with which an arm can be called cheaper: 1 of 3, 3 of 9."""
+CHANCE = 0.05
+"""An arm that fails as much more often than the baseline has this probability if both fail equally often."""
 Reason = Literal[
     "cheaper",
     "dearer",
@@ -165,3 +168,26 @@ def _reason(result: Look, design: Design, *, is_unmeasured: bool) -> Reason | No
     if result.cost_outcome == "cheaper" and (result.quality is None or result.quality.kept):
         return "cheaper"
     return None
+
+
+def failure_note(arm: Sequence[Result], baseline: Sequence[Result]) -> str:
+    """Return why the arm fails too often to be called cheaper, or an empty text."""
+    failed, jobs = _failed(arm), len(arm)
+    if failed > MOST_FAILURES * jobs:
+        return f"{failed} of {jobs} jobs failed, more than a third"
+    others = _failed(baseline)
+    if fails_more(failed, jobs, others, len(baseline)) <= CHANCE:
+        return f"{failed} of {jobs} jobs failed, against {others} of {len(baseline)}: more than chance explains"
+    return ""
+
+
+def fails_more(failed: int, jobs: int, failed_baseline: int, jobs_baseline: int) -> float:
+    """Return the one-sided p-value of Fisher's exact test (1934) that the arm fails no more often than the baseline."""
+    total, all_failed = jobs + jobs_baseline, failed + failed_baseline
+    most = min(all_failed, jobs)
+    ways = sum(math.comb(jobs, k) * math.comb(jobs_baseline, all_failed - k) for k in range(failed, most + 1))
+    return ways / math.comb(total, all_failed)
+
+
+def _failed(results: Sequence[Result]) -> int:
+    return sum(not result.succeeded for result in results)

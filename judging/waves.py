@@ -1,4 +1,4 @@
-"""Waves of a comparison: which jobs run next, and why an arm has stopped.
+"""Waves of a comparison: which jobs run next, in which order, and why an arm has stopped.
 
 The answer depends only on the design and on the jobs that have ended. So every launcher that follows a comparison, also
 on another machine or after a crash, starts the same jobs and takes the same looks.
@@ -6,13 +6,13 @@ on another machine or after a crash, starts the same jobs and takes the same loo
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from judging.design import Design
 from judging.quality import Measure
 from judging.result import Result, costs
-from judging.round_order import round_order
 from judging.sequential import Look, Reason, look_at_arms
 
 Job = tuple[str, int]
@@ -97,3 +97,22 @@ def _ended(arms: Sequence[str], looks: Mapping[str, Look], failing: Set[str], ha
     reasons |= {arm: "too few jobs succeeded" for arm in arms if arm not in looks and arm in has_few}
     reasons |= dict.fromkeys((arm for arm in arms if arm in failing), "all jobs fail")
     return {arm: reason for arm, reason in reasons.items() if reason}
+
+
+def round_order(arms: int, number: int, seed: int) -> tuple[int, ...]:
+    """Return the indices of the arms in the order in which round `number`, from 0, runs one job of each.
+
+    Every second round reverses the round before it (ABBA): if a machine slows down or speeds up steadily, each pair of
+    rounds costs all arms the same. In the same order every round (ABAB), the later arm would pay for the drift.
+
+    Two arms have ABBA BAAB or BAAB ABBA in each four rounds, drawn from `seed`: in ABBA alone, a load that comes and
+    goes with every four jobs would always meet the same arm. With more arms, each pair of rounds has an order drawn
+    from `seed`, so that no arm always follows the same neighbour. The first round has the arms' own order, which
+    reports keep.
+    """
+    order, pair = list(range(arms)), number // 2
+    drawn = pair // 2 if arms == 2 else pair
+    if drawn:
+        random.Random(f"{seed} {drawn}").shuffle(order)
+    is_reversed = (number + (pair if arms == 2 else 0)) % 2
+    return tuple(reversed(order) if is_reversed else order)

@@ -12,8 +12,8 @@ from benchmarks.recorded.situations import Situation, draw
 from judging.cost_ratio import cost_ratio
 from judging.design import Design
 from judging.result import CacheState, Result
-from judging.round_order import round_order
 from judging.sequential import look
+from judging.waves import round_order
 from tracking.recorded.recorded_job import EVALUATIONS
 
 LOOKS = (3, 5, 7, 9)

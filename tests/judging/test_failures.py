@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from judging.failures import fails_more, failure_note
 from judging.result import Result
+from judging.sequential import fails_more, failure_note
 
 GOOD, FAILED = Result(80.0), Result(70.0, succeeded=False)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from judging.rank_test import rank_test
+from judging.cost_ratio import rank_test
 
 
 def test_three_against_three_by_hand() -> None:

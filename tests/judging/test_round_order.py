@@ -2,7 +2,7 @@
 
 import pytest
 
-from judging.round_order import round_order
+from judging.waves import round_order
 
 
 def test_two_arms_reverse_every_round_and_every_pair_of_rounds() -> None:
