@@ -49,11 +49,6 @@ class Measure:
         return self.unit == "number"
 
     @property
-    def tolerance(self) -> float:
-        """Tolerated loss of the mean by the first rules."""
-        return _TOLERANCES[self.unit][0]
-
-    @property
     def margin(self) -> float:
         """Largest acceptable loss of quality."""
         return _TOLERANCES[self.unit][1]
@@ -124,7 +119,7 @@ def compare_quality(measure: Measure, arm: Sequence[float], baseline: Sequence[f
     """
     sign = 1 if measure.higher_is_better else -1
     difference = difference_interval(arm, baseline)
-    tolerance = measure.tolerance * (abs(fmean(baseline)) if measure.is_relative else 1)
+    tolerance = _TOLERANCES[measure.unit][0] * (abs(fmean(baseline)) if measure.is_relative else 1)
     kept = sign * (fmean(arm) - fmean(baseline)) >= -tolerance
     excludes_zero = difference is not None and (difference.high < 0 if sign > 0 else difference.low > 0)
     return Quality(measure, fmean(arm), fmean(baseline), difference, kept, not kept and excludes_zero)

@@ -135,21 +135,13 @@ def _quality(
     is_paired = is_paired and len(pairs[0]) > 1
     known = [each.commonest for each in (*arm, *baseline) if math.isfinite(each.commonest)]
 
-    def at(level: float) -> Quality | None:
-        return assess_quality(
-            measure,
-            *(pairs if is_paired else sides),
-            level=level,
-            margin=design.margin,
-            is_paired=is_paired,
-            commonest=max(known, default=math.nan),
-        )
-
-    quality = at(level)
+    values, commonest = pairs if is_paired else sides, max(known, default=math.nan)
+    at = partial(assess_quality, measure, *values, margin=design.margin, is_paired=is_paired, commonest=commonest)
+    quality = at(level=level)
     if quality is None or is_paired or design.rules < FIRST_WITH_SEEDS:
         return quality
     # Only the last look can pass an arm that learns in another way, so it has the whole error for that.
-    passing = at(ERROR) if number == len(design.looks) - 1 and quality.seeds >= MIN_SEEDS else None
+    passing = at(level=ERROR) if number == len(design.looks) - 1 and quality.seeds >= MIN_SEEDS else None
     return replace(passing, shown_beyond=quality.shown_beyond) if passing else replace(quality, kept=False)
 
 

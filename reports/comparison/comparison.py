@@ -171,12 +171,6 @@ class Comparison:
         return any(job.is_script for job in self.jobs)
 
     @property
-    def assumes_equal_work(self) -> bool:
-        """True if no job recorded how many samples it saw, so equal work has to be assumed."""
-        jobs = [job for arm in self.arms for job in arm.succeeded]
-        return len(self.arms) > 1 and bool(jobs) and not finite(jobs, "samples")
-
-    @property
     def loss_column(self) -> str:
         """Column of the final loss in the table: the validation loss if any job has one, or else the training loss."""
         has_eval = any(arm.values("eval_loss") for arm in self.arms)

@@ -29,7 +29,7 @@ from reports.model.numbers import (
 from reports.model.report import ShortAnswer
 from sweeps.search_space import linear_note
 from tracking.groups.planned_job import IMPORTED
-from tracking.recorded.arms import BILLABLE, Arm, currency, has_common_currency, uses_other_machines
+from tracking.recorded.arms import BILLABLE, Arm, currency, finite, has_common_currency, uses_other_machines
 from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import recorded_failure
 
@@ -284,7 +284,8 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
         sentences.append("With compare.when_disturbed=repeat, each disturbed job runs once more.")
     sentences += left_out_sentences(comparison)
     sentences += [*rate_sentences(comparison.jobs), *scaling_sentences(comparison.arms)]
-    if comparison.has_scripts and comparison.assumes_equal_work:
+    succeeded = [job for arm in comparison.arms for job in arm.succeeded] if len(comparison.arms) > 1 else []
+    if comparison.has_scripts and succeeded and not finite(succeeded, "samples"):
         sentences.append("No job recorded how many samples it saw: equal work is assumed.")
     return sentences
 

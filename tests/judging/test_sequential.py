@@ -10,7 +10,7 @@ from scipy import stats
 from judging.design import Design
 from judging.intervals import LEAST_SPREAD
 from judging.result import Result
-from judging.sequential import Look, look, look_at_arms
+from judging.sequential import Look, fails_more, failure_note, look, look_at_arms
 from tracking.recorded.recorded_job import EVALUATIONS
 
 DESIGN = Design()
@@ -217,3 +217,25 @@ def test_equal_costs_have_an_interval(repeats: int) -> None:
     error = LEAST_SPREAD * math.sqrt(2 / repeats)
     assert math.log(result.ratio.high) >= 2 * error
     assert math.log(result.ratio.low) <= -2 * error
+
+
+GOOD, FAILED = Result(80.0), Result(70.0, succeeded=False)
+
+
+@pytest.mark.parametrize(("failed", "jobs", "others", "jobs_baseline"), [(7, 9, 0, 9), (3, 9, 0, 9), (2, 5, 4, 9)])
+def test_the_rates_are_compared_by_fishers_exact_test(failed: int, jobs: int, others: int, jobs_baseline: int) -> None:
+    table = [[failed, jobs - failed], [others, jobs_baseline - others]]
+    expected = stats.fisher_exact(table, alternative="greater").pvalue
+    assert fails_more(failed, jobs, others, jobs_baseline) == pytest.approx(expected)
+
+
+def test_more_than_a_third_of_failures_is_too_many() -> None:
+    assert failure_note([GOOD, GOOD, FAILED], [GOOD] * 3) == ""
+    assert failure_note([GOOD] * 3 + [FAILED] * 2, [GOOD] * 5) == "2 of 5 jobs failed, more than a third"
+
+
+def test_failures_beyond_chance_are_too_many() -> None:
+    arm, baseline = [GOOD] * 10 + [FAILED] * 5, [GOOD] * 15
+    assert failure_note(arm, baseline) == "5 of 15 jobs failed, against 0 of 15: more than chance explains"
+    assert failure_note(arm, arm) == ""
+    assert failure_note(baseline, arm) == ""

@@ -151,6 +151,8 @@ def finite_or_zero(value: float) -> float:
 RATE, DISCOUNT = "interruptions_per_hour", "spot_discount_percent"
 """Columns of the tags with which a job records its experiment's terms."""
 SAVED_PERCENT = "cost_spot_savings_percent"
+CHECKPOINT = "time_seconds_per_checkpoint"
+"""Mean seconds of the checkpoints that a job wrote."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,12 +283,6 @@ def startup_seconds(job: Job) -> float | None:
     return load + finite_or_zero(job.number("time_download_seconds")) + finite_or_zero(job.setup_beyond_steady_seconds)
 
 
-def checkpoint_seconds(job: Job) -> float | None:
-    """Return the mean seconds of the job's checkpoints; None if it wrote none."""
-    seconds = job.number("time_seconds_per_checkpoint")
-    return seconds if math.isfinite(seconds) else None
-
-
 def running_seconds(job: Job, column: str) -> float:
     """Return billable seconds without the spot discount that SageMaker includes in them: the running time."""
     return job.number(column) / (1 - finite_or_zero(job.number(SAVED_PERCENT)) / 100)
@@ -304,7 +300,7 @@ def estimate_of_probe(probe: Job, discounts: Mapping[str, Discount]) -> SpotEsti
     times = Times(
         total_seconds=total,
         startup_seconds=startup,
-        checkpoint_seconds=checkpoint_seconds(probe),
+        checkpoint_seconds=finite_or_zero(probe.number(CHECKPOINT)) or None,
         checkpoints=int(finite_or_zero(probe.number("projected_checkpoints"))),
         steps=int(steps),
     )
