@@ -25,6 +25,12 @@ FIRST_WITH_SEEDS = 4
 may diverge, and three seeds often show none of them."""
 MIN_SEEDS = 5
 """Fewest seeds that can pass such an arm."""
+_GRID = 301
+"""Points of the numerical integration, an odd number. With twice as many, levels change by less than 1e-9."""
+_REACH = 6.0
+"""Standard deviations up to which the integration goes."""
+EARLY = 3.0
+"""Parameter of `early_spending`; docs/decisions/0024 compares values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,19 +74,6 @@ def _levels(looks: tuple[int, ...], error: float, rules: int) -> tuple[float, ..
     return look_levels(looks, error, pocock_spending if rules == 2 else early_spending)
 
 
-_GRID = 301
-"""Points of the numerical integration, an odd number. With twice as many, levels change by less than 1e-9."""
-_REACH = 6.0
-"""Standard deviations up to which the integration goes."""
-
-
-Spending = Callable[[float, float], float]
-"""Function from the share of the planned jobs and the whole error to the error that is spent until then."""
-
-EARLY = 3.0
-"""Parameter of `early_spending`; docs/decisions/0024 compares values."""
-
-
 def early_spending(share: float, error: float) -> float:
     """Return the error to spend until a look at `share` of the planned jobs (Hwang, Shih and DeCani 1990, gamma 3).
 
@@ -97,11 +90,14 @@ def pocock_spending(share: float, error: float) -> float:
     return error * math.log(1 + (math.e - 1) * share)
 
 
-def look_levels(looks: Sequence[int], error: float = 0.05, spending: Spending = early_spending) -> tuple[float, ...]:
+def look_levels(
+    looks: Sequence[int], error: float = 0.05, spending: Callable[[float, float], float] = early_spending
+) -> tuple[float, ...]:
     """Return the two-sided significance level of each look.
 
     `looks` are the repeats of an arm at each look, ascending; the last is the most. The levels together have the
-    probability `error` of calling two equal settings different. Exact for normal statistics with independent
+    probability `error` of calling two equal settings different. `spending` has the share of the planned jobs and the
+    whole error, and returns the error to spend until then. Exact for normal statistics with independent
     increments (Armitage, McPherson and Rowe 1969); tests with few repeats use the levels for their own p-values
     (Jennison and Turnbull 2000, chapter 4).
     """

@@ -52,13 +52,6 @@ def test_only_the_jobs_of_a_wave_that_have_not_ended_are_due() -> None:
     assert progress(DESIGN, ["a", "b"], results).due == (("b", 2),)
 
 
-def test_a_clear_comparison_is_complete_after_one_look() -> None:
-    state = progress(DESIGN, ["a", "b"], results_of({"a": 100, "b": 80}, 3))
-    assert state.due == ()
-    assert state.stopped == {"b": "cheaper"}
-    assert len(state.looks) == 1
-
-
 def test_an_arm_with_one_warm_job_continues() -> None:
     results = results_of({"a": 100}, 3) | {
         ("b", 0): Result(150.0, cache="cold"),
