@@ -28,10 +28,10 @@ accept-aws: $(DEV)
 	$(BIN)/python -m pytest -m aws -rs --role '$(ROLE)' --budget '$(BUDGET)' --region '$(REGION)' --bucket '$(BUCKET)' \
 		--prices '$(PRICES)' tests/training/services
 
-# On a machine with GPUs: try all settings that matter there, in at most MINUTES. Without one, say what would run, and fail.
-MINUTES ?= 30
+# On a machine with GPUs: try all settings that matter there in 30 minutes, or ONLY the named parts in 4; or in MINUTES.
+# Each result is written at once. Without a GPU, say what would run, and fail.
 accept-gpu: $(RUNTIME)
-	$(BIN)/python -m benchmarks.gpu --minutes '$(MINUTES)'
+	$(BIN)/python -m benchmarks.gpu $(if $(MINUTES),--minutes '$(MINUTES)') $(if $(ONLY),--only $(ONLY))
 
 # `make check` runs tests/layout.
 test: $(DEV)

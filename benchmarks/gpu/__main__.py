@@ -7,15 +7,15 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
-from benchmarks.gpu.paths import PATHS, Cards, Deadline, GpuPath, cards_here, try_paths
-from benchmarks.gpu.workloads import GPU_WORKLOADS, SEEDS, SIDES, Trainings, runnable
-from benchmarks.support.results import write
+from benchmarks.gpu.paths import PATHS, Cards, Deadline, Findings, GpuPath, Record, cards_here, try_paths
+from benchmarks.gpu.workloads import AUTOTUNED, COMPARED, GPU_WORKLOADS, SEEDS, SPEEDS, Trainings, runnable
+from benchmarks.support.results import Row, write
 from benchmarks.support.workloads import DATA, Workload
 
-MINUTES = 30
+MINUTES, SHORT_MINUTES = 30, 4
+"""Default time limits: of everything, and with `--only`."""
 PATHS_SHARE = 0.25
 """Share of the time limit that the paths may use. The workloads need the rest: on an H100, the 24 measurements of their
 speed take 16 minutes; the 32 trainings for their losses run several at a time."""
@@ -23,15 +23,23 @@ PARALLEL = max(1, min(8, len(os.sched_getaffinity(0)) // 2))
 """Default number of jobs to run at once where their speed is not measured. A job's start keeps two cores busy and
 takes longer than its training."""
 NO_GPU = 2
-NAMES = [*(path.name for path in PATHS), *(workload.name for workload in GPU_WORKLOADS)]
+WITH_LOSSES = [each for each in GPU_WORKLOADS if each.quality == "eval_loss"]
+NAMES = [
+    *(path.name for path in PATHS),
+    *(each.name for each in GPU_WORKLOADS),
+    *(f"{each.name}-losses" for each in WITH_LOSSES),
+]
+MORE_NAMES = [f"{each.name}-autotuned" for each in GPU_WORKLOADS]
+"""Names of what runs only if `--only` names it: autotuning takes minutes."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the acceptance. Return 0 if everything is as expected, 1 if anything differs, 2 without a GPU."""
     parser = argparse.ArgumentParser(prog="benchmarks.gpu", description="Acceptance on a machine with NVIDIA GPUs.")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"time limit, by default {MINUTES}")
+    limits = f"time limit, by default {MINUTES}, and with --only {SHORT_MINUTES}"
+    parser.add_argument("--minutes", type=float, help=limits)
     parser.add_argument(
-        "--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help="paths and workloads to run"
+        "--only", nargs="+", choices=[*NAMES, *MORE_NAMES], metavar="NAME", help="what to run, by default everything"
     )
     parser.add_argument(
         "--parallel",
@@ -43,45 +51,56 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.parallel < 1:
         parser.error(f"--parallel is {options.parallel}; it must be at least 1.")
-    needed = set(options.only)
+    only, minutes = options.only or NAMES, options.minutes or (SHORT_MINUTES if options.only else MINUTES)
+    needed = set(only)
     for path in reversed(PATHS):  # a reference runs before its path, and may have a reference, too
         needed |= {path.reference} if path.name in needed else set()
     paths = [path for path in PATHS if path.name in needed]
-    asked = [each for each in GPU_WORKLOADS if each.name in options.only]
-    workloads = runnable(asked, DATA.is_dir())
-    notes = [f"{each.name} was not run: its data is no longer on the Hub." for each in asked if each not in workloads]
-    if not paths and not workloads:
-        print("\n".join(notes), file=sys.stderr)
+    has_rows = DATA.is_dir()
+    speeds, losses, autotuned = (
+        [each for each in runnable(GPU_WORKLOADS, has_rows) if f"{each.name}{part}" in only]
+        for part in ("", "-losses", "-autotuned")
+    )
+    if not (paths or speeds or losses or autotuned):
+        print(f"Nothing of {', '.join(only)} was run: the data is no longer on the Hub.", file=sys.stderr)
         return 1
     cards = cards_here()
-    print("\n".join(plan(paths, workloads, cards, options.minutes)), flush=True)
+    print("\n".join(plan(paths, (speeds, losses, autotuned), cards, minutes)), flush=True)
     if not cards:
         return NO_GPU
-    left_out = [each for each in NAMES if each not in options.only]
-    notes += [f"--only left out {', '.join(left_out)}."] if left_out else []
-    seconds = options.minutes * 60
-    whole, echo, has_passed = Deadline(seconds), partial(print, flush=True), True
+    whole, has_passed = Deadline(minutes * 60), True
     with tempfile.TemporaryDirectory() as name:
         if paths:
-            own = Deadline(seconds * (PATHS_SHARE if workloads else 1.0))
+            share = PATHS_SHARE if speeds or losses or autotuned else 1.0
+            record = recording("gpu-paths", [f"{cards.count} x {cards.name}."])
             print("\nPaths:", flush=True)
-            tried = try_paths(paths, cards, Path(name), own, echo, options.parallel)
-            write("gpu-paths", tried.rows, [*tried.notes, *notes])
-            has_passed = tried.has_passed
-        if workloads:
+            has_passed = try_paths(paths, cards, Path(name), Deadline(minutes * 60 * share), record, options.parallel)
+        if speeds or losses or autotuned:
+            source = "Weights are random." if has_rows else "Weights and rows are the published ones, from the Hub."
+            findings = Findings(recording("gpu-workloads", [source]))
             print("\nWorkloads:", flush=True)
-            trainings = Trainings(
-                has_rows=DATA.is_dir(), folder=Path(name), deadline=whole, echo=echo, parallel=options.parallel
-            )
-            measured = trainings.measure(workloads)
-            write("gpu-workloads", measured.rows, [*measured.notes, *notes])
-            has_passed = has_passed and measured.has_passed
+            Trainings(
+                has_rows=has_rows, folder=Path(name), deadline=whole, findings=findings, parallel=options.parallel
+            ).measure(speeds, losses, autotuned)
+            has_passed = has_passed and findings.has_passed
     print("Everything is as expected." if has_passed else "Something differs: see docs/benchmarks.md.")
     return 0 if has_passed else 1
 
 
-def plan(paths: Sequence[GpuPath], workloads: Sequence[Workload], cards: Cards | None, minutes: float) -> Iterator[str]:
-    """Yield the lines that say what will run, or would run on a GPU."""
+def recording(name: str, common: Sequence[str]) -> Record:
+    """Return a function that prints notes and writes them, the `common` ones and the rows to a result file at once."""
+
+    def record(rows: Sequence[Row], notes: Sequence[str]) -> None:
+        print("".join(f"  {note}\n" for note in notes), end="", flush=True)
+        write(name, rows, [*common, *notes], appends=True)
+
+    return record
+
+
+def plan(
+    paths: Sequence[GpuPath], parts: Sequence[Sequence[Workload]], cards: Cards | None, minutes: float
+) -> Iterator[str]:
+    """Yield the lines that say what will run, or would run on a GPU. The parts are speeds, losses and autotuning."""
     tense = "This command runs" if cards else "On a machine with one, this command would run"
     head = f"{cards.count} x {cards.name}." if cards else "This machine has no GPU that PyTorch can use."
     yield f"{head} {tense}, in at most {minutes:g} minutes:"
@@ -90,12 +109,14 @@ def plan(paths: Sequence[GpuPath], workloads: Sequence[Workload], cards: Cards |
     for path in paths:
         reason = cards.reason_against(path) if cards else ""
         yield f"  {path.name}: {path.title}" + (f" (left out: {reason})" if reason else "")
-    if workloads:
-        local, hub = f"the data in {DATA}, with random weights", "the data and weights that they name on the Hub"
-        yield f"\nThe workloads in their real sizes ({', '.join(SIDES)}), on {local if DATA.is_dir() else hub}:"
-    yield from (f"  {each.name}: batch size {each.batch_size}" for each in workloads)
-    if names := [each.name for each in workloads if each.quality == "eval_loss"]:
-        yield f"\nThe recipe and our defaults with {len(SEEDS)} seeds, to compare their losses:\n  {', '.join(names)}"
+    local, hub = f"the data in {DATA}, with random weights", "the data and weights that they name on the Hub"
+    if any(parts):
+        yield f"\nThe workloads in their real sizes, on {local if DATA.is_dir() else hub}:"
+    titles = (", ".join(SPEEDS), f"losses with {len(SEEDS)} seeds, {' and '.join(COMPARED)}", " and ".join(AUTOTUNED))
+    for title, part in zip(titles, parts, strict=True):
+        yield from (f"  {each.name}: batch size {each.batch_size}; {title}" for each in part)
+    yield f"\nEach result is written at once. To run one part in {SHORT_MINUTES} minutes: make accept-gpu ONLY=NAME"
+    yield f"NAME may also be {', '.join(MORE_NAMES)}."
     if not cards:
         yield "\nNothing was run."
 

@@ -7,7 +7,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks.support.command import NoJob, Reported, attempt
 from benchmarks.support.results import Row, figure
 from benchmarks.support.workloads import MINILM
+from state.home import home
 from training.contract.failures import Failure
 from training.staging.models.model_files import locate
 
@@ -67,6 +68,8 @@ CHECKED_FIELDS = ("precision", "attention", "padding", "kernels", "compile_scope
 NO_TIME = "because the time limit was reached"
 LONGEST_JOB_SECONDS = 600
 Echo = Callable[[str], None]
+Record = Callable[[Sequence[Row], Sequence[str]], None]
+"""Writes rows and notes to the result file at once."""
 
 
 @dataclass(frozen=True)
@@ -306,6 +309,17 @@ def model_without_dropout(folder: Path) -> Path:
     return copy
 
 
+def own_folder(folder: Path, name: str, fields: Mapping[str, str]) -> Path:
+    """Return the folder of a job's state: a new one under `folder`, or for autotuned kernels one that stays.
+
+    Autotuning can take longer than a command may. What is already tuned is in the compile cache, so the next command
+    continues.
+    """
+    own = (home() / "accept-gpu" if "autotune" in fields.get("compile_mode", "") else folder) / name
+    own.mkdir(parents=True, exist_ok=True)
+    return own
+
+
 class Deadline:
     """The time until which jobs may run."""
 
@@ -318,16 +332,21 @@ class Deadline:
         return {"machine.max_run_seconds": str(left)} if left >= 60 else {}
 
 
-@dataclass
 class Findings:
-    """Rows and notes of one result file."""
+    """Figures and notes of one result file, each recorded as soon as it is measured."""
 
-    rows: list[Row]
-    notes: list[str]
+    def __init__(self, record: Record) -> None:
+        self._record, self._is_met, self._failed = record, dict[str, bool](), False
+
+    def add(self, rows: Sequence[Row], notes: Sequence[str] = (), *, failed: bool = False) -> None:
+        """Record figures; later ones replace those of the same names. `failed` stands for a figure that is missing."""
+        self._record(rows, notes)
+        self._is_met |= {row.name: row.met is not False for row in rows}
+        self._failed = self._failed or failed
 
     @property
     def has_passed(self) -> bool:
-        return all(row.met is not False for row in self.rows)
+        return not self._failed and all(self._is_met.values())
 
 
 def reported_by(
@@ -359,46 +378,46 @@ def speed_rows(name: str, results: Sequence[Mapping[str, float]]) -> list[Row]:
 
 
 def try_paths(
-    paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: Deadline, echo: Echo, parallel: int = 1
-) -> Findings:
+    paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: Deadline, record: Record, parallel: int = 1
+) -> bool:
     """Run one job for each path, `parallel` at a time, and compare what it reports with the expectations.
 
-    A path that this machine cannot run is only noted. A path for which no time is left counts as failed.
+    Each path is recorded when it and its reference have ended. A path that this machine cannot run is only noted. A
+    path for which no time is left counts as failed. Returns whether all paths that ran are as expected.
     """
     parallel = min(parallel, len(paths))
-    findings = Findings([], [f"{cards.count} x {cards.name}."])
-    if parallel > 1:
-        findings.notes.append(f"{parallel} paths ran at a time, so their speeds are not reported.")
+    findings = Findings(record)
+    findings.add((), [f"{parallel} paths ran at a time, so their speeds are not reported."] if parallel > 1 else ())
     model = str(model_without_dropout(folder))
-    losses: dict[str, float] = {}
 
     def run(path: GpuPath) -> Reported | None:
         limits = {} if cards.reason_against(path) else deadline.limits()
         if not limits:
             return None
-        own = folder / path.name
-        own.mkdir()
+        own = own_folder(folder, path.name, path.fields)
         return reported_by(own, {"model": model, **path.job_fields(), **limits}, slots=own / "slots")
 
     def reports() -> Iterator[tuple[GpuPath, Reported | None]]:
-        together = [path for path in paths if not path.fills_memory]
         with ThreadPoolExecutor(parallel) as pool:
-            yield from zip(together, pool.map(run, together), strict=True)
+            jobs = {pool.submit(run, path): path for path in paths if not path.fills_memory}
+            for job in as_completed(jobs):
+                yield jobs[job], job.result()
         yield from ((path, run(path)) for path in paths if path.fills_memory)  # one by one
 
-    for path, reported in reports():
-        if reason := cards.reason_against(path):
-            notes = [f"{path.name} was not run: {reason}."]
-        else:
-            if reported and (loss := reported.metrics.get("eval_loss")) is not None:
-                losses[path.name] = loss
-            reference = losses.get(path.reference)
-            wrong = differences(path, reported, cards, reference) if reported else [f"it was not run, {NO_TIME}"]
-            findings.rows.append(figure(f"{path.name}: {path.title}", len(wrong), "failed checks", most=0))
+    ended: dict[str, Reported | None] = {}
+    waiting = list(paths)
+    for finished, outcome in reports():
+        ended[finished.name] = outcome
+        for path in [each for each in waiting if {each.name, each.reference} <= ended.keys()]:
+            waiting.remove(path)
+            if reason := cards.reason_against(path):
+                findings.add((), [f"{path.name}: not run, because {reason}."])
+                continue
+            reported, reference = ended[path.name], ended[path.reference]
+            loss = reference.metrics.get("eval_loss") if reference else None
+            wrong = differences(path, reported, cards, loss) if reported else [f"it was not run, {NO_TIME}"]
+            rows = [figure(f"{path.name}: {path.title}", len(wrong), "failed checks", most=0)]
             if reported and parallel == 1:
-                findings.rows += speed_rows(path.name, [reported.metrics])
-            notes = [f"{path.name}: {sentence}." for sentence in wrong]
-        findings.notes += notes
-        for line in notes or [f"{path.name}: as expected"]:
-            echo(f"  {line}")
-    return findings
+                rows += speed_rows(path.name, [reported.metrics])
+            findings.add(rows, [f"{path.name}: {sentence}." for sentence in wrong])
+    return findings.has_passed

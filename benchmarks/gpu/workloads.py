@@ -9,11 +9,11 @@ because their speed does not count.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.gpu.paths import NO_TIME, Deadline, Echo, Findings, reported_by, speed_rows
+from benchmarks.gpu.paths import NO_TIME, Deadline, Findings, own_folder, reported_by, speed_rows
 from benchmarks.support.command import Reported
 from benchmarks.support.results import Row, figure, loss_row
 from benchmarks.support.workloads import REAL_SIZES, RECIPE, SMALL_ENCODER, Workload
@@ -32,8 +32,14 @@ SIDES: Mapping[str, Mapping[str, str]] = {
     "ours uncompiled": {"compiler": "none", "padding": "auto"},
     "ours with inductor": {"compiler": "inductor", "padding": "auto"},
     "ours with CUDA graphs": {"compiler": "inductor", "compile_mode": "reduce-overhead", "padding": "auto"},
+    "ours autotuned": {"compiler": "inductor", "compile_mode": "max-autotune", "padding": "auto"},
 }
-OURS = tuple(side for side in SIDES if side != "recipe")
+AUTOTUNED = ("ours autotuned", "ours with inductor")
+"""Sides of the comparison of compile modes, which only `--only NAME-autotuned` runs: autotuning takes minutes."""
+SPEEDS = tuple(side for side in SIDES if side != "ours autotuned")
+OURS = tuple(side for side in SPEEDS if side != "recipe")
+LEAST_OF_DEFAULT = 0.95
+"""Least speed of another compile mode, relative to inductor's default mode."""
 GPU_WORKLOADS = (
     *REAL_SIZES,
     *(replace(each, batch_size=10, rounds=1) for each in SMALL_ENCODER if each.name == "sst2-gpt2"),
@@ -89,74 +95,86 @@ def side_fields(workload: Workload, side: str, has_rows: bool, seed: int = FIRST
 
 @dataclass(frozen=True, kw_only=True)
 class Trainings:
-    """Runs trainings of workloads within the time limit, and collects what they show."""
+    """Runs trainings of workloads within the time limit, and records what they show."""
 
     has_rows: bool
     folder: Path
     deadline: Deadline
-    echo: Echo
+    findings: Findings
     parallel: int = 1
     """Trainings that may run at a time where their speed is not measured."""
 
-    def measure(self, workloads: Sequence[Workload]) -> Findings:
+    def measure(
+        self, speeds: Sequence[Workload], losses: Sequence[Workload] = (), autotuned: Sequence[Workload] = ()
+    ) -> None:
         """Train each workload with each side, compare the losses, and train each side again if there is time."""
-        source = "Weights are random." if self.has_rows else "Weights and rows are the published ones, from the Hub."
-        findings = Findings([], [source])
-        firsts = [self.sides(workload, SIDES, findings.notes) for workload in workloads]
-        for workload, first in zip(workloads, firsts, strict=True):
-            if workload.quality == "eval_loss":
-                findings.rows += loss_rows(workload.name, self.losses(workload, first, findings.notes))
-        for workload, first in zip(workloads, firsts, strict=True):
-            rounds = [first, self.sides(workload, first, [])]
-            findings.rows += workload_rows(workload.name, rounds)
-            findings.notes += [f"{workload.name}, {side}: {rates} real tokens/s." for side, rates in _rates(rounds)]
-        return findings
+        sides = [(workload, SPEEDS) for workload in speeds] + [(workload, AUTOTUNED) for workload in autotuned]
+        rounds: list[list[dict[str, Reported]]] = [[] for _ in sides]
+        for (workload, names), own in zip(sides, rounds, strict=True):
+            self._round(workload, names, own)
+        firsts = {
+            workload.name: own[0] for (workload, names), own in zip(sides, rounds, strict=True) if names is SPEEDS
+        }
+        for workload in losses:
+            self._losses(workload, firsts.get(workload.name, {}))
+        for (workload, _), own in zip(sides, rounds, strict=True):
+            self._round(workload, tuple(own[0]), own)
 
-    def sides(self, workload: Workload, sides: Iterable[str], notes: list[str]) -> Round:
-        """Train these sides. Return the reports of those that completed, and add notes about the others."""
-        completed = {}
+    def _round(self, workload: Workload, sides: Sequence[str], rounds: list[dict[str, Reported]]) -> None:
+        """Train each side once, as a new one of the rounds, and record the figures of all rounds after each side."""
+        rounds.append({})
         for side in sides:
-            if not (limits := self.deadline.limits()):
-                notes.append(f"{workload.name}, {side}: not run, {NO_TIME}.")
+            reported = self._train(workload, side)
+            if reported is None or reported.failure or RATE not in reported.metrics:
+                if len(rounds) == 1:
+                    self.findings.add((), [f"{workload.name}, {side}: {_problem(reported)}."], failed=True)
                 continue
-            fields = {**side_fields(workload, side, self.has_rows), **limits}
-            reported = reported_by(self.folder, fields, offline=self.has_rows)
-            if reported.failure:
-                notes.append(f"{workload.name}, {side} failed: {reported.failure.text}.")
-            else:
-                completed[side] = reported
-            self.echo(f"  {workload.name}, {side}: {'failed' if reported.failure else 'completed'}")
-        return completed
+            rounds[-1][side] = reported
+            notes = [f"{workload.name}, {each}: {rates} real tokens/s." for each, rates in _rates(rounds)]
+            self.findings.add(workload_rows(workload.name, rounds), notes)
 
-    def losses(self, workload: Workload, first: Round, notes: list[str]) -> Losses:
-        """Train the compared sides with the other seeds, and return the losses of those that completed.
+    def _train(self, workload: Workload, side: str, seed: int = FIRST_SEED, folder: str = "") -> Reported | None:
+        """Train one side. Return None if no time is left. With a folder of its own, it waits for no other job."""
+        if not (limits := self.deadline.limits()):
+            return None
+        fields = {**side_fields(workload, side, self.has_rows, seed), **limits}
+        own = own_folder(self.folder, folder or workload.name, fields)
+        return reported_by(own, fields, offline=self.has_rows, slots=own / "slots" if folder else None)
 
-        `first` has the first seed. If a side is missing in it, nothing is trained: it would fail again.
+    def _losses(self, workload: Workload, first: Round) -> None:
+        """Train the compared sides with all seeds, and record the differences of their losses.
+
+        `first` has reports of the first seed. What is missing there is trained first, to know the memory of a job.
         """
-        losses = {side: {FIRST_SEED: first[side].metrics["eval_loss"]} for side in COMPARED if side in first}
-        if len(losses) < len(COMPARED):
-            return losses
+        known = {side: first.get(side) or self._train(workload, side) for side in COMPARED}
+        losses: dict[str, dict[int, float]] = {side: {} for side in COMPARED}
 
-        def run(job: tuple[int, str]) -> Reported | None:
-            seed, side = job
-            if not (limits := self.deadline.limits()):
-                return None
-            own = self.folder / f"{workload.name}-{COMPARED.index(side)}-{seed}"
-            own.mkdir()
-            fields = {**side_fields(workload, side, self.has_rows, seed), **limits}
-            return reported_by(own, fields, offline=self.has_rows, slots=own / "slots")
+        def add(seed: int, side: str, reported: Reported | None) -> None:
+            if reported and not reported.failure:
+                losses[side][seed] = reported.metrics["eval_loss"]
+            notes = [] if seed in losses[side] else [f"{workload.name}, {side}, seed {seed}: {_problem(reported)}."]
+            self.findings.add(loss_rows(workload.name, losses), notes, failed=bool(notes))
 
-        jobs = [(seed, side) for seed in SEEDS[1:] for side in COMPARED]
-        with ThreadPoolExecutor(trainings_at_a_time([first[side] for side in COMPARED], self.parallel)) as pool:
-            for (seed, side), reported in zip(jobs, pool.map(run, jobs), strict=True):
-                if reported and not reported.failure:
-                    losses[side][seed] = reported.metrics["eval_loss"]
-                else:
-                    failure = reported.failure if reported else None
-                    reason = f"failed: {failure.text}" if failure else f"not run, {NO_TIME}"
-                    notes.append(f"{workload.name}, {side}, seed {seed}: {reason}.")
-                    self.echo(f"  {notes[-1]}")
-        return losses
+        for side, reported in known.items():
+            add(FIRST_SEED, side, reported)
+        if not all(FIRST_SEED in each for each in losses.values()):
+            return  # it would fail again
+        at_a_time = trainings_at_a_time([each for each in known.values() if each], self.parallel)
+        with ThreadPoolExecutor(at_a_time) as pool:
+            jobs = {
+                pool.submit(self._train, workload, side, seed, f"{workload.name}-{number}-{seed}"): (seed, side)
+                for seed in SEEDS[1:]
+                for number, side in enumerate(COMPARED)
+            }
+            for job in as_completed(jobs):
+                add(*jobs[job], job.result())
+
+
+def _problem(reported: Reported | None) -> str:
+    """Return why a training has no figures."""
+    if reported and reported.failure:
+        return f"failed: {reported.failure.text}"
+    return "it reports no speed" if reported else f"not run, {NO_TIME}"
 
 
 def workload_rows(name: str, rounds: Sequence[Round]) -> list[Row]:
@@ -168,13 +186,15 @@ def workload_rows(name: str, rounds: Sequence[Round]) -> list[Row]:
     for side in OURS:
         gains = [ours / theirs for ours, theirs in zip(rates.get(side, ()), rates.get("recipe", ()), strict=False)]
         if not gains:
-            measured = sum(each in rates for each in (side, "recipe"))
-            rows.append(figure(f"{name}, {side}: measured speeds, ours and the recipe's", measured, "", least=2))
             continue
         rows.append(figure(f"{name}, {side}: gain in real tokens", gains, "x", least=least_gain(name, side)))
         losses = [rounds[0][each].metrics.get("eval_loss") for each in (side, "recipe")]
         if losses[0] is not None and losses[1] is not None:
             rows.append(figure(f"{name}, {side}: eval_loss minus the recipe's", losses[0] - losses[1], "nats"))
+    for side in ("ours with CUDA graphs", "ours autotuned"):
+        pairs = zip(rates.get(side, ()), rates.get("ours with inductor", ()), strict=False)
+        if ratios := [mode / default for mode, default in pairs]:
+            rows.append(figure(f"{name}, {side}: speed over the default mode", ratios, "x", least=LEAST_OF_DEFAULT))
     return rows
 
 
@@ -187,7 +207,7 @@ def _rates(rounds: Sequence[Round]) -> Iterator[tuple[str, list[float]]]:
 
 
 def loss_rows(name: str, losses: Losses) -> list[Row]:
-    """Return the mean difference of the losses, and, if a training is missing, the number of seeds that have both."""
+    """Return the mean difference of the losses, and the number of seeds that have both."""
     ours, theirs = (losses.get(side, {}) for side in COMPARED)
     seeds = [seed for seed in SEEDS if seed in ours and seed in theirs]
     mean = loss_row(
@@ -195,10 +215,8 @@ def loss_rows(name: str, losses: Losses) -> list[Row]:
         [ours[seed] for seed in seeds],
         [theirs[seed] for seed in seeds],
     )
-    rows = [mean] if mean else []
-    if len(seeds) < len(SEEDS):
-        rows.append(figure(f"{name}: seeds with the losses of both sides", len(seeds), "seeds", least=len(SEEDS)))
-    return rows
+    count = figure(f"{name}: seeds with the losses of both sides", len(seeds), "seeds", least=len(SEEDS))
+    return [mean, count] if mean else [count]
 
 
 def trainings_at_a_time(measured: Iterable[Reported], most: int) -> int:

@@ -30,6 +30,8 @@ class Figure:
     """Regular expression of the names of its rows in the result file. Of several rows, the range is shown."""
     question: str = ""
     """Question that the row with the lowest value answers at the top of the page; "" for none."""
+    command: str = ""
+    """Command that measures this figure, named where it is not measured; "" for the section's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +67,8 @@ def hard_figures(parts: Mapping[str, str]) -> tuple[Figure, ...]:
 SECTIONS: Mapping[str, Section] = {
     "workloads": Section(
         measures="The published recipe (padded to its full length, fp32, eager attention, no compiler) against the "
-        "experiment's defaults, with MiniLM and the same rows, batch size and seeds, in alternation, in real tokens "
-        "per second. Utilisation is the training's FLOP/s over the FLOP/s of the best product of two 2048 x 2048 "
-        "matrices in the same precision.",
+        "experiment's defaults, with MiniLM, in alternation, in real tokens per second. Utilisation is FLOP/s over the "
+        "best product of two 2048 x 2048 matrices in the same precision.",
         figures=(
             Figure(
                 "emotion, uncompiled: speed-up",
@@ -96,8 +97,8 @@ SECTIONS: Mapping[str, Section] = {
         ),
         command="python -m benchmarks.bench_workloads squad-albert bert-large-squad-dp emotion-bert ...",
         short="emotion-bert's rows were twice as long on our side as on the recipe's. After three steps from random "
-        "weights, losses of two sides that see the rows in another order differ by up to 0.5 nats, so they have no "
-        "target any more (decision 0021).",
+        "weights, losses differ by up to 0.5 nats by the order of the rows alone, so they have no target any more "
+        "(decision 0021).",
     ),
     "tuned_trainer": Section(
         measures="Our defaults without a compiler against `benchmarks/tuning/tuned_trainer.py`: the stock Trainer with "
@@ -117,9 +118,8 @@ SECTIONS: Mapping[str, Section] = {
         "sides; GPT-2 was not measured. squad's loss depends on the padding and is left out.",
     ),
     "auto": Section(
-        measures="MiniLM with what `auto` chooses, against the best fixed combination of precision and attention (and "
-        "dropout, when these were measured), in alternation; on this machine, with one core, and with the instructions "
-        "of older CPUs.",
+        measures="MiniLM with what `auto` chooses, against the best fixed combination of precision and attention, in "
+        "alternation; on this machine, with one core, and with the instructions of older CPUs.",
         figures=(
             Figure(
                 "emotion and squad: `auto` over the best choice",
@@ -209,8 +209,7 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "staging": Section(
         measures="Files of 60 MB and 1.2 GB, each staged in a new process: its peak memory above a process that "
-        "stages a few rows, and the time of the first line of progress. The rate is for 100,000 rows of one "
-        "sentence, over the tokenizer's by itself.",
+        "stages a few rows, and the first line of progress. The rate is for 100,000 rows of one sentence.",
         figures=(
             Figure("peak memory above idle", r".*: peak memory above idle"),
             Figure("first line of progress", r".*: first line of progress"),
@@ -219,7 +218,7 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "following": Section(
         measures="One `compare` follows 200 jobs of 120 steps, about 1 s apart, through SageMaker's API. The account "
-        "is the tests' server, which really runs the jobs, on the same machine.",
+        "is the tests' server, on the same machine.",
         figures=(
             Figure("jobs created", r"jobs created"),
             Figure("calls in the busiest 10 s", r"calls while following"),
@@ -238,34 +237,68 @@ SECTIONS: Mapping[str, Section] = {
                 "squad-albert: gain",
                 r"squad-albert, .*: gain in real tokens",
                 "How many times as fast as the recipe is ALBERT on SQuAD on a GPU, even uncompiled?",
+                command="make accept-gpu ONLY=squad-albert",
             ),
-            Figure("roberta-large-mnli: gain", r"roberta-large-mnli, .*: gain in real tokens"),
-            Figure("four others: gain", r"(?!squad-albert|roberta).*: gain in real tokens"),
+            Figure(
+                "roberta-large-mnli: gain",
+                r"roberta-large-mnli, .*: gain in real tokens",
+                command="make accept-gpu ONLY=roberta-large-mnli",
+            ),
+            Figure(
+                "four others: gain",
+                r"(?!squad-albert|roberta).*: gain in real tokens",
+                command="make accept-gpu ONLY=NAME",
+            ),
             Figure("all six: gain in samples", r".*: gain in samples"),
-            Figure("five-seed losses: ours minus the recipe's", r".*: eval_loss of ours uncompiled .*, mean"),
-            Figure("seeds compared", r".*: seeds with the losses of both sides"),
+            Figure(
+                "CUDA graphs over inductor's default mode",
+                r".*, ours with CUDA graphs: speed over the default mode",
+                command="make accept-gpu ONLY=NAME",
+            ),
+            Figure(
+                "max-autotune over the default mode",
+                r".*, ours autotuned: speed over the default mode",
+                command="make accept-gpu ONLY=NAME-autotuned",
+            ),
+            Figure(
+                "five-seed losses: ours minus the recipe's",
+                r".*: eval_loss of ours uncompiled .*, mean",
+                command="make accept-gpu ONLY=NAME-losses",
+            ),
+            Figure(
+                "seeds compared",
+                r".*: seeds with the losses of both sides",
+                command="make accept-gpu ONLY=NAME-losses",
+            ),
             Figure("one-seed losses minus the recipe's", r".*: eval_loss minus the recipe's"),
         ),
-        command="make accept-gpu MINUTES=60",
+        command="make accept-gpu ONLY=NAME",
         short="The H100's tokens follow from its utilisation; the H200's are unknown. One run can mislead: at one "
-        "commit, emotion-bert with CUDA graphs reached 398 and 1,030 samples/s. The time limit left none for five "
-        "seeds: `python -m benchmarks.gpu --minutes 60 --only emotion-bert reviews-distilbert roberta-large-mnli "
-        "sst2-gpt2`.",
+        "commit, emotion-bert reached 398 and 1,030 samples/s with CUDA graphs, and 492 in the default mode.",
     ),
     "gpu-paths": Section(
         measures="A short training for each precision, attention, optimizer, compiler mode and sharding. Its device, "
         "settings, loss and memory are checked; a job that does not complete is one failed check.",
         figures=(
             Figure("all other paths tried", r"(?!two-gpus|flash-attention|compile-(max|no-)).*: .*"),
-            Figure("compile-max-autotune, compile-no-cudagraphs", r"compile-(max-autotune|no-cudagraphs): .*"),
-            Figure("flash-attention (FlashAttention 2)", r"flash-attention: .*"),
-            Figure("two-gpus", r"two-gpus: .*"),
-            Figure("two-gpus-sharded (FSDP2)", r"two-gpus-sharded: .*"),
+            Figure(
+                "compile-max-autotune, compile-no-cudagraphs",
+                r"compile-(max-autotune|no-cudagraphs): .*",
+                command="make accept-gpu ONLY=compile-max-autotune",
+            ),
+            Figure(
+                "flash-attention (FlashAttention 2, package flash-attn)",
+                r"flash-attention: .*",
+                command="make accept-gpu ONLY=flash-attention",
+            ),
+            Figure("two-gpus", r"two-gpus: .*", command="make accept-gpu ONLY=two-gpus"),
+            Figure(
+                "two-gpus-sharded (FSDP2)", r"two-gpus-sharded: .*", command="make accept-gpu ONLY=two-gpus-sharded"
+            ),
         ),
-        command="python -m benchmarks.gpu --only NAME ...",
-        short="The two autotuned paths ended at their limit of 299 s; to their end: `--only compile-max-autotune "
-        "compile-no-cudagraphs --minutes 30`. With the package flash-attn: `--only flash-attention`. On two GPUs: "
-        "`--only two-gpus two-gpus-sharded`.",
+        command="make accept-gpu ONLY=NAME",
+        short="The two autotuned paths ended at their limit of 299 s, beside four other jobs. What they tune is now "
+        "kept, so the command can be repeated until they end.",
     ),
 }
 """Sections in the order of the page, by the name of their result file."""
@@ -285,7 +318,7 @@ of several figures. Speeds are compared only within one run on one machine; the 
 
 def page() -> str:
     """Return the content of docs/benchmarks.md, generated from the result files."""
-    results = {name: json.loads((FOLDER / f"{name}.json").read_text()) for name in SECTIONS}
+    results = {name: recorded(name) for name in SECTIONS}
     sections = (line for name, section in SECTIONS.items() for line in _section_lines(name, section, results[name]))
     return "\n".join([INTRODUCTION.replace("{summary}", _summary(results)), *sections]) + "\n"
 
@@ -308,7 +341,7 @@ def _summary(results: Mapping[str, Sequence[Result]]) -> str:
                 ["yes" if row["met"] else "**no**" for row, _ in found],
                 [machine for _, machine in found],
             )
-            cells = " | ".join("<br>".join(column) for column in columns)
+            cells = " | ".join("<br>".join(column) for column in columns) if found else "not measured | | |"
             lines.append(f"| [{figure.question}](#{name}) | {cells} |")
     return "\n".join(lines)
 
@@ -316,13 +349,15 @@ def _summary(results: Mapping[str, Sequence[Result]]) -> str:
 def _section_lines(name: str, section: Section, results: Sequence[Result]) -> list[str]:
     heads = [f"{_machine(each)}, {each['date']}, {each['commit'][:7]}" for each in results]
     lines = [f"## {name}", "", section.measures, "", f"    {section.command or f'python -m benchmarks {name}'}", ""]
-    lines += ["| | target | " + " | ".join(heads) + " |", "| --- | --- |" + " ---: |" * len(heads)]
+    lines += [f"| | target | {' | '.join(heads or [''])} |", "| --- | --- |" + " ---: |" * len(heads or [""])]
     for figure in section.figures:
         found = [_rows(figure, each) for each in results]
         targets = dict.fromkeys(
             row["target"].split(":")[0] for rows in reversed(found) for row in rows if row["target"]
         )
-        lines.append(f"| {figure.label} | {' or '.join(targets)} | " + " | ".join(map(_cell, found)) + " |")
+        missing = f"not measured: `{figure.command}`" if figure.command else "not measured"
+        cells = [_cell(rows) if rows else missing for rows in found or [[]]]
+        lines.append(f"| {figure.label} | {' or '.join(targets)} | {' | '.join(cells)} |")
     return [*lines, "", *([section.short, ""] if section.short else [])]
 
 
@@ -332,8 +367,6 @@ def _rows(figure: Figure, result: Result) -> list[Mapping[str, Any]]:
 
 def _cell(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the value or the range of a figure on one kind of machine, and how many targets were missed."""
-    if not rows:
-        return "not measured"
     low, high = (pick(row["value"] for row in rows) for pick in (min, max))
     text = _text(high, rows[0]["unit"])
     missed = sum(row["met"] is False for row in rows)
@@ -429,11 +462,11 @@ def loss_row(name: str, ours: Sequence[float], theirs: Sequence[float], *, has_t
     )
 
 
-def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
+def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), *, appends: bool = False) -> None:
     """Write `benchmarks/results/<name>.json`, print the rows, and regenerate docs/benchmarks.md.
 
-    The result replaces an earlier one of the same kind of machine. Earlier rows and notes from the same machine and
-    commit are kept unless `rows` replaces them.
+    The file is complete at any time, so a command that writes after each measurement loses nothing when it is cut off.
+    `merged` says which earlier rows are kept.
     """
     import torch  # takes seconds
 
@@ -445,7 +478,7 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
     # Results of benchmarks do not change what runs.
     others = (f":!{path.relative_to(ROOT)}" for path in (FOLDER, PAGE))
     command = ["git", "status", "--porcelain", "--", ".", *others]
-    changes = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    changes = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     machine = {
         **here["machine"],
         "instructions": next((name for flag, name in _INSTRUCTIONS.items() if flag in flags), ""),
@@ -455,26 +488,55 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
     }
     result: dict[str, Any] = {
         "machine": machine,
-        "commit": here["git"]["commit"],
+        "commit": here["git"]["commit"] or "no checkout",
         "dirty": bool(changes),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "notes": list(notes),
         "rows": [asdict(row) for row in rows],
     }
-    file = FOLDER / f"{name}.json"
-    earlier = json.loads(file.read_text()) if file.exists() else []
-    for before in earlier:
-        if all(before[key] == result[key] for key in ("machine", "commit")):
-            measured_now = {row.name for row in rows}
-            result["rows"] = [each for each in before["rows"] if each["name"] not in measured_now] + result["rows"]
-            result["notes"] = [*dict.fromkeys([*before["notes"], *notes])]
-    kept = [each for each in earlier if not is_same_kind(each["machine"], machine)]
-    file.write_text(json.dumps([result, *kept], indent=1, ensure_ascii=False) + "\n")
+    content = json.dumps(merged(recorded(name), result, appends=appends), indent=1, ensure_ascii=False) + "\n"
+    _replace(FOLDER / f"{name}.json", content)
     for row in rows:
         target = f"  (target {row.target}: {'met' if row.met else 'MISSED'})" if row.target else ""
         error = "" if row.spread is None else f" ± {row.spread:.3g}"
         print(f"  {row.name}: {row.value:.4g} {row.unit}{error}{target}")
-    PAGE.write_text(page())
+    _replace(PAGE, page())
+
+
+def recorded(name: str) -> list[Result]:
+    """Return the results of one section: none if nothing has been measured yet."""
+    file = FOLDER / f"{name}.json"
+    results: list[Result] = json.loads(file.read_text()) if file.exists() else []
+    return results
+
+
+def _replace(file: Path, content: str) -> None:
+    unfinished = file.with_suffix(".unfinished")
+    unfinished.write_text(content)
+    unfinished.replace(file)
+
+
+def merged(earlier: Sequence[Result], result: Result, *, appends: bool = False) -> list[Result]:
+    """Return the results of a file after a new result, which comes first.
+
+    Rows of the same machine and commit stay, unless the new result has rows of the same names; so do notes, unless it
+    has rows of the same subject, which both name before a colon. Results of other commits from the same kind of
+    machine are replaced; with `appends`, for commands that measure a part each, only their rows of the same names are.
+    """
+    names, first, others = {row["name"] for row in result["rows"]}, dict(result), []
+    subjects = {name.partition(":")[0] for name in names}
+    for before in earlier:
+        if not is_same_kind(before["machine"], result["machine"]):
+            others.append(before)
+            continue
+        rows = [row for row in before["rows"] if row["name"] not in names]
+        if all(before[key] == result[key] for key in ("machine", "commit")):
+            first["rows"], first["dirty"] = rows + first["rows"], before["dirty"] or first["dirty"]
+            notes = [each for each in before["notes"] if each.partition(":")[0] not in subjects]
+            first["notes"] = [*dict.fromkeys([*notes, *first["notes"]])]
+        elif appends and rows:
+            others.append({**before, "rows": rows})
+    return [first, *others]
 
 
 def is_same_kind(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:

@@ -102,6 +102,10 @@ FROM_LOG = (
 )
 ANY_VALUE = (0.5,)
 """Values of a metric that the jobs will report. The measure of our own jobs does not depend on them."""
+AUTOTUNING = (
+    "compile_mode max-autotune tunes kernels in the first job of a setting: with MiniLM on an H100 for more than 299 s "
+    "(docs/benchmarks.md#gpu-paths). The compile cache keeps them. Their speed is not measured"
+)
 LINKED = (*SHARED, "docstrings", "tokenizers")
 """Folders of the state whose entries never change once they are complete."""
 NOT_STAGED = "s3://not-staged-yet"
@@ -172,6 +176,9 @@ def plan_jobs(verb: str, fields: Mapping[str, str], state: ScratchState) -> Comm
     )
     if prepared.is_complete and (context := prepared.context):
         plan = _with_jobs(plan, prepared, context, store, state)
+    modes = [arm.experiment.compile_mode for arm in prepared.arms] + [*(plan.search.compilers if plan.search else ())]
+    if any("max-autotune" in mode for mode in modes):
+        state.notes.append(AUTOTUNING)
     notes = (*state.notes, *map(state.at_home, notes_of([inputs for _, inputs in prepared.arm_inputs])))
     return replace(plan, refusals=state.refused, notes=tuple(dict.fromkeys(notes)))
 

@@ -111,11 +111,9 @@ class Compare(Frozen):
     least_gain: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
     """Least gain worth having, as a share of the baseline's cost."""
     quality_margin: Annotated[float, Field(gt=0.0)] | None = None
-    """Largest acceptable drop in quality, in the metric's unit. None means 0.03 for accuracy and macro F1, 3 points for
-    scores in percent, and 5 % of the baseline's mean for a loss."""
+    """Largest acceptable drop in quality, in the metric's unit. docs/judging.md has the defaults."""
     trainings: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    """Number of trainings to come, the first with a cold compile cache. The report estimates what they cost together;
-    the verdict is for a warm cache."""
+    """Number of trainings to come, the first with a cold compile cache. The report estimates their total cost."""
     when_disturbed: Literal["keep", "repeat"] = "keep"
     """`repeat` runs a job again, once, if other programs or the hypervisor disturbed its measurement, and counts the
     second one. `keep` only marks it."""
@@ -129,8 +127,7 @@ class Probe(Frozen):
     """Length of each arm's training under the command `probe`."""
 
     precision: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
-    """Precision at which an arm stops: half the width of the 95 % interval of the projected seconds, as a share of
-    them."""
+    """Precision at which an arm stops: half the 95 % interval of the projected seconds, as a share of them."""
     samples: Count | None = None
     """Most samples on which an arm trains. None means a tenth of the training."""
     eval_samples: Count = 256
@@ -270,8 +267,8 @@ class Sweep(Frozen):
     """Most settings of each compiler, at most 10 % dearer than its best, that train a second time before the winner is
     chosen. 1 chooses by the trials alone. Throughput and fronts have no finalists."""
     repeats: Annotated[int, Field(ge=0, le=1_000)] = 9
-    """Most jobs of the winner and of each control after the search. They run in waves, with the fields `compare.looks`,
-    `compare.least_gain` and `compare.quality_margin`; for throughput, only the first wave runs. 0 skips them."""
+    """Most jobs of the winner and of each control after the search. They run in waves, by `compare.looks`, `least_gain`
+    and `quality_margin`; for throughput, only the first wave runs. 0 skips them."""
 
     max_parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time, over all workers."""
@@ -414,8 +411,7 @@ class ExperimentFields(InputFields, SharedFields):
     eval_samples: Count | None = None
     """Samples between two evaluations, the same for every batch size."""
     log_model: LoggedModels = "best"
-    """Models to log to MLflow when the group closes: of the `best` repeat of each arm, of the `winner`, of `each`
-    job, or `none`. Artifacts on this machine are then deleted, except a script's; with `none` all stay."""
+    """Models to log to MLflow when the group closes: see docs/models.md."""
     push_to_hub: PushToHub | None = None
     """Push the trained model to the Hugging Face Hub after `train`. With `--wait false`, `attach` or the same command
     pushes it."""

@@ -119,29 +119,27 @@ class Script(Frozen):
     directory: Name | None = None
     """Folder within the source to copy into the job. None copies the whole source."""
     entry_point: Name = "train.py"
-    """Program to run: a Python file, shell script (`.sh`) or other executable in that folder, or a module (`-m
-    package.train`). Words after it come before all hyperparameters: `train.py config.yaml`."""
+    """Program to run in that folder, or a module (`-m package.train`). Words after it come before all hyperparameters:
+    `train.py config.yaml`."""
     hyperparameters: Hyperparameters = Field(default={})
     """Named arguments: texts, numbers, true or false, lists and mappings. `$batch_size` inserts that field of
     the experiment; null leaves the argument out."""
     arguments: ScriptArguments = ScriptArguments()
-    """Form of the named arguments. A text sets the style: `equals` for `--name=value`."""
+    """Form of the named arguments. A text sets only the `style`."""
     environment: Variables = Field(default={})
     """Environment variables of the script, on both services."""
     secrets: Secrets = Field(default={})
     """Environment variables with secrets: a list of names, or a mapping from each name to a secret of AWS Secrets
-    Manager. On this machine, the values come from the variables of the command."""
+    Manager. On this machine, they are variables of the command."""
     requirements: Requirements = "list"
     """`list` the packages of the script's `requirements.txt` that are missing on this machine, or `install` them into
-    an environment of their own. SageMaker always installs the packages of a Python script."""
+    an environment of their own."""
     metrics: ScriptMetrics = Field(default={})
-    """Metrics by name. Each is a regular expression with one group, or a mapping of `pattern`, `unit` (`fraction`,
-    `percent` or `number`) and `better` (`higher` or `lower`). The first with a direction measures the quality. `step`,
-    `epoch` and `samples` give the progress. Logs of known frameworks need no expressions: see docs/scripts.md."""
+    """Metrics by name: regular expressions with one group, or mappings of `pattern`, `unit` (`fraction`, `percent` or
+    `number`) and `better` (`higher` or `lower`). Logs of known frameworks need none: see docs/scripts.md."""
     channels: ScriptChannels = Field(default={})
     """File or folder for each `SM_CHANNEL_...` variable. `package:NAME` is a packaged model, `builtin:docstrings` the
-    built-in data. On SageMaker, `s3://BUCKET/PREFIX/` stays where it is. A mapping sets how SageMaker passes the data:
-    see docs/aws.md."""
+    built-in data. For data in S3 and mappings, see docs/aws.md."""
 
     @model_validator(mode="after")
     def _check(self) -> Script:
@@ -307,8 +305,8 @@ class Machine(Frozen, Instances):
     """SageMaker: interruptions of an instance on spot capacity, for the expected cost. The default is 20 % per month;
     5 % is 0.00007. AWS's Spot Instance Advisor states the rates."""
     spot_discount_percent: Annotated[float, Field(ge=0.0, lt=100.0)] | None = None
-    """SageMaker: discount of spot capacity, for the expected cost. None takes the median of earlier spot jobs of the
-    experiment."""
+    """SageMaker: discount of spot capacity, for the expected cost. None takes the median of the experiment's earlier
+    spot jobs."""
     image: Image | None = None
     """SageMaker: container image. None takes AWS's newest one that can run the job on the instance type."""
 

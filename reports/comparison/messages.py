@@ -221,8 +221,12 @@ def _minutes(minutes: float | None) -> str:
 
 
 def cache_sentences(arm: Arm) -> list[str]:
-    """Return the cache state of the jobs in tables and charts, and the time of jobs with a different state."""
+    """Return the cache state of the jobs in tables and charts, the time of jobs with a different state, and the time of
+    autotuning."""
     sentences = []
+    if tuned := [job.number("time_compile_seconds") for job in arm.jobs if job.number("compile_autotuned") > 0]:
+        took = f"{counted(len(tuned), 'job')} autotuned and compiled kernels for {figure(fmean(tuned))} s"
+        sentences.append(f"{took}; the compile cache keeps them.")
     for state, jobs in arm.other_cache_states.items():
         others, compared = [seconds for job in jobs if (seconds := job.number(BILLABLE)) > 0], arm.positive(BILLABLE)
         extra = fmean(others) - fmean(compared) if others and compared else math.nan

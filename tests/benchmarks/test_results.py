@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.support.results import FOLDER, PAGE, SECTIONS, is_same_kind, page
+from benchmarks.support.results import FOLDER, PAGE, SECTIONS, Result, is_same_kind, merged, page, recorded
 
 
 def test_the_page_is_that_of_the_result_files() -> None:
@@ -16,17 +17,36 @@ def test_the_page_is_that_of_the_result_files() -> None:
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_the_page_shows_every_figure_that_has_a_target(name: str) -> None:
-    results = json.loads((FOLDER / f"{name}.json").read_text())
-    names = [row["name"] for result in results for row in result["rows"] if row["target"]]
+    names = [row["name"] for result in recorded(name) for row in result["rows"] if row["target"]]
     patterns = [figure.rows for figure in SECTIONS[name].figures]
     assert [each for each in names if not any(re.fullmatch(pattern, each) for pattern in patterns)] == []
 
 
-def test_a_file_has_one_result_of_each_kind_of_machine() -> None:
+def test_a_file_has_one_figure_of_a_name_and_kind_of_machine() -> None:
     for file in FOLDER.glob("*.json"):
-        machines = [result["machine"] for result in json.loads(file.read_text())]
-        for number, machine in enumerate(machines):
-            assert not any(is_same_kind(machine, other) for other in machines[:number]), file
+        rows = [(each["machine"], row["name"]) for each in json.loads(file.read_text()) for row in each["rows"]]
+        for number, (machine, name) in enumerate(rows):
+            assert not any(name == other and is_same_kind(machine, at) for at, other in rows[:number]), (file, name)
+
+
+def result(commit: str, *names: str, notes: Sequence[str] = (), gpu: str = "H100") -> Result:
+    rows = [{"name": name, "value": 1} for name in names]
+    machine = {"processor": "Xeon", "gpu": gpu}
+    return {"machine": machine, "commit": commit, "dirty": False, "notes": [*notes], "rows": rows}
+
+
+def test_a_part_that_is_measured_again_replaces_its_own_figures_alone() -> None:
+    other = result("old", "fp32: loss", gpu="H200")
+    earlier = [result("new", "fp16: loss", "fp32: loss", notes=["fp32: not run.", "One GPU."]), other]
+    again = result("new", "fp32: loss", "fp32: speed", notes=["One GPU."])
+    names = ("fp16: loss", "fp32: loss", "fp32: speed")
+    assert merged(earlier, again) == [result("new", *names, notes=["One GPU."]), other]
+    # What another commit measured is replaced as a whole by a command that measures everything.
+    later = result("later", "fp16: loss")
+    assert merged(earlier, later) == [later, other]
+    kept = result("new", "fp32: loss", notes=["fp32: not run.", "One GPU."])
+    assert merged(earlier, later, appends=True) == [later, kept, other]
+    assert merged([kept], result("later", "fp32: loss"), appends=True) == [result("later", "fp32: loss")]
 
 
 def test_machines_are_of_one_kind_if_processor_instructions_and_gpu_are_equal() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -70,6 +71,21 @@ def test_other_processes_of_the_environment_cannot_import_our_packages(tmp_path:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, "")
+
+
+def test_machines_with_nvidia_smi_do_not_get_the_build_of_pytorch_for_cpus(tmp_path: Path) -> None:
+    show = ["make", "--silent", "--eval", "show:; @$(call TORCH_FOR_CPU,echo pip)", "show", "PYTHON=python3"]
+    for name in ("make", "sh", "nproc", "true"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+
+    def installed() -> str:
+        environment = {"PATH": str(tmp_path)}
+        return subprocess.run(show, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert "--require-hashes -r requirements-cpu.lock" in installed()
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    assert installed() == ""
 
 
 def test_help_of_every_verb_imports_no_heavy_library() -> None:

@@ -26,7 +26,13 @@ from training.job.data.channels import check_tokens
 from training.job.data.padding import NO_WORK, Work, planned_shapes
 from training.job.estimating.calibration import CalibrationFinished, calibrate
 from training.job.estimating.probe import Probe
-from training.job.loop.compile_phase import compile_shapes, is_dynamic, open_stored_programs, setting_of
+from training.job.loop.compile_phase import (
+    compile_shapes,
+    is_dynamic,
+    noting_autotuning,
+    open_stored_programs,
+    setting_of,
+)
 from training.job.loop.job_trainer import JobTrainer, Reporter
 from training.job.loop.prepared_model import prepare
 from training.job.measuring import hardware
@@ -155,7 +161,7 @@ def _compile(trainer: JobTrainer, events: Events) -> None:
     arguments = {**asdict(settings.arguments), "attention": settings.attention}
     setting = setting_of(trainer.model, shapes, dynamic, arguments, settings.precision)
     stored = open_stored_programs(setting, events)
-    with trainer.meter.phase("compile"):
+    with trainer.meter.phase("compile"), noting_autotuning(events):
         if stored:
             stored.load()
         compile_shapes(trainer, trainer.model_wrapped, shapes, dynamic)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 from benchmarks.gpu.paths import PATHS, Cards, Deadline, GpuPath, try_paths
 from benchmarks.gpu.workloads import GPU_WORKLOADS, RATE, SIDES, WITHDRAWN, runnable, side_fields, workload_rows
 from benchmarks.support.command import Reported
+from benchmarks.support.results import Row
 from experiments.planning.load import load_fields
 from tests.conftest import ROOT
 from training.contract.events import Event
@@ -27,15 +29,23 @@ def test_paths_are_tried_and_compared(tmp_path: Path) -> None:
     as_early = GpuPath(name="as-early", title="ends as early", fields={"max_steps": "2"}, reference="early")
     missing = GpuPath(name="missing", title="needs a package", package="flash_attn")
     paths = [*(path for path in PATHS if path.name in RUN_HERE), too_early, as_early, missing]
-    lines: list[str] = []
-    findings = try_paths(paths, CPU, tmp_path, Deadline(1_200), lines.append)
-    outcomes = {row.name.partition(":")[0]: row.met for row in findings.rows if row.target}
-    assert outcomes == {**dict.fromkeys(RUN_HERE, True), "early": False, "as-early": True}, findings.notes
-    assert any("early: the evaluation loss is" in note for note in findings.notes)
-    assert "missing was not run: it needs the package flash_attn, which is not installed." in findings.notes
-    assert not findings.has_passed
-    assert lines[0] == "  fp32: as expected"
-    assert "fp32: steady samples" in {row.name for row in findings.rows}
+    rows: list[Row] = []
+    notes: list[str] = []
+    recorded: list[int] = []
+
+    def record(new_rows: Sequence[Row], new_notes: Sequence[str]) -> None:
+        rows.extend(new_rows)
+        notes.extend(new_notes)
+        recorded.append(len(list(tmp_path.glob("*/home"))))
+
+    assert not try_paths(paths, CPU, tmp_path, Deadline(1_200), record)
+    outcomes = {row.name.partition(":")[0]: row.met for row in rows if row.target}
+    assert outcomes == {**dict.fromkeys(RUN_HERE, True), "early": False, "as-early": True}, notes
+    assert any("early: the evaluation loss is" in note for note in notes)
+    assert "missing: not run, because it needs the package flash_attn, which is not installed." in notes
+    assert "fp32: steady samples" in {row.name for row in rows}
+    # The first path was recorded long before the last one ran.
+    assert recorded[1] < recorded[-1] == len(paths) - 1
 
 
 def reported(**metrics: float) -> Reported:
@@ -58,8 +68,6 @@ def test_gains_are_compared_with_the_recipe() -> None:
     # 1.5 is less than the published gain of this workload.
     inductor = rows["squad-albert, ours with inductor: gain in real tokens"]
     assert (inductor.value, inductor.n, inductor.met) == (1.5, 1, False)
-    missing = rows["squad-albert, ours with CUDA graphs: measured speeds, ours and the recipe's"]
-    assert (missing.value, missing.met) == (1, False)
     assert rows["squad-albert, recipe: steady real tokens"].value == 75
 
 

@@ -61,11 +61,14 @@ def test_a_sweep(scratch: ScratchState, tmp_path: Path, capsys: pytest.CaptureFi
     assert not (tmp_path / "home").exists()
 
 
+SMALL_SWEEP = {"sweep.worse_by": "0.1", "sweep.batch_sizes": "8..32", "batch_size": "8"}
+
+
 @pytest.mark.parametrize(
     ("verb", "fields", "label"),
     [
         ("compare", {"compare.arms": "{small: {batch_size: 8}, large: {batch_size: 32}}"}, "“large”"),
-        ("sweep", {"sweep.worse_by": "0.1", "sweep.batch_sizes": "8..32", "batch_size": "8"}, "batch 32"),
+        ("sweep", SMALL_SWEEP, "batch 32"),
         ("compare", {"compare.arms": "{small: {batch_size: 8}, large: {batch_size: 16}}"}, None),
         ("compare", {"compare.arms": "[{batch_size: 8}, {batch_size: 32}]", "learning_rate_scaling": "sqrt"}, None),
     ],
@@ -78,6 +81,22 @@ def test_batches_that_grow_with_the_linear_rule_are_noted(
     notes = [each.text for block in blocks(plan) if isinstance(block, Definitions) for each in block.definitions]
     found = [note.partition(": ")[0] for note in notes if "(learning_rate_scaling: linear)" in note]
     assert found == ([label] if label else [])
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "count"),
+    [
+        ("compare", {"compare.arms": "{a: {}, b: {compiler: inductor, compile_mode: max-autotune}}"}, 1),
+        ("compare", {"compare.arms": "{a: {}, b: {compiler: inductor, compile_mode: reduce-overhead}}"}, 0),
+        ("sweep", {**SMALL_SWEEP, "sweep.compilers": "[none, inductor compile_mode=max-autotune]"}, 1),
+    ],
+)
+def test_autotuning_is_noted(
+    verb: str, fields: dict[str, str], count: int, scratch: ScratchState, tmp_path: Path
+) -> None:
+    plan = plan_jobs(verb, {"data.train": str(tmp_path / "rows.jsonl"), "machine.cores": "1", **fields}, scratch)
+    assert plan.jobs
+    assert sum(note.startswith("compile_mode max-autotune tunes kernels") for note in plan.notes) == count
 
 
 def test_refusals_are_numbered(scratch: ScratchState, capsys: pytest.CaptureFixture[str]) -> None:

@@ -200,7 +200,8 @@ def test_a_tracked_comparison_with_a_cold_and_a_failed_job(tracked: Any) -> None
     """Three baseline jobs, and a compiled arm that started first, with one cold, three warm and one failed job."""
     warm, cold = {"platform.cache_state": "warm"}, {"platform.cache_state": "cold"}
     slow = {"time/compile_seconds": 0.0, "time/warmup_seconds": 10.0}
-    tracked.trained("inductor", 0, 130.5, 200.0, tags=cold, metrics={"time/compile_seconds": 69.0})
+    tuned = {"time/compile_seconds": 69.0, "compile/autotuned": 12}
+    tracked.trained("inductor", 0, 130.5, 200.0, tags=cold, metrics=tuned)
     for repeat in range(3):
         tracked.trained("none", repeat, 100.5 + repeat, 100.0, baseline=True, metrics=slow)
     for repeat in range(1, 4):
@@ -215,7 +216,8 @@ def test_a_tracked_comparison_with_a_cold_and_a_failed_job(tracked: Any) -> None
     assert (contrast.verdict.ratio.n_arm, contrast.verdict.ratio.n_baseline) == (3, 3)
     # 130.5 against the mean of 80.5, 81.5, 82.5
     assert messages.cache_sentences(contrast.arm) == [
-        "Tables and charts show the 3 jobs with a warm cache, not 1 job with a cold cache (49.0 s more on average)."
+        "1 job autotuned and compiled kernels for 69.0 s; the compile cache keeps them.",
+        "Tables and charts show the 3 jobs with a warm cache, not 1 job with a cold cache (49.0 s more on average).",
     ]
     # C is 40 s warm and 70 s cold against 10 s; each sample saves 1/100 - 1/200 s.
     points = contrast.break_evens

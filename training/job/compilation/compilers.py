@@ -121,6 +121,7 @@ class Inductor(NoCompiler):
             "compile/graphs": _graphs(),
             "compile/recompiles": _graphs() - self._graphs_when_warm,
             "compile/graph_breaks": sum(_counters()["graph_break"].values()),
+            **({"compile/autotuned": autotuned()} if autotuned() else {}),
         }
 
     def cache_state(self) -> str:
@@ -157,3 +158,8 @@ def _counters() -> Any:
 
 def _graphs() -> int:
     return int(_counters()["stats"]["unique_graphs"])
+
+
+def autotuned() -> int:
+    """Return for how many products this process has timed several kernels (torch/_inductor/select_algorithm.py)."""
+    return int(_counters()["inductor"]["select_algorithm_autotune"])

@@ -12,6 +12,8 @@ import hashlib
 import json
 import os
 import platform
+import threading
+import time
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 from urllib.parse import urlparse
@@ -20,6 +22,7 @@ import numpy as np
 import torch
 import transformers
 
+from training.job.compilation.compilers import autotuned
 from training.job.data.channels import Row
 from training.job.data.padding import Collator, Padding, Shape, representatives
 from training.job.loop.job_trainer import JobTrainer, preserve_random_states
@@ -66,6 +69,24 @@ def compile_shapes(trainer: JobTrainer, model: Model, shapes: Sequence[Shape], d
             for _ in range(steps_per_shape(settings.device_kind, settings.arguments.compile_mode)):
                 trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
                 model.zero_grad()
+
+
+@contextmanager
+def noting_autotuning(events: Events, interval: float = 20.0) -> Iterator[None]:
+    """Note every `interval` seconds for how long kernels have been autotuned, if any are: it can take minutes."""
+    start, ended = time.monotonic(), threading.Event()
+
+    def note() -> None:
+        while not ended.wait(interval):
+            if autotuned():
+                seconds = f"{time.monotonic() - start:.0f} s so far"
+                events.emit("note", message=f"autotuning kernels, {seconds}; kept in the compile cache")
+
+    threading.Thread(target=note, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def steps_per_shape(device_kind: str, compile_mode: str) -> int:

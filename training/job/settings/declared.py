@@ -94,22 +94,18 @@ class TrainingSettings:
     """Seed of new weights, dropout and the data order. Each repeat adds 1."""
 
     precision: Literal["auto", "fp32", "bf16", "fp16", "fp8"] = setting("auto")
-    """Number format of the computation. `auto` takes bf16 where the hardware supports it natively, else fp16 on a GPU
-    and fp32 on a CPU. `fp8` is bf16 with FP8 in the linear layers, in training only; it needs `torchao`, a GPU of
-    compute capability 8.9 or higher, and `compiler: inductor` to be fast."""
+    """Number format of the computation. docs/measuring.md has the choice of `auto` and the conditions of `fp8`."""
     padding: Literal["auto", "longest", "buckets", "max_length", "none"] = setting("auto")
-    """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `auto` is `buckets` with
-    inductor on a GPU and with `trcomp`, otherwise `longest`, rounded up to a multiple of 8 on a GPU. `none` computes no
-    padding; docs/measuring.md names the models and conditions."""
+    """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `none` computes no padding.
+    docs/measuring.md has the choice of `auto` and the conditions of `none`."""
     length_grouping: bool = setting(True)
     """Batch rows of similar length together. Has no effect with `padding: max_length`."""
     attention: Literal["auto", "blockwise", "sdpa", "eager", "flash_attention_2"] = setting("auto")
-    """Attention implementation. `auto` takes the default of transformers, which is `sdpa` for most models. On a CPU,
-    for rows of up to 1,024 tokens, it takes `blockwise` for common models, else `eager`. `blockwise` is our own, for
-    training on a CPU, and computes in parts that fit in the CPU's caches; evaluations then use `eager`."""
+    """Attention implementation. `blockwise` is our own, for training on a CPU, in parts that fit in its caches;
+    evaluations then use `eager`. docs/measuring.md has the choice of `auto`."""
     kernels: Literal["torch", "liger"] = setting("torch", since="0.1.0")
-    """Kernels of norms, rotary embeddings, MLPs and the loss of language models: PyTorch's, or Liger's for
-    decoders such as Llama, Mistral and Qwen. `liger` needs an NVIDIA GPU and the package `liger-kernel`."""
+    """Kernels of norms, rotary embeddings, MLPs and the loss of language models: PyTorch's or Liger's.
+    docs/measuring.md has the conditions of `liger`."""
     optimizer: Literal["auto", "adamw"] = setting("auto")
     """AdamW: `auto` takes the fused kernel where torch has one, and on a CPU leaves out the embeddings of tokens that
     do not occur (equal but for rounding); `adamw` uses one kernel per operation, and trains all."""
@@ -125,11 +121,11 @@ class TrainingSettings:
     )
     """Inductor: mode of `torch.compile`. `reduce-overhead` and `max-autotune` use CUDA graphs on a GPU."""
     compile_dynamic: Optional[bool] = setting(None, compiler="inductor")
-    """Inductor: one program for all lengths (true), or one per length (false). None means one for all if padding is
-    `longest`, or on a CPU with several bucket lengths."""
+    """Inductor: one program for all lengths (true), or one per length (false). None means true if padding is `longest`,
+    or on a CPU with several bucket lengths."""
     sharding: Literal["none", "fsdp2"] = setting("none", since="0.1.0")
     """Several devices: each holds the whole model (`none`: DDP), or a part of its weights, gradients and optimizer
-    states (`fsdp2`: PyTorch's `fully_shard`), which needs less memory and more communication. Needs torch 2.6."""
+    states (`fsdp2`, with torch 2.6 or later). docs/measuring.md says when to use it."""
 
     logging_steps: int = setting(10, ge=1, le=MAX_COUNT, changes_training=False)
     """Optimizer steps between two logged training losses."""

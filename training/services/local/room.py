@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
     from training.contract.job_spec import JobSpec
 
 
-def open_context(_: Mapping[str, Any], __: Echo, *, is_read_only: bool) -> ServiceContext:
+def open_context(_: Mapping[str, Any], echo: Echo, *, is_read_only: bool) -> ServiceContext:
     from training.contract.request import build
     from training.services.local.service import LocalService, check_request
+    from training.services.local.slots import gpu_listing, machine, used_device
 
-    service = LocalService(home())
+    service, gpus = LocalService(home()), len(machine({}).gpus)
+    has_cuda = Path(str(distribution("torch").locate_file("torch/lib/libtorch_cuda.so"))).exists()
+    if not is_read_only or (gpus and not has_cuda):
+        echo(used_device(gpus, gpu_listing(), version("torch"), has_cuda))
 
     def check(spec: JobSpec) -> JobSpec:
         service.check_folders(spec.environment, create=not is_read_only)

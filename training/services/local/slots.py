@@ -66,10 +66,14 @@ def machine(environment: Mapping[str, str]) -> Machine:
     visible = environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
     if visible is not None:
         return Machine(gpus=tuple(gpu.strip() for gpu in visible.split(",") if gpu.strip()), cores=cores)
+    return Machine(gpus=gpu_names(gpu_listing()), cores=cores)
+
+
+def gpu_listing() -> str:
+    """Return the output of `nvidia-smi --list-gpus`; empty without that program."""
     if shutil.which("nvidia-smi") is None:
-        return Machine(gpus=(), cores=cores)
-    listing = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False).stdout
-    return Machine(gpus=gpu_names(listing), cores=cores)
+        return ""
+    return subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False).stdout
 
 
 def gpu_names(listing: str) -> tuple[str, ...]:
@@ -79,6 +83,18 @@ def gpu_names(listing: str) -> tuple[str, ...]:
         if match := re.match(r"GPU (\d+):", block):
             names += re.findall(r"\(UUID: (MIG-[^)]+)\)", block) or [match.group(1)]
     return tuple(names)
+
+
+def used_device(gpus: int, listing: str, torch: str, has_cuda: bool) -> str:
+    """Return what jobs train on here, by the output of `nvidia-smi --list-gpus` and the version and build of torch."""
+    name = ", ".join(dict.fromkeys(re.findall(r"^GPU \d+: (.+?)(?: \(UUID.*)?$", listing, re.MULTILINE)))
+    card = f"{gpus} x {name}" if gpus > 1 else name
+    if not gpus:
+        return f"CPU: {len(os.sched_getaffinity(0))} cores, PyTorch {torch}"
+    if has_cuda:
+        return f"Using {card}, CUDA build of PyTorch {torch}"
+    problem = f"This machine has {card}, but PyTorch {torch} is built without CUDA, so jobs train on the CPU"
+    return f"{problem}: install the build for GPUs with `make clean setup`"
 
 
 def requested_cores(environment: Mapping[str, str]) -> int | None:

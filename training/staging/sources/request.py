@@ -83,8 +83,8 @@ class Data(Frozen):
     """The data, from exactly one source: files (`train`, `validation`), the Hub (`hub`), or `builtin`."""
 
     train: Name | None = None
-    """File to train on (see docs/data.md), a folder, or a pattern such as `shards/*.jsonl`. `s3://BUCKET/rows.csv`, or
-    a folder `s3://BUCKET/rows/`, is copied while it is staged."""
+    """File or folder to train on, also in S3 (`s3://BUCKET/rows/`), or a pattern such as `shards/*.jsonl`: see
+    docs/data.md."""
     validation: Name | None = None
     """File, folder or pattern to evaluate on; None sets part of the training rows aside."""
     encoding: Encoding | None = None
@@ -105,8 +105,8 @@ class Data(Frozen):
     skip_labels: LabelValues | None = None
     """Labels whose rows are left out."""
     validation_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2
-    """Share of the rows that is set aside for evaluation if there are no validation rows. With `train_rows`, the share
-    of the first rows: 0.2 and 1,000 training rows set 250 of the first 1,250 rows aside."""
+    """Share of the rows that is set aside if there are no validation rows. With `train_rows`, a share of the first
+    rows: 0.2 and 1,000 training rows set 250 of the first 1,250 aside."""
     split_seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     """Seed of the split, the same for all repeats."""
     train_rows: Rows | None = None

@@ -51,10 +51,7 @@ NO_ROOM = ApiError(
     "delta of 1 Instances.",
 )
 NOT_CALLED = {
-    "iam:PassRole": "checked by SageMaker in CreateModel",
     "sagemaker:AddTags": "checked by SageMaker in requests with tags",
-    "s3:AbortMultipartUpload": "called where an upload in parts fails",
-    "pricing:GetProducts": "moto has no price list; the call is in training/services/sagemaker/prices.py",
 }
 """Documented permissions that no call below shows, and why they are documented."""
 

@@ -10,7 +10,7 @@ import pytest
 from training.contract.failures import TRACEBACK, Failure
 from training.services.local.job_folder import MAX_LINE_CHARACTERS, JobFolder
 from training.services.local.processes import Outcome
-from training.services.local.slots import gpu_names
+from training.services.local.slots import gpu_names, used_device
 from training.services.local.supervisor import failure_of_outcome, final_metrics, shortened
 
 TORCHRUN = """
@@ -108,6 +108,13 @@ def test_gpus_are_named_by_number_or_by_mig_slice() -> None:
     )
     assert gpu_names(listing) == ("0", "MIG-33333333-cccc", "MIG-44444444-dddd", "10")
     assert gpu_names("") == gpu_names("No devices were found") == ()
+    assert used_device(4, listing, "2.13.0", has_cuda=True) == "Using 4 x NVIDIA H200, CUDA build of PyTorch 2.13.0"
+    [line] = listing.splitlines()[:1]
+    assert used_device(1, line, "2.13.0", has_cuda=True) == "Using NVIDIA H200, CUDA build of PyTorch 2.13.0"
+    without = used_device(1, line, "2.13.0+cpu", has_cuda=False)
+    assert without.startswith("This machine has NVIDIA H200, but PyTorch 2.13.0+cpu is built without CUDA")
+    assert without.endswith("install the build for GPUs with `make clean setup`")
+    assert used_device(0, line, "2.13.0", has_cuda=True).startswith("CPU: ")
 
 
 def test_long_lines_are_read_in_parts(tmp_path: Path) -> None:
