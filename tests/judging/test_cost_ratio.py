@@ -53,12 +53,6 @@ def test_failed_jobs_add_their_cost_with_their_own_error() -> None:
     assert (result.ratio.n_arm, result.ratio.n_baseline) == (3, 5)
 
 
-def test_two_jobs_of_different_states_have_no_ratio() -> None:
-    two = [*results("cold", [150.0]), *results("warm", [80.0])]
-    assert cost_ratio(two, results("off", BASELINE), level=LEVEL) is None
-    assert cost_ratio(results("cold", [150.0]), results("warm", BASELINE), level=LEVEL) is None
-
-
 def test_three_against_three_by_hand() -> None:
     ranks = rank_test([1.0, 2.0, 4.0], [5.0, 6.0, 9.0])
     assert ranks.differences == (-8, -7, -5, -5, -4, -4, -3, -2, -1)
@@ -88,11 +82,6 @@ def test_intervals_agree_with_scipys_test(n_arm: int, n_baseline: int) -> None:
             # The interval leaves out 0 exactly when the test rejects it.
             p_value = stats.mannwhitneyu(arm, baseline, method="exact").pvalue
             assert (ranks.low(0.025) > 0 or ranks.high(0.025) < 0) == (p_value <= 0.05)
-
-
-def test_one_slow_job_hardly_moves_the_estimate() -> None:
-    arm, baseline = [0.90, 0.91, 0.92, 0.93, 0.94], [1.00, 1.01, 1.02, 1.03, 1.04]
-    assert rank_test([*arm[:4], 9.0], baseline).estimate == pytest.approx(rank_test(arm, baseline).estimate, abs=0.02)
 
 
 def test_hundreds_of_jobs_need_little_memory() -> None:

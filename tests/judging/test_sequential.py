@@ -121,13 +121,6 @@ def look_with_scores(
     return result
 
 
-def test_a_cheaper_arm_that_trains_alike_stops_when_its_quality_is_shown() -> None:
-    result = look_with_scores(0.8, GOOD_SCORES, GOOD_SCORES, is_paired=True)
-    assert result.quality is not None
-    assert result.quality.kept
-    assert result.stops == "cheaper"
-
-
 def test_an_arm_that_learns_in_another_way_needs_all_repeats() -> None:
     scores = (GOOD_SCORES * 2)[:9]
     assert [look_with_scores(0.8, scores, scores, number).stops for number in range(4)] == [None, None, None, "cheaper"]
