@@ -261,9 +261,9 @@ def job_entry(
     prepared = prepare(context, planned)
     prepared = replace(prepared, spec=state.spec_at_home(prepared.spec))
     request = build(prepared.spec)
-    experiment, size = arm.experiment, size_of(arm.experiment, inputs)
-    expected, spot = planned_costs(prepared, experiment, inputs, size, earlier)
-    runtime, estimated = list[str](), list[str]()
+    experiment, size = arm.experiment, None if arm.batch_sizes else size_of(arm.experiment, inputs)
+    expected, spot = (None, None) if arm.batch_sizes else planned_costs(prepared, experiment, inputs, size, earlier)
+    runtime, estimated = list[str](), ["HyperParameters"] if arm.batch_sizes else list[str]()
     if not isinstance(inputs, Staged):
         has_requirements = bool(requirement_lines(inputs.source.folder))
         runtime = list(runtime_description(prepared.spec, has_requirements=has_requirements))
@@ -318,6 +318,8 @@ def search_plan(sweep: SweepPlan) -> SearchPlan:
         compilers=fields.compilers,
         batch_sizes=space.batch_sizes,
         multipliers=space.multipliers,
+        scalings=space.scalings,
+        points=len(space.points),
         objective=_objective(sweep),
         sampler=automatic(search) if fields.sampler == "auto" else fields.sampler,
         first_points=tuple(label("", point).removeprefix(", ") for point in first),

@@ -42,11 +42,12 @@ from tracking.recorded.arms import (
     has_common_currency,
     image_version,
     job_target,
+    split_calibrations,
     target_of,
     uses_other_machines,
     work_unit,
 )
-from tracking.recorded.recorded_job import COSTS, STEADY, Job
+from tracking.recorded.recorded_job import COSTS, STEADY, Job, job_of
 from tracking.recorded.waves import evaluation_scores, measure_of, one_look, progress_of
 from training.contract.errors import InputError, nearest
 
@@ -126,6 +127,8 @@ class Comparison:
     """The looks that the group ran under; None if it did not run in waves."""
     progress: Progress | None = None
     """The looks so far, or the only look at jobs that did not run in waves; None by the first rules."""
+    calibrations: tuple[Job, ...] = ()
+    """Jobs that chose the batch size of an arm. Their cost is no part of the verdict."""
 
     @property
     def rules(self) -> int:
@@ -139,6 +142,11 @@ class Comparison:
     @property
     def jobs(self) -> list[Job]:
         return [job for arm in self.arms for job in arm.jobs]
+
+    @property
+    def billed_jobs(self) -> list[Job]:
+        """All jobs of the group: calibrations and the jobs of the arms."""
+        return [*self.calibrations, *self.jobs]
 
     @property
     def best(self) -> Contrast | None:
@@ -164,7 +172,7 @@ class Comparison:
     @property
     def billable_instance_seconds(self) -> float:
         """Billable instance seconds of all jobs with a billing record, failed ones included."""
-        return sum(seconds for job in self.jobs if (seconds := job.number(BILLABLE)) > 0)
+        return sum(seconds for job in self.billed_jobs if (seconds := job.number(BILLABLE)) > 0)
 
     @property
     def has_scripts(self) -> bool:
@@ -194,7 +202,8 @@ def compare(
     jobs is judged at one look too. All other jobs are judged by the first rules. `design` belongs to the only group of
     the jobs. Raises `InputError` for an unknown baseline.
     """
-    arms = tuple(arms_of(table))
+    trainings, calibrations = split_calibrations(table)
+    arms = tuple(arms_of(trainings))
     cautions = [SEVERAL_GROUPS if table["group"].nunique() > 1 else CHOSEN] if is_selection else []
     if baseline and (chosen := _with_baseline(arms, baseline)) != arms:
         arms, cautions = chosen, [*cautions, OTHER_BASELINE]
@@ -213,7 +222,8 @@ def compare(
         verdict = replace(verdict, cautions=tuple(cautions if verdict.ratio else ()))
         evens = _break_evens(arm, arms[0]) if unit == "samples" and verdict.outcome != "not comparable" else {}
         contrasts.append(Contrast(arm, verdict, speed_up, evens))
-    return Comparison(group, arms, tuple(contrasts), measure, design, progress)
+    timings = tuple(map(job_of, calibrations.to_dict("records")))
+    return Comparison(group, arms, tuple(contrasts), measure, design, progress, timings)
 
 
 def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:

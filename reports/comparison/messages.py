@@ -28,7 +28,7 @@ from reports.model.numbers import (
 )
 from reports.model.report import ShortAnswer
 from sweeps.search_space import linear_note
-from tracking.groups.planned_job import IMPORTED
+from tracking.groups.planned_job import CHOSEN_SIZE, IMPORTED
 from tracking.recorded.arms import BILLABLE, Arm, currency, finite, has_common_currency, uses_other_machines
 from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import recorded_failure
@@ -254,18 +254,16 @@ def unlike_sentences(comparison: Comparison) -> list[str]:
 
 def cost_sentence(comparison: Comparison) -> str:
     """Return the cost of all jobs, failed and stopped ones included."""
-    ended = [job.number(BILLABLE) for job in comparison.jobs if not job.unfinished]
+    jobs = comparison.billed_jobs
+    ended = [job.number(BILLABLE) for job in jobs if not job.unfinished]
     unbilled, negative = sum(not math.isfinite(cost) for cost in ended), sum(cost < 0 for cost in ended)
     total = figure(comparison.billable_instance_seconds)
-    sentence = f"{counted(len(comparison.jobs), 'job')} took {total} billable instance seconds in all"
+    sentence = f"{counted(len(jobs), 'job')} took {total} billable instance seconds in all"
     wasted = []
-    for kind, jobs in (
-        ("failed", [job for job in comparison.jobs if job.failed]),
-        ("stopped", [job for job in comparison.jobs if job.stopped]),
-    ):
-        if jobs:
-            seconds = sum(seconds for job in jobs if (seconds := job.number(BILLABLE)) > 0)
-            wasted.append(f"{figure(seconds)} of them in {counted(len(jobs), f'{kind} job')}")
+    for kind in ("failed", "stopped"):
+        if lost := [job for job in jobs if getattr(job, kind)]:
+            seconds = sum(seconds for job in lost if (seconds := job.number(BILLABLE)) > 0)
+            wasted.append(f"{figure(seconds)} of them in {counted(len(lost), f'{kind} job')}")
     sentence += f", {joined(wasted)}" if wasted else ""
     notes = [f"{unbilled} without a billing record"] if unbilled else []
     notes += [f"{negative} with a negative cost, which does not count"] if negative else []
@@ -276,6 +274,7 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     """Return failed jobs with reasons, stopped jobs, savings from spot capacity, and assumptions of the verdicts."""
     unjudged = comparison.arms[:1] if not comparison.contrasts else ()
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
+    sentences += choice_sentences(comparison)
     for arm in comparison.arms:
         sentences += failure_sentences(arm)
         if n := len(arm.stopped):
@@ -292,6 +291,16 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     if comparison.has_scripts and succeeded and not finite(succeeded, "samples"):
         sentences.append("No job recorded how many samples it saw: equal work is assumed.")
     return sentences
+
+
+def choice_sentences(comparison: Comparison) -> list[str]:
+    """Return the batch size that each calibration chose, and what the choice cost."""
+    return [
+        f"“{job.arm}” chose batch size {size}. It took {figure(job.number(BILLABLE))} billable instance seconds, which "
+        "no verdict counts."
+        for job in comparison.calibrations
+        if (size := job.text.get(CHOSEN_SIZE))
+    ]
 
 
 def failure_sentences(arm: Arm) -> list[str]:
