@@ -13,7 +13,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 export HF_HUB_DISABLE_TELEMETRY ?= 1
 export MLFLOW_DISABLE_TELEMETRY ?= true
 
-.PHONY: setup compare ui accept-aws accept-gpu gpu-profile test test-gate test-slow test-all test-browser test-oldest faults check format docs bench lock licences sbom clean
+.PHONY: setup compare ui accept-aws accept-gpu gpu-sweep gpu-profile test test-gate test-slow test-all test-browser test-oldest faults check format docs bench lock licences sbom clean
 
 setup: $(RUNTIME)
 
@@ -36,6 +36,12 @@ accept-gpu: $(RUNTIME)
 # Profile the training steps of a workload, in at most MINUTES, by default 4.
 gpu-profile: $(RUNTIME)
 	$(BIN)/python -m benchmarks.gpu.profile_step --workload '$(WORKLOAD)' $(if $(MINUTES),--minutes '$(MINUTES)')
+
+# On a machine with a GPU: sweep a workload to a target loss, for MINUTES (4) a call. The same command continues.
+STATE ?= .gpu-sweep
+gpu-sweep: MINUTES = 4
+gpu-sweep: $(RUNTIME)
+	$(BIN)/python -m benchmarks.gpu.sweep '$(WORKLOAD)' --minutes '$(MINUTES)' --state '$(STATE)'
 
 # `make check` runs tests/layout.
 test: $(DEV)

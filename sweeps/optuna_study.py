@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 import optuna
-from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
@@ -112,7 +112,7 @@ def _difference(existing: Mapping[str, Any], request: Mapping[str, Any], within:
         if isinstance(value, dict) and isinstance(before, dict):
             if difference := _difference(before, value, f"{key}."):
                 return difference
-        elif before != value:
+        elif before != value and (before is not None or value != []):  # earlier versions stored no scaling rules
             return f"{within}{key} ({before}, not {value})"
     return ""
 
@@ -122,7 +122,9 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
     low, high = space.params(space.points[0]), space.params(space.points[-1])
     by_name: dict[str, BaseDistribution] = {}
     for name, first in low.items():
-        if name == "log2_multiplier":
+        if name == "learning_rate_scaling":
+            by_name[name] = CategoricalDistribution(space.scalings)
+        elif name == "log2_multiplier":
             # A third of an octave has no exact binary value; `space.point` rounds to the nearest point of the grid.
             step = 1 / space.per_octave if space.per_octave in (1, 2, 4, 8) else None
             by_name[name] = FloatDistribution(float(first), float(high[name]), step=step)
@@ -418,6 +420,7 @@ def _claim(storage: Storage, part: Part, job_name: Callable[[str, Point], str]) 
         part.study.enqueue_trial(part.search.space.params(nearest(point, free)))
     name = job_name(part.compiler, point)
     claim = {"batch_size": point.batch_size, "multiplier": point.multiplier, "job": name}
+    claim |= {"scaling": point.scaling} if point.scaling else {}
     for key, value in claim.items():
         if trial.user_attrs.get(key) != value:
             trial.set_user_attr(key, value)

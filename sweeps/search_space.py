@@ -39,6 +39,8 @@ class Point:
     """Samples per device."""
     multiplier: float = 1.0
     """Factor on the learning rate of the scaling rule."""
+    scaling: str = ""
+    """Scaling rule of the learning rate; "" for the experiment's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +55,24 @@ class Space:
     """Grid of the batch sizes between the smallest and the largest."""
     per_octave: int = 1
     """Multipliers per factor of two."""
+    scalings: tuple[ScalingRule, ...] = ()
+    """Scaling rules to search; empty for the experiment's alone."""
+    unscaled_batch_size: int | None = None
+    """Batch size at which all rules give the same rate, so that only the first one is trained."""
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """Every point, ordered by batch size and then by multiplier."""
-        return tuple(Point(size, factor) for size in self.batch_sizes for factor in self.multipliers)
+        """Every point, ordered by batch size, by multiplier, and by scaling rule."""
+        return tuple(
+            Point(size, factor, rule)
+            for size in self.batch_sizes
+            for factor in self.multipliers
+            for rule in dict.fromkeys(self.scaling_at(size, each) for each in self.scalings or ("",))
+        )
+
+    def scaling_at(self, batch_size: int, rule: str) -> str:
+        """Return the rule that stands for `rule` at a batch size."""
+        return self.scalings[0] if self.scalings and batch_size == self.unscaled_batch_size else rule
 
     def params(self, point: Point) -> dict[str, Any]:
         """Return a point as Optuna's parameters: the batch size or its logarithm, and the multiplier's logarithm."""
@@ -66,24 +81,42 @@ class Space:
             size = {"batch_size": point.batch_size}
         exponent = round(math.log2(point.multiplier) * self.per_octave) / self.per_octave
         factor = {"log2_multiplier": exponent} if len(self.multipliers) > 1 else {}
-        return {**size, **factor}
+        scaling = {"learning_rate_scaling": point.scaling} if len(self.scalings) > 1 else {}
+        return {**size, **factor, **scaling}
 
     def point(self, params: Mapping[str, Any]) -> Point:
-        size = params.get("batch_size") or 2 ** int(params["log2_batch_size"])
+        size = int(params.get("batch_size") or 2 ** int(params["log2_batch_size"]))
         exponent = float(params.get("log2_multiplier", math.log2(self.multipliers[0])))
-        return Point(int(size), min(self.multipliers, key=lambda each: abs(math.log2(each) - exponent)))
+        factor = min(self.multipliers, key=lambda each: abs(math.log2(each) - exponent))
+        rule = params.get("learning_rate_scaling", self.scalings[0] if self.scalings else "")
+        return Point(size, factor, self.scaling_at(size, rule))
 
 
-def space(batch_sizes: str, multipliers: str | None, grid: BatchGrid, per_octave: int) -> Space:
+def space(
+    batch_sizes: str,
+    multipliers: str | None,
+    grid: BatchGrid,
+    per_octave: int,
+    scalings: tuple[ScalingRule, ...] = (),
+    unscaled_batch_size: int | None = None,
+) -> Space:
     """Return the space for ranges such as `8..256` and `0.25..4`. Raises ValueError for an invalid range."""
     sizes = _sizes(batch_sizes, grid)
     factors = _multipliers(multipliers, per_octave) if multipliers else (1.0,)
-    if len(sizes) * len(factors) > MAX_POINTS:
+    if (count := len(sizes) * len(factors) * max(1, len(scalings))) > MAX_POINTS:
         raise ValueError(
-            f"batch_sizes {batch_sizes} and learning_rate_multipliers {multipliers} make {len(sizes) * len(factors):,} "
+            f"batch_sizes {batch_sizes} and learning_rate_multipliers {multipliers} make {count:,} "
             f"points; a sweep has at most {MAX_POINTS:,}"
         )
-    return Space(batch_sizes=sizes, multipliers=factors, grid=grid, per_octave=per_octave)
+    unscaled = unscaled_batch_size if scalings else None
+    return Space(
+        batch_sizes=sizes,
+        multipliers=factors,
+        grid=grid,
+        per_octave=per_octave,
+        scalings=scalings,
+        unscaled_batch_size=unscaled,
+    )
 
 
 def _sizes(text: str, grid: BatchGrid) -> tuple[int, ...]:

@@ -198,7 +198,7 @@ def point_of(trial: FrozenTrial, space: Space) -> Point | None:
     """Return a trial's point; None until it has all of its parameters."""
     attrs: Mapping[str, Any] = trial.user_attrs
     if "batch_size" in attrs and "multiplier" in attrs:
-        return Point(int(attrs["batch_size"]), float(attrs["multiplier"]))
+        return Point(int(attrs["batch_size"]), float(attrs["multiplier"]), attrs.get("scaling", ""))
     params = {**trial.params, **trial.system_attrs.get("fixed_params", {})}
     return space.point(params) if space.params(space.points[0]).keys() <= params.keys() else None
 
@@ -271,6 +271,6 @@ def nearest(point: Point, among: Sequence[Point]) -> Point:
 
 
 def octaves(one: Point, other: Point) -> float:
-    """Return the Euclidean distance of two points in octaves of batch size and multiplier."""
+    """Return the Euclidean distance of two points in octaves of batch size and multiplier; another rule is one away."""
     size = math.log2(one.batch_size / other.batch_size)
-    return math.hypot(size, math.log2(one.multiplier / other.multiplier))
+    return math.hypot(size, math.log2(one.multiplier / other.multiplier), one.scaling != other.scaling)

@@ -163,7 +163,7 @@ class _Worker:
             started = True
         elif not interrupts.stopping:
             started = self._claim()
-        if started and interrupts.stopping:  # the signal arrived during the start
+        if started and interrupts.stops_jobs:  # the signal arrived during the start
             self.stop()
         return self._look() or started
 

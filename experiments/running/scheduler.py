@@ -30,7 +30,7 @@ from training.contract.plain_text import duration_text
 from training.contract.price import InstanceSeconds
 from training.contract.service import Service, Wait
 from training.services.budget import NOTHING, Amount, Spending, budget_sentence, budget_text, total
-from training.services.interruption import Interrupts
+from training.services.interruption import Detached, Interrupts
 from training.services.launcher import stop_all
 
 LEFT_OUT = "platform.repeats_left_out"
@@ -73,13 +73,15 @@ def run_jobs(
             started = False
             if jobs.waiting and jobs.running < parallel and not interrupts.stopping:
                 started = jobs.start_next(parallel)
-            if started and interrupts.stopping:  # the signal arrived during the start
+            if started and interrupts.stops_jobs:  # the signal arrived during the start
                 jobs.stop()
             if not jobs.advance() and not started:
                 time.sleep(_TICK_SECONDS)
             costs.log_if_due(jobs.active.values())
             progress.show(jobs.active.values(), jobs.outcomes, jobs.blocked, costs.state)
     costs.log()
+    if jobs.waiting and not interrupts.stops_jobs:
+        raise Detached
     return [jobs.outcomes[job.spec.name] for job in planned if job.spec.name in jobs.outcomes]
 
 

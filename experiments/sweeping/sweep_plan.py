@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 
 from experiments.planning.costs import budget_of, check_budget, why_no_price
 from experiments.planning.inputs import Inputs
-from experiments.planning.load import Arm, load, variant
+from experiments.planning.load import Arm, default_range, load, variant
 from experiments.planning.plan import design_of, job, source_digest
 from experiments.running.launch import Preparation, Prepared, priced
 from experiments.running.options import read_fail_on
@@ -19,6 +19,7 @@ from experiments.schema.experiment import Experiment
 from experiments.schema.fields import (
     BUDGET_FIELDS,
     INDUCTOR_OPTIONS,
+    AutoBatchSize,
     ExperimentFields,
     Sweep,
     compiler_fields,
@@ -27,19 +28,18 @@ from experiments.schema.fields import (
 )
 from experiments.schema.overrides import is_field
 from judging.design import Design
-from judging.round_order import round_order
+from judging.waves import round_order
 from state.digests import key_of
 from state.home import home
 from sweeps.early_stopping import Setting
-from sweeps.search_space import Point, Space, space, tested_batch_sizes
+from sweeps.search_space import Point, Space, space
 from sweeps.trials import CostName, Objective, Quality
-from tracking.groups.planned_job import FINALIST, PlannedJob
+from tracking.groups.planned_job import CALIBRATION, FINALIST, PlannedJob
 from training.contract.errors import InputError
 from training.contract.service import ServiceContext
 from training.job.tasks import METRICS_BY_NAME
 from training.staging.tokens.staged import Staged
 
-DEFAULT_BATCH_SIZES = "8..256"
 MAX_TIMED_SIZES = 12
 """Largest number of batch sizes in one calibration."""
 PRECISION = 0.05
@@ -73,13 +73,23 @@ def plan_sweep(experiment: Experiment) -> SweepPlan:
         raise InputError(
             "sweep requires a task, because a script logs no evaluations. Use `trainfare compare` for a script"
         )
+    if isinstance(experiment.batch_size, AutoBatchSize):
+        raise InputError("batch_size 'auto' cannot be the base of a sweep, which itself searches: set it to a number")
     try:
         _check_objective(experiment)
         fields = experiment.sweep
         if twice := next((name for name in fields.compilers if fields.compilers.count(name) > 1), None):
             raise ValueError(f"compilers names {twice} twice")
-        sizes = fields.batch_sizes or _tested_sizes(experiment) or DEFAULT_BATCH_SIZES
-        searched = space(sizes, fields.learning_rate_multipliers, fields.batch_grid, fields.multipliers_per_octave)
+        sizes = fields.batch_sizes or default_range(experiment, fields.compilers)
+        unscaled, left = divmod(experiment.base_batch_size, experiment.global_batch_size // experiment.batch_size)
+        searched = space(
+            sizes,
+            fields.learning_rate_multipliers,
+            fields.batch_grid,
+            fields.multipliers_per_octave,
+            tuple(dict.fromkeys(fields.learning_rate_scalings)),
+            None if left else unscaled,
+        )
     except ValueError as error:
         raise InputError(f"sweep.{error}") from error
     return SweepPlan(experiment=experiment, space=searched, objective=_objective(experiment))
@@ -100,20 +110,6 @@ def _objective(experiment: Experiment) -> Objective:
 
 def _quality(metric: str, direction: str | None = None) -> Quality:
     return Quality(metric=metric, higher_is_better=(direction or METRICS_BY_NAME[metric].direction) == "max")
-
-
-def _tested_sizes(experiment: Experiment) -> str | None:
-    """Return the range of batch sizes that AWS has tested for the model and instance type, over all compilers, or None.
-
-    Calibration finds the limit of each compiler.
-    """
-    machine, length = experiment.machine.instance_type, experiment.max_length
-    tested = [
-        size
-        for compiler in (compiler_fields(setting)["compiler"] for setting in experiment.sweep.compilers)
-        for size in tested_batch_sizes(experiment.model or "", machine, compiler, length) or ()
-    ]
-    return f"{min(tested)}..{max(tested)}" if tested else None
 
 
 def _check_objective(experiment: Experiment) -> None:
@@ -161,8 +157,9 @@ class SweepPlan:
 
     @property
     def base_point(self) -> Point:
-        """The experiment's own batch size and learning-rate multiplier."""
-        return Point(self.experiment.batch_size, self.experiment.learning_rate_multiplier)
+        """The experiment's own batch size, learning-rate multiplier and, if rules are searched, scaling rule."""
+        size, rule = self.experiment.batch_size, self.experiment.learning_rate_scaling if self.space.scalings else ""
+        return Point(size, self.experiment.learning_rate_multiplier, self.space.scaling_at(size, rule))
 
     def trial(self, compiler: str, point: Point, train_rows: int, *, is_whole: bool = False) -> Arm:
         """Return a point as an arm. Raises InputError if the experiment cannot be trained with this point.
@@ -188,6 +185,7 @@ class SweepPlan:
             **self._compiler(compiler),
             "batch_size": point.batch_size,
             "learning_rate_multiplier": point.multiplier,
+            **({"learning_rate_scaling": point.scaling} if point.scaling else {}),
             "eval_batch_size": self.experiment.eval_batch_size or self.experiment.batch_size,
             **self._length(point),
         }
@@ -284,7 +282,9 @@ class SweepJobs:
         """Hash of the sweep's name or, without a name, of all fields that must not change when it is resumed."""
         fields = self.sweep.fields
         named = {"verb": "sweep", "experiment": self.name, "name": fields.name}
+        # Sweeps of earlier versions searched no rules, and keep their key.
         fixed = fields.model_dump(mode="json", exclude=CHANGEABLE_FIELDS)
+        fixed |= {} if fixed.pop("learning_rate_scalings") == [] else {"scalings": fields.learning_rate_scalings}
         return key_of(named if fields.name else {**named, **fixed, "trains": self.training_key})
 
     @property
@@ -314,6 +314,7 @@ class SweepJobs:
             "platform.role": role,
             "platform.batch_size": str(point.batch_size),
             "platform.multiplier": f"{point.multiplier:.6g}",
+            **({"platform.scaling": point.scaling} if point.scaling else {}),
             **_setting_tag(compiler),
         }
         name = self.name_of(group_id, compiler, point, repeat)
@@ -323,7 +324,7 @@ class SweepJobs:
         """Return the job that times a compiler's batch sizes."""
         arm = self.sweep.calibration(compiler)
         planned = job(f"{group_id}-{_short(compiler)}-calibration", self.name, arm, 0, self.staged, home())
-        return replace(planned, tags={"platform.role": "calibration", **_setting_tag(compiler)})
+        return replace(planned, tags={"platform.role": CALIBRATION, **_setting_tag(compiler)})
 
     def measurements(self, group_id: str) -> list[tuple[Arm, PlannedJob]]:
         """Return the jobs before the trials: calibrations, and the training that measures the baseline's quality."""
@@ -347,7 +348,8 @@ class SweepJobs:
     def name_of(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> str:
         multipliers = self.sweep.space.multipliers
         at = multipliers.index(point.multiplier) if point.multiplier in multipliers else "x"
-        return f"{group_id}-{_short(compiler)}-b{point.batch_size}m{at}" + (f"s{repeat}" if repeat else "")
+        rule = point.scaling.replace("_", "")
+        return f"{group_id}-{_short(compiler)}-b{point.batch_size}m{at}{rule}" + (f"s{repeat}" if repeat else "")
 
     def check(self, context: ServiceContext) -> None:
         """Raise InputError for a sweep that cannot run on the service, before anything is uploaded."""
@@ -391,9 +393,9 @@ def most_jobs(plan: SweepPlan) -> int:
 
 
 def label(compiler: str, point: Point) -> str:
-    """Return the label of a point, such as `inductor, batch 64, rate × 2`."""
+    """Return the label of a point, such as `inductor, batch 64, rate × 2, sqrt`."""
     rate = "" if point.multiplier == 1 else f", rate × {point.multiplier:.3g}"
-    return f"{compiler}, batch {point.batch_size}{rate}"
+    return f"{compiler}, batch {point.batch_size}{rate}" + (f", {point.scaling}" if point.scaling else "")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -277,8 +277,9 @@ class Marks:
     sweep: Sweep
 
     @cached_property
-    def multipliers(self) -> list[float]:
-        return sorted({trial.setting.multiplier for trial in self.sweep.trials})
+    def rates(self) -> list[tuple[float, str]]:
+        """Multipliers and scaling rules of the trials, sorted."""
+        return sorted({trial.setting.rate for trial in self.sweep.trials})
 
     def colour(self, compiler: str) -> str:
         return arm_colour(self.sweep.compilers.index(compiler))
@@ -296,10 +297,17 @@ class Marks:
         inner.set_clip_on(False)
         return (outer, inner) if core else (outer,)
 
-    def shape(self, multiplier: float) -> str:
-        """Return a factor's shape: a circle for 1, and a triangle up or down for the next factors."""
-        above = sorted(m for m in self.multipliers if m > 1)
-        below = sorted((m for m in self.multipliers if m < 1), reverse=True)
+    def shape(self, rate: tuple[float, str]) -> str:
+        """Return a rate's shape: a circle for a factor of 1, and a triangle up or down for the next factors.
+
+        With a single factor, the shape shows the scaling rule instead.
+        """
+        multipliers, rules = (sorted(set(values)) for values in zip(*self.rates, strict=True))
+        multiplier, rule = rate
+        if len(multipliers) == 1 and rule:
+            return ("o", *_ABOVE)[rules.index(rule)]
+        above = sorted(m for m in multipliers if m > 1)
+        below = sorted((m for m in multipliers if m < 1), reverse=True)
         if multiplier == 1 or multiplier not in above + below:
             return "o"
         shapes, at = (_ABOVE, above.index(multiplier)) if multiplier > 1 else (_BELOW, below.index(multiplier))
@@ -307,8 +315,8 @@ class Marks:
 
     def x(self, trial: Trial) -> float:
         """Return a trial's position on an axis of batch sizes, next to the other compilers and rates."""
-        factors, band = self.multipliers, self.band / len(self.sweep.compilers)
-        offset = _centred(factors.index(trial.setting.multiplier), len(factors), 0.9 * band)
+        band = self.band / len(self.sweep.compilers)
+        offset = _centred(self.rates.index(trial.setting.rate), len(self.rates), 0.9 * band)
         return self.x_of(trial.setting.compiler, trial.setting.batch_size) + offset
 
     def x_of(self, compiler: str, batch_size: float, share: float = 1.0) -> float:
@@ -325,7 +333,7 @@ class Marks:
 
     def draw(self, axes: Axes, trial: Trial, x: float, y: float, *, hollow: bool = False) -> None:
         """Draw a trial's marker, with a ring if it is the best trial."""
-        shape = self.shape(trial.setting.multiplier)
+        shape = self.shape(trial.setting.rate)
         self.put(axes, self.mark(trial.setting.compiler, shape, hollow=hollow), x, y)
         if trial is self.sweep.best and not self.sweep.spec.is_front:
             axes.plot(x, y, "o", color=INK, markerfacecolor="none", markersize=13, clip_on=False)
@@ -344,15 +352,15 @@ class Marks:
 
     def legend(self, axes: Axes, trials: Sequence[Trial], *more: Line2D) -> None:
         """Add a legend of these trials' colours and shapes below the chart."""
-        multipliers = {trial.setting.multiplier for trial in trials}
+        rates = {trial.setting.rate for trial in trials}
         shapes = [
-            Line2D([], [], color=MUTED, marker=self.shape(m), linestyle="", label=f"rate × {m:.3g}")
-            for m in sorted(multipliers)
+            Line2D([], [], color=MUTED, marker=self.shape(rate), linestyle="", label=_rate_label(*rate))
+            for rate in sorted(rates)
         ]
         is_best = any(trial is self.sweep.best for trial in trials) and not self.sweep.spec.is_front
         best = Line2D([], [], color=INK, marker="o", markerfacecolor="none", markersize=10, linestyle="", label="best")
         named = self.named({trial.setting.compiler for trial in trials})
-        legend(axes, [*named, *(shapes if len(multipliers) > 1 else []), *([best] if is_best else []), *more])
+        legend(axes, [*named, *(shapes if len(rates) > 1 else []), *([best] if is_best else []), *more])
 
     def named(self, compilers: Iterable[str]) -> list[tuple[Line2D, ...]]:
         """Return the legend entries of these compilers: a line with a marker."""
@@ -362,6 +370,11 @@ class Marks:
             for name in self.sweep.compilers
             if name in shown
         ]
+
+
+def _rate_label(multiplier: float, rule: str) -> str:
+    factor = f"rate × {multiplier:.3g}"
+    return factor if not rule else f"rate scaled by {rule}" if multiplier == 1 else f"{factor}, {rule}"
 
 
 def legend(axes: Axes, handles: Sequence[Line2D | tuple[Line2D, ...]]) -> None:

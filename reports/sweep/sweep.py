@@ -31,7 +31,7 @@ from reports.sweep.trials import (
     with_second_costs,
 )
 from sweeps.early_stopping import choose
-from tracking.groups.planned_job import FINALIST
+from tracking.groups.planned_job import CALIBRATION, FINALIST
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
 from tracking.recorded.recorded_job import Job, job_of
 from tracking.recorded.waves import repeat_rows
@@ -117,7 +117,8 @@ class Sweep:
         """The experiment's own setting, with which the others are compared."""
         spec = self.spec
         if spec.base_compiler:
-            return Setting(spec.base_compiler, spec.base_batch_size, rounded(spec.base_multiplier))
+            multiplier = rounded(spec.base_multiplier)
+            return Setting(spec.base_compiler, spec.base_batch_size, multiplier, spec.base_scaling)
         jobs = self.of_role("baseline") or [job for job in self.of_role("confirmation") if job.is_baseline]
         return setting_of(jobs[0]) if jobs else Setting(self.compilers[0] if self.compilers else "none", math.nan)
 
@@ -222,7 +223,8 @@ class Sweep:
 
 
 def is_sweep_table(table: pd.DataFrame) -> bool:
-    return "role" in table.columns and bool(table["role"].isin(ROLES).any())
+    """Return True for jobs that only a sweep has. Comparisons have calibrations, too."""
+    return "role" in table.columns and bool(table["role"].isin(set(ROLES) - {CALIBRATION}).any())
 
 
 def sweep_of(

@@ -42,6 +42,7 @@ class SweepSpec:
     base_compiler: str | None = None
     base_batch_size: float = math.nan
     base_multiplier: float = 1.0
+    base_scaling: str = ""
     importances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Shares of batch size and learning rate in the differences in cost, by compiler."""
     stopped_because: Mapping[str, str] = field(default_factory=dict)
@@ -92,6 +93,7 @@ def read_spec(document: Mapping[str, Any]) -> SweepSpec:
         base_compiler=base.get("compiler"),
         base_batch_size=_or_nan(base.get("batch_size")),
         base_multiplier=base.get("multiplier") or 1.0,
+        base_scaling=base.get("scaling") or "",
         importances={
             name: {parameter: share for parameter, share in shares.items() if share is not None}
             for name, shares in importances.items()
@@ -113,11 +115,18 @@ class Setting:
     """Samples per device; NaN if the job did not record it."""
     multiplier: float = 1.0
     """Factor applied to the learning rate from the scaling rule."""
+    scaling: str = ""
+    """Scaling rule of the learning rate; "" for the experiment's."""
+
+    @property
+    def rate(self) -> tuple[float, str]:
+        return self.multiplier, self.scaling
 
     @property
     def point(self) -> str:
         """Batch size and rate, such as `batch 64, rate × 2`; empty if the job did not record them."""
         rate = f", rate × {self.multiplier:.3g}" if self.multiplier != 1 else ""
+        rate += f", {self.scaling}" if self.scaling else ""
         return f"batch {self.batch_size:g}{rate}" if self.batch_size > 0 else ""
 
     def __str__(self) -> str:
@@ -186,7 +195,7 @@ def setting_of(job: Job) -> Setting:
     factor = _number(job, "multiplier", "hp_learning_rate_multiplier")
     size = _number(job, "batch_size", "hp_batch_size")
     compiler = job.text.get("compiler_setting") or job.text.get("compiler") or "none"
-    return Setting(compiler, size, rounded(factor) if factor > 0 else 1.0)
+    return Setting(compiler, size, rounded(factor) if factor > 0 else 1.0, job.text.get("scaling") or "")
 
 
 def rounded(multiplier: float) -> float:

@@ -28,6 +28,17 @@ def test_a_point_is_restored_from_its_parameters() -> None:
     assert by_eight.params(Point(16)) == {"batch_size": 16, "log2_multiplier": 0}
 
 
+def test_rules_are_searched_except_where_they_give_equal_rates() -> None:
+    searched = space("8..32", None, "powers_of_two", 1, ("sqrt", "linear"), 16)
+    assert searched.points == (
+        *(Point(8, 1.0, "sqrt"), Point(8, 1.0, "linear")),
+        Point(16, 1.0, "sqrt"),
+        *(Point(32, 1.0, "sqrt"), Point(32, 1.0, "linear")),
+    )
+    assert [searched.point(searched.params(point)) for point in searched.points] == list(searched.points)
+    assert searched.point({"log2_batch_size": 4, "learning_rate_scaling": "linear"}) == Point(16, 1.0, "sqrt")
+
+
 @pytest.mark.parametrize(
     ("sizes", "multipliers", "words"),
     [

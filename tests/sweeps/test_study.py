@@ -53,6 +53,7 @@ def test_a_study_with_other_settings_is_refused(tmp_path: Path) -> None:
     bench.part()
     other: list[tuple[dict[str, object], str]] = [
         ({"space": replace(SPACE, batch_sizes=(8, 16))}, "space.batch_sizes ([8, 16, 32], not [8, 16])"),
+        ({"space": replace(SPACE, scalings=("sqrt",))}, "space.scalings ([], not ['sqrt'])"),
         ({"objective": replace(SECONDS, target=0.5)}, "objective.target (None, not 0.5)"),
         ({"objective": Objective(cost="usd", quality=SECONDS.quality)}, "objective.cost (billable_seconds, not usd)"),
         ({"experiment": "other"}, "experiment (e, not other)"),

@@ -21,17 +21,20 @@ class Detached(BaseException):
 
 
 class Interrupts:
-    """Context manager with signal handlers: SIGINT asks the user what to do, SIGTERM stops the jobs.
+    """Context manager with signal handlers: SIGINT asks the user what to do, SIGTERM stops the jobs, SIGUSR1 none.
 
-    Once `stopping` is true, no more jobs may be started.
+    Once `stopping` is true, no more jobs may be started. SIGUSR1 lets the running ones end, for a command with a time
+    limit: Slurm sends it with `--signal=B:USR1@SECONDS`.
     """
 
     def __init__(self, stop_jobs: Callable[[], None]) -> None:
         self._stop_jobs = stop_jobs
         self.stopping = False
+        self.stops_jobs = False
 
     def __enter__(self) -> Interrupts:
-        self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+        self._before = {number: signal.signal(number, self._handle) for number in numbers}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -39,13 +42,18 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.stopping and number == signal.SIGINT:
+        if number == signal.SIGUSR1:
+            if not self.stopping:
+                self.stopping = True
+                _echo("Starting no more jobs. The command ends with the running ones.")
+            return
+        if self.stops_jobs and number == signal.SIGINT:
             raise Detached  # second Ctrl-C: the jobs are stopping; the next run of the command records their outcomes
-        answer = _ask_at_terminal() if number == signal.SIGINT and not self.stopping else "stop"
+        answer = _ask_at_terminal() if number == signal.SIGINT and not self.stops_jobs else "stop"
         if answer == "leave":
             raise Detached
-        if answer == "stop" and not self.stopping:
-            self.stopping = True
+        if answer == "stop" and not self.stops_jobs:
+            self.stopping = self.stops_jobs = True
             _echo("Stopping. Each job has 120 s to end. Press Ctrl-C again to leave without waiting.")
             # In a thread, because the interrupted code may hold a lock that stopping the jobs needs.
             threading.Thread(target=self._stop, name="stop-jobs").start()

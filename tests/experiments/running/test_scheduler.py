@@ -151,6 +151,20 @@ def test_killed_launchers_lose_nothing_and_repeat_nothing(tracking_uri: str, tmp
     )
 
 
+@pytest.mark.slow
+def test_sigusr1_starts_no_more_jobs(tracking_uri: str, tmp_path: Path) -> None:
+    launcher = start_launcher(tmp_path, tracking_uri, steps=20, others=1)
+    assert launcher.stdout
+    next(line for line in launcher.stdout if "started on" in line)
+    launcher.send_signal(signal.SIGUSR1)
+    output, _ = launcher.communicate(timeout=240)
+    assert output.endswith("detached\n")
+    [job] = LocalService(tmp_path / "home").jobs()
+    assert job["TrainingJobStatus"] == "Completed"
+    output, _ = start_launcher(tmp_path, tracking_uri, steps=20, others=1).communicate(timeout=240)
+    assert "done 3" in output
+
+
 @pytest.mark.parametrize(("answer", "status", "message"), [("s", "KILLED", "done 1"), ("l", "RUNNING", "detached")])
 def test_ctrl_c_at_a_terminal_asks(tracking_uri: str, tmp_path: Path, answer: str, status: str, message: str) -> None:
     """Ctrl-C is typed at a pseudo-terminal; each answer stops the job or leaves it running."""

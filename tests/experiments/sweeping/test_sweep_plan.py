@@ -41,6 +41,17 @@ def test_a_trial_ends_at_the_target_and_is_evaluated_by_samples() -> None:
     assert sweep.trial("none", Point(8), 1500).experiment.eval_samples == sweep.evaluated_every(1500) == 400
 
 
+def test_scaling_rules_can_be_searched() -> None:
+    sweep = swept(batch_sizes="8..32", learning_rate_scalings="[linear, sqrt]")
+    # 3e-4 at 32, the experiment's own batch size. A quarter of it, or half of it, at 8.
+    rates = {point: sweep.trial("none", point, 1500).experiment.learning_rate for point in sweep.space.points}
+    eight = {rule: rates[Point(8, 1.0, rule)] for rule in ("linear", "sqrt")}
+    assert eight == {"linear": pytest.approx(7.5e-5), "sqrt": pytest.approx(1.5e-4)}
+    assert sweep.base_point == Point(32, 1.0, "linear")
+    assert [point for point in rates if point.batch_size == 32] == [sweep.base_point]
+    assert label("none", Point(8, 1.0, "sqrt")) == "none, batch 8, sqrt"
+
+
 def test_the_default_range_is_what_aws_tested_for_the_model_and_machine() -> None:
     assert swept().space.batch_sizes == (8, 16, 32, 64, 128, 256)
     machine = {"service": "sagemaker", "aws.role": "job", "machine.instance_type": "ml.g5.4xlarge"}
@@ -178,3 +189,4 @@ def test_fields_determine_the_objective() -> None:
 def test_contradictions_are_reported_in_one_sentence(fields: dict[str, str], sentence: str) -> None:
     assert refused(**fields) == sentence
     assert refused("torch_loop").startswith("sweep requires a task, because a script logs no evaluations")
+    assert refused(batch_size="auto").startswith("batch_size 'auto' cannot be the base of a sweep")

@@ -65,7 +65,8 @@ class TrainingSettings:
     """Longest sequence in tokens, special tokens included. Longer sequences are cut."""
 
     batch_size: int = setting(32, ge=1, le=LARGEST_BATCH)
-    """Training batch size per device, in samples."""
+    """Training batch size per device, in samples. `auto` takes the largest of the range `sweep.batch_sizes` that gains
+    speed and fits in memory: see docs/sweeps.md."""
     eval_batch_size: Optional[int] = setting(None, ge=1, le=LARGEST_BATCH, changes_training=False)
     """Evaluation batch size per device, in samples. None means the experiment's own `batch_size`, for every arm."""
     drop_last: bool = setting(False)

@@ -197,6 +197,9 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     compiler = compiler_of(arguments)
     compiler.check()
     device_kind = compiler.device_kind or hardware.device_kind()
+    if device_kind == "cpu" and torch.version.cuda and environment.get("CUDA_VISIBLE_DEVICES"):
+        problem = f"its NVIDIA driver may be too old for CUDA {torch.version.cuda}, see nvidia-smi"
+        events.emit("note", message=f"PyTorch cannot use this machine's GPU, so the job trains on the CPU: {problem}")
     check_sharding(arguments, torch.__version__, transformers.__version__)
     resumed = None
     if folders.checkpoints is not None:

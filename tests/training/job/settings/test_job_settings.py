@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.support.job.arguments import job_argv
-from training.job.processes.reporting import Unsupported
+from training.job.processes.reporting import Events, Unsupported
 from training.job.settings.arguments import parse
-from training.job.settings.job_settings import check_sharding, read_folders
+from training.job.settings.job_settings import check_sharding, read_folders, resolve_settings
 
 
 def check(version: str = "2.11.0+cu130", library: str = "5.17.0", **arguments: Any) -> None:
@@ -46,3 +47,17 @@ def test_folders_are_read_from_the_environment(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     assert read_folders(environment).checkpoints == tmp_path / "checkpoints"
     assert read_folders(environment | {"SM_CHECKPOINT_DIR": "/c"}).checkpoints == Path("/c")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_gpu_that_pytorch_cannot_use_is_noted(
+    job: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+
+    def noted(gpus: str) -> bool:
+        resolve_settings(job_argv(), {**job.environment, "CUDA_VISIBLE_DEVICES": gpus}, Events())
+        return "its NVIDIA driver may be too old for CUDA 13.0" in capfd.readouterr().out
+
+    assert noted("0")
+    assert not noted("")
