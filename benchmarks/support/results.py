@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from judging.intervals import paired_interval
+from judging.intervals import mean_estimate
 from tracking.recording.run_artifacts import ROOT, environment
 
 FOLDER = ROOT / "benchmarks" / "results"
@@ -466,19 +466,20 @@ def loss_row(name: str, ours: Sequence[float], theirs: Sequence[float], *, has_t
 
     Its spread is half of the 95 % interval of the mean.
     """
-    interval = paired_interval(ours, theirs)
-    if interval is None:
+    if len(ours) < 2:
         return None
+    mean = mean_estimate([our - their for our, their in zip(ours, theirs, strict=True)])
+    low, high = mean.ends()
     return Row(
         name=name,
-        value=interval.estimate,
+        value=mean.value,
         unit="nats",
-        spread=(interval.high - interval.low) / 2,
+        spread=(high - low) / 2,
         n=len(ours),
         target=f"shown to be at most {LOSS_MARGIN} higher: the 95 % interval ends there or below"
         if has_target
         else None,
-        met=interval.high <= LOSS_MARGIN if has_target else None,
+        met=high <= LOSS_MARGIN if has_target else None,
     )
 
 
