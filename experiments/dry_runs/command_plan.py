@@ -302,7 +302,7 @@ def _choice(job: JobEntry) -> str:
     """Return the sizes of a calibration, and its longest time."""
     sizes = str(job.planned.spec.hyperparameters["calibration_batch_sizes"]).replace(",", ", ")
     most = durations(job.planned.spec.max_run_seconds)[0]
-    return f"chosen from {sizes} by a job of at most {most}, before the others. Until then, costs are unknown"
+    return f"chosen from {sizes} by a job of at most {most}, before the others"
 
 
 def _scaling(plan: CommandPlan) -> list[str]:
@@ -427,7 +427,10 @@ def _expected(plan: CommandPlan) -> Iterator[str]:
         up_to_look = f"{_total(first)} up to the first look, " if len(first) < len(every) else ""
         yield f"{up_to_look}{_total(every)}{' in all' if up_to_look else ''}"
     reason = UNKNOWN_SCRIPT if any(job.planned.script for job in plan.jobs) else UNKNOWN
-    yield _by_arm(plan, lambda job: f"from {job.expected.source}" if job.expected else reason if job.has_size else "")
+    sized = "unknown until the batch size is chosen"
+    yield _by_arm(
+        plan, lambda job: f"from {job.expected.source}" if job.expected else reason if job.has_size else sized
+    )
 
 
 def expected_of_search(plan: CommandPlan) -> tuple[int, ExpectedCost] | None:

@@ -66,11 +66,11 @@ from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, placeholder_id, planned_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recorded.recorded_job import (
+    CHECKPOINT,
     MEASURES,
     Job,
     SpotEstimate,
     Times,
-    checkpoint_seconds,
     discounts_of,
     spot_estimate,
     startup_seconds,
@@ -358,7 +358,7 @@ def planned_costs(
     is_training = traits_of(experiment.service).can_be_interrupted and experiment.probe is None
     if not (is_training and on_demand and size and isinstance(inputs, Staged) and startups):
         return expected_cost(job, size, earlier), None
-    writes = [seconds for each in alike if (seconds := checkpoint_seconds(each))]
+    writes = [seconds for each in alike if (seconds := each.number(CHECKPOINT)) > 0]
     # With the one at the end, as in training/job/estimating/probe.py.
     checkpoints = max(1, math.ceil(size.samples / inputs.train_rows))
     if experiment.save_strategy == "none":

@@ -308,7 +308,7 @@ def _equal_evaluation(experiment: Experiment) -> dict[str, int]:
     """Return the evaluation batch size of all arms. If it followed an arm's `batch_size`, so would evaluation time."""
     script = experiment.script
     is_used = script is None or "eval_batch_size" in referenced_fields(script).values()
-    return {"eval_batch_size": int(experiment.batch_size)} if is_used and experiment.eval_batch_size is None else {}
+    return {"eval_batch_size": experiment.batch_size} if is_used and experiment.eval_batch_size is None else {}
 
 
 def single_label(experiment: Experiment) -> str:

@@ -17,7 +17,7 @@ from experiments.schema.fields import BUDGET_FIELDS, Calibration, Compare
 from experiments.schema.overrides import flat
 from experiments.schema.sections import Image, declared_scales
 from judging.design import Design
-from judging.round_order import round_order
+from judging.waves import round_order
 from state.digests import digest, key_of
 from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES

@@ -29,7 +29,7 @@ from experiments.schema.fields import (
 )
 from experiments.schema.overrides import is_field
 from judging.design import Design
-from judging.round_order import round_order
+from judging.waves import round_order
 from state.digests import key_of
 from state.home import home
 from sweeps.early_stopping import Setting

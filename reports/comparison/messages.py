@@ -29,7 +29,7 @@ from reports.model.numbers import (
 from reports.model.report import ShortAnswer
 from sweeps.search_space import linear_note
 from tracking.groups.planned_job import CHOSEN_SIZE, IMPORTED
-from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, currency, has_common_currency, uses_other_machines
+from tracking.recorded.arms import BILLABLE, Arm, currency, finite, has_common_currency, uses_other_machines
 from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import recorded_failure
 
@@ -45,6 +45,8 @@ _RATE_UNKNOWN = {
 }
 _NAMES = {BILLABLE: "billable seconds", "samples": "samples", STEADY: "steady throughput"}
 _MAX_NAMES = 4
+_VISIBLE = 0.005
+"""Relative difference between two ratios from which a sentence explains it."""
 
 
 def headline(comparison: Comparison) -> str:
@@ -236,12 +238,18 @@ def cache_sentences(arm: Arm) -> list[str]:
 
 
 def unlike_sentences(comparison: Comparison) -> list[str]:
-    """Return a sentence for each verdict whose ratio differs visibly from the ratio of the costs in the table."""
+    """Return a sentence for each verdict whose ratio differs visibly from the ratio of the costs in the table.
+
+    The ratio comes from the look that stopped the arm; the table's costs come from all jobs of one cache state.
+    """
     by = "rests on other jobs than the table's" if comparison.progress else "compares geometric means"
-    return [
-        f"The verdict on “{label}”, {change(estimate)}, {by}."
-        for label, estimate in comparison.unlike_shown(BILLABLE, DOLLARS.column)
-    ]
+    sentences = []
+    for each in comparison.contrasts:
+        column, ratio = each.verdict.currency.column, each.verdict.ratio
+        mine, others = (comparison.typical(arm, column) for arm in (each.arm, comparison.arms[0]))
+        if ratio and mine and others and abs(mine / others / ratio.estimate - 1) > _VISIBLE:
+            sentences.append(f"The verdict on “{each.arm.label}”, {change(ratio.estimate)}, {by}.")
+    return sentences
 
 
 def cost_sentence(comparison: Comparison) -> str:
@@ -279,7 +287,8 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
         sentences.append("With compare.when_disturbed=repeat, each disturbed job runs once more.")
     sentences += left_out_sentences(comparison)
     sentences += [*rate_sentences(comparison.jobs), *scaling_sentences(comparison.arms)]
-    if comparison.has_scripts and comparison.assumes_equal_work:
+    succeeded = [job for arm in comparison.arms for job in arm.succeeded] if len(comparison.arms) > 1 else []
+    if comparison.has_scripts and succeeded and not finite(succeeded, "samples"):
         sentences.append("No job recorded how many samples it saw: equal work is assumed.")
     return sentences
 
