@@ -16,8 +16,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 RUNTIME = tuple(PROJECT["project"]["dependencies"])
 DEVELOPMENT = tuple(PROJECT["dependency-groups"]["dev"])
 BUILD = tuple(PROJECT["build-system"]["requires"])
-IN_CONTAINERS = {"torch_xla", "smdistributed", "sagemaker_training", "torchao", "liger_kernel"}
-"""Modules of SageMaker's images, and optional packages. The job imports them where they exist."""
+IN_CONTAINERS = {"torch_xla", "smdistributed", "sagemaker_training", "torchao", "liger_kernel", "safetensors"}
+"""Modules of SageMaker's images, optional packages, and a dependency of peft. The job imports them where they exist."""
 
 
 def distribution_names(requirements: Iterable[str]) -> set[str]:
