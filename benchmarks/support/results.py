@@ -276,6 +276,23 @@ SECTIONS: Mapping[str, Section] = {
         short="The H100's tokens follow from its utilisation; the H200's are unknown. One run can mislead: at one "
         "commit, emotion-bert reached 398 and 1,030 samples/s with CUDA graphs, and 492 in the default mode.",
     ),
+    "gpu-profile": Section(
+        measures="A training step at the published batch size, by CUDA events, profiler and counted operations: our "
+        "defaults against the recipe, and against the tuned Trainer with the same compiler, on the same rows.",
+        figures=(
+            Figure("waits of ours in a step", r".*, ours.*: synchronisations"),
+            Figure("reads of device values in a step of ours", r".*, ours.*: reads of device values"),
+            Figure("clipping, optimizer and loop of ours", r".*, ours.*: optimizer and loop"),
+            Figure("gain over the recipe", r".*: gain over recipe"),
+            Figure("gain over the tuned Trainer", r".*: gain over tuned Trainer.*"),
+            Figure("gain of CUDA graphs over inductor", r".*: gain over ours, inductor"),
+            Figure("speed of two data workers over none", r".*: gain over ours"),
+            Figure("BERT large, 4 x 384: ours", r"bert-large-squad-dp, ours.*: samples"),
+            Figure("kernels of ours, uncompiled", r".*, ours: kernel count"),
+            Figure("time of these kernels", r".*, ours: kernel time"),
+        ),
+        command="make gpu-profile WORKLOAD=NAME",
+    ),
     "gpu-sweep": Section(
         measures="Billable seconds to a target: the lowest loss of one training of the published recipe plus 5 % "
         "(GPT-2: 1 %). A sweep of batch sizes 8 to 1,024, two rules for the rate and two compilers; then its best "

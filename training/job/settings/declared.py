@@ -111,7 +111,8 @@ class TrainingSettings:
     """AdamW: `auto` takes the fused kernel where torch has one, and on a CPU leaves out the embeddings of tokens that
     do not occur (equal but for rounding); `adamw` uses one kernel per operation, and trains all."""
     dataloader_workers: Optional[int] = setting(None, ge=0, le=256, changes_training=False)
-    """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU."""
+    """Processes per device that build batches. None means 0: fetching a batch from a process takes longer than building
+    it."""
     compiler: Compiler = setting("none")
     """Compiler: `inductor` is `torch.compile`, `trcomp` SageMaker Training Compiler, and `trcomp-off` its image with
     the compiler off."""
