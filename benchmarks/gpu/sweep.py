@@ -234,8 +234,9 @@ class GpuSweep:
                 if self.deadline.left < SLACK_SECONDS:
                     launcher.kill()
                 elif not is_draining and self.deadline.left < self._next_seconds():
-                    is_draining = True
-                    launcher.send_signal(signal.SIGUSR1)  # start no more jobs
+                    # Start no more jobs. A command without a running job writes its report, and would be killed.
+                    if is_draining := len(self._job_folders) > len(self._ended_jobs):
+                        launcher.send_signal(signal.SIGUSR1)
                 self.publish()
         finally:
             launcher.kill()
