@@ -13,7 +13,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 export HF_HUB_DISABLE_TELEMETRY ?= 1
 export MLFLOW_DISABLE_TELEMETRY ?= true
 
-.PHONY: setup compare ui accept-aws accept-gpu gpu-sweep test test-gate test-slow test-all test-browser test-oldest faults check format docs bench lock licences sbom clean
+.PHONY: setup compare ui accept-aws accept-gpu gpu-sweep gpu-profile test test-gate test-slow test-all test-browser test-oldest faults check format docs bench lock licences sbom clean
 
 setup: $(RUNTIME)
 
@@ -32,6 +32,10 @@ accept-aws: $(DEV)
 # Each result is written at once. Without a GPU, say what would run, and fail.
 accept-gpu: $(RUNTIME)
 	$(BIN)/python -m benchmarks.gpu $(if $(MINUTES),--minutes '$(MINUTES)') $(if $(ONLY),--only $(ONLY))
+
+# Profile the training steps of a workload, in at most MINUTES, by default 4.
+gpu-profile: $(RUNTIME)
+	$(BIN)/python -m benchmarks.gpu.profile_step --workload '$(WORKLOAD)' $(if $(MINUTES),--minutes '$(MINUTES)')
 
 # On a machine with a GPU: sweep a workload to a target loss, for MINUTES (4) a call. The same command continues.
 STATE ?= .gpu-sweep

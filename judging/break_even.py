@@ -10,7 +10,7 @@ from typing import Literal
 
 from scipy.special import stdtrit
 
-from judging.intervals import CONFIDENCE, LEAST_SPREAD
+from judging.intervals import CONFIDENCE, LEAST_SPREAD, Estimate, difference
 
 LEAST_SECONDS = 0.001
 """Least standard deviation of a setup in seconds: setups of exactly 0 s have no relative one."""
@@ -105,10 +105,8 @@ _SAME: dict[Shown, Kind] = {"ahead": "already ahead", "behind": "never", "neithe
 
 def _quantile(mine: _Means, others: _Means, samples: float) -> float:
     """Return Student's quantile with Satterthwaite's degrees of freedom after this many samples."""
-    sides = [(side.variance_after(samples), side.degrees_of_freedom) for side in (mine, others)]
-    total = sum(variance for variance, _ in sides)
-    freedom = total**2 / math.fsum(variance**2 / own for variance, own in sides)
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+    sides = (Estimate(0.0, side.variance_after(samples), side.degrees_of_freedom) for side in (mine, others))
+    return float(stdtrit(difference(*sides).degrees_of_freedom, (1 + CONFIDENCE) / 2))
 
 
 def _means(jobs: Sequence[Pace], state: str) -> _Means | None:

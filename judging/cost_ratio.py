@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from functools import cache
+from itertools import accumulate, product
+from operator import sub
+from statistics import fmean, median
 
 from scipy.special import ndtri
 
 from judging.cache_states import ColdStart, cold_start, costs_by_state
-from judging.intervals import LEAST_SPREAD, Estimate, Interval, mean_estimate, welch_ends
-from judging.rank_test import RankTest, rank_test
+from judging.intervals import LEAST_SPREAD, Estimate, Interval, difference, mean_estimate
 from judging.result import Result
 from judging.summaries import MIN_RANKED, geometric_mean, location
 
@@ -24,11 +26,13 @@ class CostRatio:
     """Cost, arm over baseline."""
 
     ratio: Interval
-    """Typical cost with its interval; the mean bill of a usable model if any job failed."""
-    least: float
+    """Typical cost with its interval at the look's level, which allows for looking often; the mean bill of a usable
+    model if any job failed. With a warm compile cache, if the arm has jobs with one."""
+    least_ratio: float
     """Lower end of the one-sided 90 % interval. A greater gain is ruled out."""
     bills: float
-    """Observed ratio of the mean bills: everything paid, divided by the number of successful jobs."""
+    """Observed ratio of the mean bills: everything paid, divided by the number of successful jobs. A few slow jobs
+    raise it more than the typical cost."""
     cold: ColdStart | None = None
     """Extra cost of a cold compile cache; None if no arm has both cold jobs and others."""
 
@@ -54,13 +58,13 @@ def cost_ratio(
     lost, lost_baseline = _lost(arm), _lost(baseline)
     bill, bill_baseline = _bill(costs, lost, rounding), _bill(base, lost_baseline, rounding)
     if lost or lost_baseline:
-        ends = _by_means(bill, bill_baseline, level=level)
+        ends = _by_means(difference(bill, bill_baseline), level)
     else:
         ends = _of_successful([math.log(cost) for cost in costs], [math.log(cost) for cost in base], level, rounding)
     estimate, low, high, least = map(math.exp, ends)
     return CostRatio(
         ratio=Interval(estimate, low, high, len(costs), len(base)),
-        least=least,
+        least_ratio=least,
         bills=math.exp(bill.value - bill_baseline.value),
         cold=cold_start(mine, others, trainings),
     )
@@ -77,12 +81,12 @@ def _of_successful(arm: Sequence[float], baseline: Sequence[float], level: float
         estimate = location(arm) - location(baseline)
         low, high, least = _by_ranks(ranks, level, rounding)
         return estimate, min(low, estimate), max(high, estimate), least
-    return _by_means(*(mean_estimate(side, rounding, LEAST_SPREAD) for side in (arm, baseline)), level=level)
+    sides = (mean_estimate(side, rounding, LEAST_SPREAD) for side in (arm, baseline))
+    return _by_means(difference(*sides), level)
 
 
-def _by_means(arm: Estimate, baseline: Estimate, *, level: float) -> Ends:
-    least = welch_ends(arm, baseline, 1 - 2 * FUTILITY_LEVEL)[0]
-    return arm.value - baseline.value, *welch_ends(arm, baseline, 1 - level), least
+def _by_means(change: Estimate, level: float) -> Ends:
+    return change.value, *change.ends(1 - level), change.ends(1 - 2 * FUTILITY_LEVEL)[0]
 
 
 def _by_ranks(ranks: RankTest, level: float, rounding: float) -> tuple[float, float, float]:
@@ -117,3 +121,61 @@ def _bill(succeeded: Sequence[float], lost: Sequence[float], rounding: float) ->
     freedom = len(paid) - 1
     variance = max(squares / freedom + rounding, LEAST_SPREAD**2)
     return Estimate(math.log(mean / share), variance / len(paid), freedom)
+
+
+@dataclass(frozen=True)
+class RankTest:
+    """Arm and baseline compared by ranks: a few slow jobs cannot hide a difference, as they can in a mean."""
+
+    differences: tuple[float, ...]
+    """Arm minus baseline for every pair of jobs, ascending."""
+    n_arm: int
+    n_baseline: int
+
+    @property
+    def estimate(self) -> float:
+        """The median of all pairs' differences (Hodges and Lehmann 1963)."""
+        return median(self.differences)
+
+    def low(self, level: float) -> float:
+        """Return the lower end of the interval that is too high with probability `level` at most; see `fits`."""
+        return self.differences[max(self._position(level), 1) - 1]
+
+    def high(self, level: float) -> float:
+        """Return the upper end of the interval that is too low with probability `level` at most; see `fits`."""
+        return self.differences[-max(self._position(level), 1)]
+
+    def fits(self, level: float) -> bool:
+        """Return whether there are enough jobs for an end of the interval with this level."""
+        return self._position(level) > 0
+
+    def _position(self, level: float) -> int:
+        """Return the position, from 1, of the interval's end among the differences; 0 if no position has the level."""
+        return sum(probability <= level for probability in _cumulative(self.n_arm, self.n_baseline))
+
+
+def rank_test(arm: Sequence[float], baseline: Sequence[float]) -> RankTest:
+    """Return the comparison by ranks of two sides with at least one value each."""
+    differences = sorted(mine - others for mine, others in product(arm, baseline))
+    return RankTest(tuple(differences), len(arm), len(baseline))
+
+
+@cache
+def _cumulative(n: int, m: int) -> tuple[float, ...]:
+    """Return P(U <= u) for u = 0 ... n m, where U counts the pairs in which the first of two equal sides is smaller."""
+    sums = list(accumulate(_orders(n, m)))
+    return tuple(each / sums[-1] for each in sums)
+
+
+def _orders(n: int, m: int) -> list[int]:
+    """Return the number of orders of n and m jobs in which u pairs are smaller, for u = 0 ... n m.
+
+    These are the coefficients of q^u in the Gaussian binomial coefficient, the product of (1 - q^(n + i)) / (1 - q^i)
+    for i = 1 ... m (Mann and Whitney 1947; Andrews, The Theory of Partitions, chapter 3).
+    """
+    counts = [1] + [0] * (n * m)
+    for i in range(1, m + 1):
+        counts = list(map(sub, counts, [0] * (n + i) + counts))
+        for first in range(i):
+            counts[first::i] = accumulate(counts[first::i])
+    return counts

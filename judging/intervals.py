@@ -51,6 +51,12 @@ class Estimate:
     """Square of the standard error."""
     degrees_of_freedom: float
 
+    def ends(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """Return the ends of the value's interval, by Student's t."""
+        quantile = float(stdtrit(self.degrees_of_freedom, (1 + confidence) / 2))
+        half_width = quantile * math.sqrt(self.variance)
+        return self.value - half_width, self.value + half_width
+
 
 def ratio_interval(
     arm: Sequence[float],
@@ -64,15 +70,15 @@ def ratio_interval(
     Welch's t on the logarithms. `resolution` is the step to which values are rounded, in their own unit: billing counts
     whole seconds. The variance of that rounding, resolution^2 / 12, is added to each side. Three jobs that all bill
     41 s do not prove a spread of zero, and jobs that bill 40 or 41 s by chance do not prove a difference.
-    `least_spread` applies to the logarithms, see `difference_interval`. The first rules of verdicts have none.
+    `least_spread` applies to the logarithms, see `mean_estimate`. The first rules of verdicts have none.
     """
     if min(len(arm), len(baseline)) < 2:
         return None
     rounding = (resolution / min(geometric_mean(arm), geometric_mean(baseline))) ** 2 / 12
-    mine, others = ([math.log(value) for value in side] for side in (arm, baseline))
-    logs = difference_interval(mine, others, rounding, confidence, least_spread)
-    assert logs is not None
-    return Interval(math.exp(logs.estimate), math.exp(logs.low), math.exp(logs.high), len(arm), len(baseline))
+    logs = ([math.log(value) for value in side] for side in (arm, baseline))
+    change = difference(*(mean_estimate(side, rounding, least_spread) for side in logs))
+    low, high = change.ends(confidence)
+    return Interval(math.exp(change.value), math.exp(low), math.exp(high), len(arm), len(baseline))
 
 
 def ratio_intervals(arms: Sequence[Sequence[float]], baseline: Sequence[float]) -> list[Interval | None]:
@@ -94,60 +100,37 @@ def ratio_intervals(arms: Sequence[Sequence[float]], baseline: Sequence[float]) 
     return intervals
 
 
-def difference_interval(
-    arm: Sequence[float],
-    baseline: Sequence[float],
-    rounding: float = 0.0,
-    confidence: float = CONFIDENCE,
-    least_spread: float = 0.0,
-) -> Interval | None:
-    """Return mean(arm) - mean(baseline) with its 95 % or other interval; None below two values per side.
+def difference_interval(arm: Sequence[float], baseline: Sequence[float]) -> Interval | None:
+    """Return mean(arm) - mean(baseline) with its 95 % interval; None below two values per side.
 
-    Welch's t (Biometrika 34, 1947): each side has its own variance, and the degrees of freedom are Satterthwaite's.
-    `rounding` is the variance of the values' rounding and is added to both sides. `least_spread` is the least standard
-    deviation of a side: a few equal values do not prove that all are equal. A pooled variance would require the
-    same spread on both sides, but settings spread differently: for a noisy arm with fewer repeats (its first job found
-    a cold cache) the interval would be wrong twice as often.
+    Welch's t (Biometrika 34, 1947): each side has its own variance, and the degrees of freedom are Satterthwaite's. A
+    pooled variance would require the same spread on both sides, but settings spread differently: for a noisy arm with
+    fewer repeats (its first job found a cold cache) the interval would be wrong twice as often.
     """
     if min(len(arm), len(baseline)) < 2:
         return None
-    mine, others = mean_estimate(arm, rounding, least_spread), mean_estimate(baseline, rounding, least_spread)
-    low, high = welch_ends(mine, others, confidence)
-    return Interval(mine.value - others.value, low, high, len(arm), len(baseline))
+    change = difference(mean_estimate(arm), mean_estimate(baseline))
+    return Interval(change.value, *change.ends(), len(arm), len(baseline))
 
 
 def mean_estimate(values: Sequence[float], rounding: float = 0.0, least_spread: float = 0.0) -> Estimate:
-    """Return the mean of at least two values; see `difference_interval` for `rounding` and `least_spread`."""
+    """Return the mean of at least two values.
+
+    `rounding` is the variance of the values' rounding and is added. `least_spread` is the least standard deviation: a
+    few equal values do not prove that all are equal.
+    """
     freedom = len(values) - 1
     variance = max(sum_of_squares(values) / freedom + rounding, least_spread**2)
     return Estimate(fmean(values), variance / len(values), freedom)
 
 
-def welch_ends(arm: Estimate, baseline: Estimate, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the ends of the interval of arm - baseline; degrees of freedom by Satterthwaite (1946)."""
-    estimate, variance = arm.value - baseline.value, arm.variance + baseline.variance
+def difference(arm: Estimate, baseline: Estimate) -> Estimate:
+    """Return arm - baseline; degrees of freedom by Satterthwaite (1946)."""
+    value, variance = arm.value - baseline.value, arm.variance + baseline.variance
     if variance <= 0:
-        return estimate, estimate
+        return Estimate(value, 0.0, 1.0)
     parts = [(side.variance / variance) ** 2 / side.degrees_of_freedom for side in (arm, baseline)]
-    half_width = float(stdtrit(1 / math.fsum(parts), (1 + confidence) / 2)) * math.sqrt(variance)
-    return estimate - half_width, estimate + half_width
-
-
-def paired_interval(
-    arm: Sequence[float], baseline: Sequence[float], confidence: float = CONFIDENCE, least_spread: float = 0.0
-) -> Interval | None:
-    """Return the mean of arm - baseline over pairs with its 95 % or other interval; None below two pairs.
-
-    Student's t on the differences. `least_spread` is the least standard deviation of a difference.
-    """
-    pairs = len(arm)
-    if pairs < 2:
-        return None
-    differences = [mine - other for mine, other in zip(arm, baseline, strict=True)]
-    spread = max(math.sqrt(sum_of_squares(differences) / (pairs - 1)), least_spread)
-    half_width = float(stdtrit(pairs - 1, (1 + confidence) / 2)) * spread / math.sqrt(pairs)
-    estimate = fmean(differences)
-    return Interval(estimate, estimate - half_width, estimate + half_width, pairs, pairs)
+    return Estimate(value, variance, 1 / math.fsum(parts))
 
 
 def sum_of_squares(values: Sequence[float]) -> float:

@@ -73,23 +73,14 @@ def _declared(column: str, scale: Mapping[str, str], known: Measure | None) -> M
 def _in_certain_unit(measure: Measure, own_unit: Unit, own: Values, of_scripts: Values) -> Measure:
     """Return the measure of a score in the unit of its values. It has no unit if scripts may have logged either.
 
-    Our own jobs log it in `own_unit`.
+    Our own jobs log it in `own_unit`. No script is expected to log values below 1 % of a score that our own jobs log as
+    a fraction.
     """
     if not (logged := of_scripts(measure.column)):
         return measure
-    unit = _certain_unit(own_unit, logged)
+    unit: Unit | None = None
+    if min(logged) >= 0 and max(logged) <= 100:
+        unit = "percent" if max(logged) > 1 else "fraction" if own_unit == "fraction" else None
     if unit is None or (own(measure.column) and unit != own_unit):
         return replace(measure, has_unit=False)
     return replace(measure, unit=unit)
-
-
-def _certain_unit(own_unit: Unit, values: Sequence[float]) -> Unit | None:
-    """Return the unit of a score's values, or None if they could be in either.
-
-    No script is expected to log values below 1 % of a score that our own jobs log as a fraction.
-    """
-    if min(values) < 0 or max(values) > 100:
-        return None
-    if max(values) > 1:
-        return "percent"
-    return "fraction" if own_unit == "fraction" else None

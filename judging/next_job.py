@@ -13,13 +13,11 @@ from dataclasses import dataclass
 
 from scipy.special import stdtrit
 
-from judging.intervals import CONFIDENCE, sum_of_squares
+from judging.intervals import CONFIDENCE, LEAST_SPREAD, sum_of_squares
 
 MIN_FREEDOM = 3
 """Fewest degrees of freedom from which a spread counts. With fewer there is no interval: a spread of other workloads
 does not replace one's own (`benchmarks/bench_next_job.py`)."""
-LEAST_SPREAD = 0.001
-"""Least spread. No recorded job repeats more exactly."""
 STEP_FACTOR = 1.25
 """Factor on an interval from steps, which holds the true time in 89 to 93 of 100 simulated probes instead of 95."""
 SEPARATION_FACTOR = 1.2

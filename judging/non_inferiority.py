@@ -13,7 +13,7 @@ from statistics import fmean, variance
 
 from scipy.special import stdtrit
 
-from judging.intervals import difference_interval, mean_estimate, paired_interval
+from judging.intervals import Interval, difference, mean_estimate
 from judging.quality import Measure, Quality
 
 ERROR = 0.05
@@ -50,18 +50,20 @@ def assess_quality(
         return None
     limit = measure.margin_at(fmean(baseline)) if margin is None else margin
     least = _LEAST_SPREAD * limit
-    interval = paired_interval if is_paired else difference_interval
-    difference = interval(arm, baseline, least_spread=least)
-    at_level = interval(arm, baseline, confidence=1 - 2 * level, least_spread=least)
-    assert difference is not None
-    assert at_level is not None
-    is_above = not math.isfinite(commonest) or _is_above(measure, arm, commonest, level, least)
-    lost = (-at_level.high, -at_level.low) if measure.higher_is_better else (at_level.low, at_level.high)
+    mine, others = (mean_estimate(side, least_spread=least) for side in (arm, baseline))
+    if is_paired:
+        change = mean_estimate([one - other for one, other in zip(arm, baseline, strict=True)], least_spread=least)
+    else:
+        change = difference(mine, others)
+    least_change, most_change = change.ends(1 - 2 * level)
+    lost = (-most_change, -least_change) if measure.higher_is_better else (least_change, most_change)
+    low, high = mine.ends(1 - 2 * level)
+    is_above = not math.isfinite(commonest) or (low > commonest if measure.higher_is_better else high < commonest)
     return Quality(
         measure,
-        fmean(arm),
-        fmean(baseline),
-        difference,
+        mine.value,
+        others.value,
+        Interval(change.value, *change.ends(), len(arm), len(baseline)),
         kept=lost[1] <= limit and is_above,
         shown_worse=lost[0] > 0 and lost[1] > limit,
         shown_beyond=lost[0] > limit,
@@ -73,12 +75,6 @@ def assess_quality(
         commonest=commonest if math.isfinite(commonest) else None,
         is_above_commonest=is_above,
     )
-
-
-def _is_above(measure: Measure, arm: Sequence[float], score: float, level: float, least_spread: float) -> bool:
-    estimate = mean_estimate(arm, least_spread=least_spread)
-    error = float(stdtrit(estimate.degrees_of_freedom, 1 - level)) * math.sqrt(estimate.variance)
-    return estimate.value - error > score if measure.higher_is_better else estimate.value + error < score
 
 
 def _repeats_to_show(

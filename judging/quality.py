@@ -16,12 +16,12 @@ MOST_MARGINS = 20
 this is 0.6."""
 
 
-_TOLERANCES: dict[Unit, tuple[float, str, float]] = {
-    "fraction": (0.01, "0.01", 0.03),
-    "percent": (1.0, "1 point", 3.0),
-    "number": (0.02, "2 %", 0.05),
+_TOLERANCES: dict[Unit, tuple[float, float]] = {
+    "fraction": (0.01, 0.03),
+    "percent": (1.0, 3.0),
+    "number": (0.02, 0.05),
 }
-"""Tolerance by the first rules, its words, and margin of the metrics in each unit: absolute for fractions and percent,
+"""Tolerance by the first rules, and margin of the metrics in each unit: absolute for fractions and percent,
 relative to the baseline's mean for other numbers. docs/judging.md has the reasons."""
 
 
@@ -49,19 +49,9 @@ class Measure:
         return self.unit == "number"
 
     @property
-    def tolerance(self) -> float:
-        """Tolerated loss of the mean by the first rules."""
-        return _TOLERANCES[self.unit][0]
-
-    @property
-    def tolerance_words(self) -> str:
-        """The tolerance, for people."""
-        return _TOLERANCES[self.unit][1]
-
-    @property
     def margin(self) -> float:
         """Largest acceptable loss of quality."""
-        return _TOLERANCES[self.unit][2]
+        return _TOLERANCES[self.unit][1]
 
     def margin_at(self, baseline: float) -> float:
         """Return the margin in the metric's unit, for a baseline with this mean."""
@@ -129,7 +119,7 @@ def compare_quality(measure: Measure, arm: Sequence[float], baseline: Sequence[f
     """
     sign = 1 if measure.higher_is_better else -1
     difference = difference_interval(arm, baseline)
-    tolerance = measure.tolerance * (abs(fmean(baseline)) if measure.is_relative else 1)
+    tolerance = _TOLERANCES[measure.unit][0] * (abs(fmean(baseline)) if measure.is_relative else 1)
     kept = sign * (fmean(arm) - fmean(baseline)) >= -tolerance
     excludes_zero = difference is not None and (difference.high < 0 if sign > 0 else difference.low > 0)
     return Quality(measure, fmean(arm), fmean(baseline), difference, kept, not kept and excludes_zero)

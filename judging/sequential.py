@@ -9,17 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
-from judging.cache_states import ColdStart
-from judging.cost_ratio import cost_ratio
+from judging.cost_ratio import CostRatio, cost_ratio
 from judging.design import FIRST_WITH_SEEDS, MIN_SEEDS, Design
-from judging.failures import failure_note
-from judging.intervals import Interval
 from judging.non_inferiority import ERROR, assess_quality
 from judging.quality import Measure, Quality
 from judging.result import Result, paired_scores, scores, unscored
 
+MOST_FAILURES = 1 / 3
+"""Largest share of failed jobs with which an arm can be called cheaper: 1 of 3, 3 of 9."""
+CHANCE = 0.05
+"""An arm that fails as much more often than the baseline has this probability if both fail equally often."""
 Reason = Literal[
     "cheaper",
     "dearer",
@@ -34,26 +36,17 @@ Reason = Literal[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class Look(CostRatio):
     """The state of one arm at one look."""
 
-    ratio: Interval
-    """Cost, arm over baseline, with the interval at the look's level, which allows for looking often. With a warm
-    compile cache, if the arm has jobs with one."""
-    bills: float
-    """Observed ratio of the mean bills of a usable model. A few slow jobs raise it more than the typical cost."""
     level: float
     """Significance level of the look, two-sided."""
-    least_ratio: float
-    """Lower end of the one-sided 90 % interval of the ratio. A greater gain is ruled out."""
-    stops: Reason | None
+    stops: Reason | None = None
     """Reason for which the arm stops, or None if it continues."""
     quality: Quality | None = None
     """Quality against the baseline's; None if it is not measured."""
     failure_note: str = ""
     """Why the arm fails too often to be called cheaper; empty if it does not."""
-    cold: ColdStart | None = None
-    """Extra cost of a cold compile cache; None if no arm has both cold jobs and others."""
     unscored: int = 0
     """Successful jobs of the arm without a finite score, if all of the baseline's have one."""
 
@@ -84,22 +77,11 @@ def look_at_arms(
     """
     remaining, looks = dict(arms), dict[str, Look]()
     while remaining:
-        comparisons = len(remaining) + others
+        at = partial(look, measure=measure, comparisons=len(remaining) + others, resolution=resolution)
         new = {
             label: result
             for label, results in remaining.items()
-            if (
-                result := look(
-                    results,
-                    baseline,
-                    design,
-                    number,
-                    measure=measure,
-                    is_paired=label in paired,
-                    comparisons=comparisons,
-                    resolution=resolution,
-                )
-            )
+            if (result := at(results, baseline, design, number, is_paired=label in paired))
         }
         looks |= new
         different = {label for label, result in new.items() if result.cost_outcome != "undecided"}
@@ -130,20 +112,15 @@ def look(
     cost = cost_ratio(arm, baseline, level=level, trainings=design.trainings, resolution=resolution)
     if cost is None:
         return None
-    lacking = unscored(arm) if measure and not unscored(baseline) else 0
     quality = None
     if measure and not unscored([*arm, *baseline]):
         quality = _quality(measure, arm, baseline, design, number, is_paired=is_paired)
     result = Look(
-        ratio=cost.ratio,
-        bills=cost.bills,
+        **vars(cost),
         level=level,
-        least_ratio=cost.least,
-        stops=None,
         quality=quality,
         failure_note=failure_note(arm, baseline),
-        cold=cost.cold,
-        unscored=lacking,
+        unscored=unscored(arm) if measure and not unscored(baseline) else 0,
     )
     reason = _reason(result, design, is_unmeasured=measure is not None and quality is None)
     is_last = number == len(design.looks) - 1
@@ -158,21 +135,13 @@ def _quality(
     is_paired = is_paired and len(pairs[0]) > 1
     known = [each.commonest for each in (*arm, *baseline) if math.isfinite(each.commonest)]
 
-    def at(level: float) -> Quality | None:
-        return assess_quality(
-            measure,
-            *(pairs if is_paired else sides),
-            level=level,
-            margin=design.margin,
-            is_paired=is_paired,
-            commonest=max(known, default=math.nan),
-        )
-
-    quality = at(level)
+    values, commonest = pairs if is_paired else sides, max(known, default=math.nan)
+    at = partial(assess_quality, measure, *values, margin=design.margin, is_paired=is_paired, commonest=commonest)
+    quality = at(level=level)
     if quality is None or is_paired or design.rules < FIRST_WITH_SEEDS:
         return quality
     # Only the last look can pass an arm that learns in another way, so it has the whole error for that.
-    passing = at(ERROR) if number == len(design.looks) - 1 and quality.seeds >= MIN_SEEDS else None
+    passing = at(level=ERROR) if number == len(design.looks) - 1 and quality.seeds >= MIN_SEEDS else None
     return replace(passing, shown_beyond=quality.shown_beyond) if passing else replace(quality, kept=False)
 
 
@@ -191,3 +160,26 @@ def _reason(result: Look, design: Design, *, is_unmeasured: bool) -> Reason | No
     if result.cost_outcome == "cheaper" and (result.quality is None or result.quality.kept):
         return "cheaper"
     return None
+
+
+def failure_note(arm: Sequence[Result], baseline: Sequence[Result]) -> str:
+    """Return why the arm fails too often to be called cheaper, or an empty text."""
+    failed, jobs = _failed(arm), len(arm)
+    if failed > MOST_FAILURES * jobs:
+        return f"{failed} of {jobs} jobs failed, more than a third"
+    others = _failed(baseline)
+    if fails_more(failed, jobs, others, len(baseline)) <= CHANCE:
+        return f"{failed} of {jobs} jobs failed, against {others} of {len(baseline)}: more than chance explains"
+    return ""
+
+
+def fails_more(failed: int, jobs: int, failed_baseline: int, jobs_baseline: int) -> float:
+    """Return the one-sided p-value of Fisher's exact test (1934) that the arm fails no more often than the baseline."""
+    total, all_failed = jobs + jobs_baseline, failed + failed_baseline
+    most = min(all_failed, jobs)
+    ways = sum(math.comb(jobs, k) * math.comb(jobs_baseline, all_failed - k) for k in range(failed, most + 1))
+    return ways / math.comb(total, all_failed)
+
+
+def _failed(results: Sequence[Result]) -> int:
+    return sum(not result.succeeded for result in results)

@@ -1,4 +1,4 @@
-"""Waves of a comparison: which jobs run next, and why an arm has stopped.
+"""Waves of a comparison: which jobs run next, in which order, and why an arm has stopped.
 
 The answer depends only on the design and on the jobs that have ended. So every launcher that follows a comparison, also
 on another machine or after a crash, starts the same jobs and takes the same looks.
@@ -6,13 +6,13 @@ on another machine or after a crash, starts the same jobs and takes the same loo
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from judging.design import Design
 from judging.quality import Measure
 from judging.result import Result, costs
-from judging.round_order import round_order
 from judging.sequential import Look, Reason, look_at_arms
 
 Job = tuple[str, int]
@@ -43,7 +43,6 @@ def progress(
     *,
     measure: Measure | None = None,
     paired: Set[str] = frozenset(),
-    seed: int = 0,
     resolution: float = 0.0,
     failing: Set[str] = frozenset(),
     started: Set[Job] = frozenset(),
@@ -52,8 +51,7 @@ def progress(
 
     A wave ends when the baseline and every arm that has not stopped have the repeats of the next look. `measure` is
     the metric of the scores; None judges the cost alone. The arms `paired` train like the baseline, so the scores of
-    the same repeat are compared. `seed` draws the order of the rounds; see `round_order`.
-    `resolution` is the step to which costs are rounded.
+    the same repeat are compared. `resolution` is the step to which costs are rounded.
 
     Of the arms `failing`, whose jobs would all fail, only the jobs that have `started` belong to the waves.
     """
@@ -64,12 +62,14 @@ def progress(
     different = 0
     for number, repeats in enumerate(design.looks):
         active = [arms[0], *(arm for arm in arms[1:] if arm not in stopped)]
-        planned = _in_order(active, repeats, seed)
+        rounds = ((round_order(len(active), repeat, 0), repeat) for repeat in range(repeats))
+        planned = [(active[at], repeat) for order, repeat in rounds for at in order]
         wave = [job for job in planned if job[0] not in failing or job in started or job in results]
         begun.update(wave)
         if due := [job for job in wave if job not in results]:
             break
-        known = {arm: _known(results, arm, repeats) for arm in active}
+        # Repeats of later waves, which another launcher may have run, do not count.
+        known = {arm: [result for repeat in range(repeats) if (result := results.get((arm, repeat)))] for arm in active}
         others = len(stopped) - different
         rivals = {arm: known[arm] for arm in active[1:]}
         new = look_at_arms(
@@ -99,10 +99,20 @@ def _ended(arms: Sequence[str], looks: Mapping[str, Look], failing: Set[str], ha
     return {arm: reason for arm, reason in reasons.items() if reason}
 
 
-def _in_order(active: Sequence[str], repeats: int, seed: int) -> list[Job]:
-    return [(active[at], repeat) for repeat in range(repeats) for at in round_order(len(active), repeat, seed)]
+def round_order(arms: int, number: int, seed: int) -> tuple[int, ...]:
+    """Return the indices of the arms in the order in which round `number`, from 0, runs one job of each.
 
+    Every second round reverses the round before it (ABBA): if a machine slows down or speeds up steadily, each pair of
+    rounds costs all arms the same. In the same order every round (ABAB), the later arm would pay for the drift.
 
-def _known(results: Results, arm: str, repeats: int) -> list[Result]:
-    """Return the results of an arm's first repeats. Others, which another launcher may have run, do not count."""
-    return [result for repeat in range(repeats) if (result := results.get((arm, repeat))) is not None]
+    Two arms have ABBA BAAB or BAAB ABBA in each four rounds, drawn from `seed`: in ABBA alone, a load that comes and
+    goes with every four jobs would always meet the same arm. With more arms, each pair of rounds has an order drawn
+    from `seed`, so that no arm always follows the same neighbour. The first round has the arms' own order, which
+    reports keep.
+    """
+    order, pair = list(range(arms)), number // 2
+    drawn = pair // 2 if arms == 2 else pair
+    if drawn:
+        random.Random(f"{seed} {drawn}").shuffle(order)
+    is_reversed = (number + (pair if arms == 2 else 0)) % 2
+    return tuple(reversed(order) if is_reversed else order)

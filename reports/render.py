@@ -126,7 +126,7 @@ def _probe_report(reader: Reader, table: pd.DataFrame, group: str, title: str) -
 
 
 def _sweep_report(reader: Reader, table: pd.DataFrame, parent: Run | None, group: str, title: str) -> Report:
-    document = reader.artifact(parent.info.run_id, SWEEP_FILE) if parent else {}
+    document = reader.artifact(parent.info.run_id, SWEEP_FILE, SWEEP_FILE) if parent else {}
     jobs = [job_of(row) for row in table.to_dict("records")]
     calibrations = [job for job in jobs if job.text.get("role") == "calibration"]
     points = reader.histories(calibrations, list(FIGURES))
@@ -149,7 +149,8 @@ def _source(
     reader: Reader, table: pd.DataFrame, title: str, succeeded: Sequence[Job], missing: Sequence[str] = ()
 ) -> Source:
     """Return the report's source data. Call this last: it includes the list of data that `reader` could not read."""
-    environment = reader.environment(succeeded[0].run_id) if succeeded else {}
+    run_id = succeeded[0].run_id if succeeded else None
+    environment = reader.artifact(run_id, "environment.json", "versions and hardware") if run_id else {}
     return Source(
         title=title,
         tracking_uri=str(reader.client.tracking_uri),
@@ -202,14 +203,9 @@ class Reader:
         starts = {job.run_id: job.number("training_start_time") for job in jobs}
         return self._read("runs", "the curves", partial(histories, self.client, starts, keys), {})
 
-    def environment(self, run_id: str) -> dict[str, Any]:
-        """Return the versions and the hardware that a job's run recorded; empty if they cannot be read."""
-        read = partial(job_tables.json_artifact, self.client, run_id, "environment.json")
-        return self._read("files", "versions and hardware", read, {})
-
-    def artifact(self, run_id: str, name: str) -> dict[str, Any]:
-        """Return `job_tables.json_artifact`; empty if it cannot be read."""
-        return self._read("files", name, lambda: job_tables.json_artifact(self.client, run_id, name), {})
+    def artifact(self, run_id: str, name: str, subject: str) -> dict[str, Any]:
+        """Return `job_tables.json_artifact`; empty if it cannot be read. `subject` is what the report then lacks."""
+        return self._read("files", subject, partial(job_tables.json_artifact, self.client, run_id, name), {})
 
     def similar_jobs(self, jobs: Sequence[Job]) -> pd.DataFrame:
         """Return the table of all successful jobs with the models and instance types of these jobs, in their

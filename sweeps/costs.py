@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from judging.step_time import StepTime
+from training.contract.errors import TrainfareError
 
 MIN_RELATIVE_ERROR = 0.01
 """Smallest relative error of a measured step time: an instance's speed drifts by this much within minutes."""
@@ -48,6 +48,23 @@ class Measurement:
     peak_memory_gib: float = math.nan
 
 
+@dataclass(frozen=True, kw_only=True)
+class StepTime:
+    """Step time as a straight line over the batch size: fixed seconds per step plus seconds per sample."""
+
+    step_seconds_fixed: float
+    """Seconds of a step that do not depend on the batch size."""
+    step_seconds_per_sample: float
+    """Additional seconds for each sample of one device."""
+    relative_error: float
+    """Mean error of predicting each measured size from a line through the other sizes, relative to its step time; NaN
+    below three sizes."""
+
+    def step_seconds(self, batch_size: float) -> float:
+        """Return the seconds of a step with this batch size."""
+        return self.step_seconds_fixed + self.step_seconds_per_sample * batch_size
+
+
 def measurements(points: Iterable[tuple[int, str, float]]) -> tuple[Measurement, ...]:
     """Return the result of each batch size, ascending, from points given as (batch size, metric, value)."""
     by_size: dict[int, dict[str, float]] = {}
@@ -59,6 +76,20 @@ def measurements(points: Iterable[tuple[int, str, float]]) -> tuple[Measurement,
         for size, figures in sorted(by_size.items())
         if size > 0
     )
+
+
+def largest_useful(rows: Iterable[Measurement], memory_gib: float | None) -> int:
+    """Return the largest batch size within 5 % of the best rate, of those that leave a tenth of the memory free.
+
+    The mean tokens of a sample are equal at all sizes, so rates in samples compare as in tokens. Without a known
+    memory, no margin is kept. Raises TrainfareError if no size is left.
+    """
+    most = math.inf if memory_gib is None else 0.9 * memory_gib
+    fitting = [row for row in rows if row.fits and not row.peak_memory_gib > most]
+    if not fitting:
+        raise TrainfareError("No size of sweep.batch_sizes leaves a tenth of the memory free: set it to a lower range.")
+    best = max(row.samples_per_second for row in fitting)
+    return max(row.batch_size for row in fitting if row.samples_per_second >= 0.95 * best)
 
 
 def device_count(rows: Iterable[Measurement]) -> int:

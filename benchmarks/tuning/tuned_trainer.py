@@ -82,8 +82,8 @@ def validation_loss(trainer: Trainer, task: str) -> float:
     return total / count
 
 
-def main(path: str, own: Mapping[str, Any]) -> None:
-    request = json.loads(Path(path).read_text())
+def new_trainer(request: Mapping[str, Any], own: Mapping[str, Any], tokens: list[int]) -> Trainer:
+    """Return the trainer of the script. It appends the real tokens of each batch to `tokens`."""
     values = {name: json.loads(text) for name, text in request["HyperParameters"].items()}
     folders, task = channels(request), values["task"]
     metadata = json.loads((folders["train"] / "channel.json").read_text())
@@ -98,7 +98,8 @@ def main(path: str, own: Mapping[str, Any]) -> None:
         per_device_eval_batch_size=values["eval_batch_size"],
         **{name: values[name] for name in SAME_SETTINGS},
         lr_scheduler_type=values["lr_scheduler"],
-        use_cpu=True,
+        use_cpu=not torch.cuda.is_available(),
+        torch_compile=bool(own.get("compile")),
         bf16=own["precision"] == "bf16",
         optim="adamw_torch_fused",
         train_sampling_strategy="group_by_length",
@@ -112,22 +113,32 @@ def main(path: str, own: Mapping[str, Any]) -> None:
         model = head.from_config(config, attn_implementation=own["attention"])
     else:
         model = head.from_pretrained(folders["model"], config=config, attn_implementation=own["attention"])
-    recorder, tokens = StepRecorder(), list[int]()
     is_lm = task == "causal-lm"
-    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False) if is_lm else DataCollatorWithPadding(tokenizer)
+    multiple = {} if arguments.use_cpu else {"pad_to_multiple_of": 8}
+    collator = (
+        DataCollatorForLanguageModeling(tokenizer, mlm=False, **multiple)
+        if is_lm
+        else DataCollatorWithPadding(tokenizer, **multiple)
+    )
 
     def collate(rows: list[dict[str, Any]]) -> Any:
         tokens.append(sum(len(row["input_ids"]) for row in rows))
         return collator(rows)
 
-    trainer = Trainer(
+    return Trainer(
         model,
         arguments,
         data_collator=collate,
         train_dataset=read_rows(folders["train"], config),
         eval_dataset=read_rows(folders["validation"], config),
-        callbacks=[recorder],
     )
+
+
+def main(path: str, own: Mapping[str, Any]) -> None:
+    request, recorder, tokens = json.loads(Path(path).read_text()), StepRecorder(), list[int]()
+    task = json.loads(request["HyperParameters"]["task"])
+    trainer = new_trainer(request, own, tokens)
+    trainer.add_callback(recorder)
     trainer.train()
     seconds = recorder.ends[-1] - recorder.ends[WARM_UP_STEPS - 1]
     rate = sum(tokens[WARM_UP_STEPS : len(recorder.ends)]) / seconds

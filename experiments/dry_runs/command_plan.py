@@ -13,6 +13,7 @@ from typing import Any
 
 from experiments.planning.costs import ExpectedCost, JobSize, WorstCase, worst_case_of, worst_case_of_job
 from experiments.schema.experiment import Experiment
+from experiments.schema.fields import AutoBatchSize
 from judging.design import Design
 from models.endpoints.protocol import DeploymentPlan, EndpointSpec
 from reports.formats.terminal import print_blocks
@@ -21,7 +22,7 @@ from reports.model.numbers import durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from reports.probe.spot import spot_lines
 from sweeps.search_space import linear_note
-from tracking.groups.planned_job import PlannedJob
+from tracking.groups.planned_job import CALIBRATION, PlannedJob
 from tracking.recorded.recorded_job import SpotEstimate
 from training.contract.job_spec import NOT_CHOSEN
 from training.contract.plain_text import counted, size_text
@@ -78,7 +79,16 @@ class JobEntry:
     runtime: tuple[str, ...] = ()
     """Lines that describe what a script gets when it starts: command, folders, variables and packages."""
     estimated: tuple[str, ...] = ()
-    """Fields of the request that are known only once the data is staged."""
+    """Fields of the request that are known only once the data is staged, or the batch size chosen."""
+
+    @property
+    def is_calibration(self) -> bool:
+        return self.planned.tags.get("platform.role") == CALIBRATION
+
+    @property
+    def has_size(self) -> bool:
+        """False if the batch size is still to be chosen, on which steps, learning rate and time depend."""
+        return not isinstance(self.experiment.batch_size, AutoBatchSize)
 
     @property
     def seed(self) -> int:
@@ -165,9 +175,12 @@ class CommandPlan:
     def first_jobs(self) -> tuple[JobEntry, ...]:
         """Jobs that run whatever the looks decide: without later repeats and without jobs that run again."""
         first = self.design.looks[0] if self.design else None
-        return tuple(
-            job for job in self.jobs if not job.planned.is_again and (first is None or job.planned.repeat < first)
-        )
+        return tuple(job for job in self.every_repeat if first is None or job.planned.repeat < first)
+
+    @property
+    def every_repeat(self) -> tuple[JobEntry, ...]:
+        """Jobs of `train` or `compare` without calibrations and without jobs that run again."""
+        return tuple(job for job in self.jobs if not (job.planned.is_again or job.is_calibration))
 
 
 def print_plan(plan: CommandPlan) -> None:
@@ -197,10 +210,12 @@ def headline(plan: CommandPlan) -> str:
         return f"{subject}: at most {counted(plan.search.max_jobs, 'job')}."
     if not plan.jobs:
         return f"{subject}."
-    count = sum(not job.planned.is_again for job in plan.jobs)
-    arms = len({job.planned.arm for job in plan.jobs})
+    count = len(plan.every_repeat)
+    arms = len({job.planned.arm for job in plan.every_repeat})
     most = "at most " if plan.design and len(plan.design.looks) > 1 else ""
-    return f"{subject}: {most}{counted(count, 'job')}{f' of {arms} arms' if arms > 1 else ''}."
+    calibrations = sum(job.is_calibration for job in plan.jobs)
+    first = f", after {counted(calibrations, 'calibration')}" if calibrations else ""
+    return f"{subject}: {most}{counted(count, 'job')}{f' of {arms} arms' if arms > 1 else ''}{first}."
 
 
 def arms_table(plan: CommandPlan) -> Table:
@@ -208,13 +223,13 @@ def arms_table(plan: CommandPlan) -> Table:
     first: dict[tuple[str, str | None], JobEntry] = {}
     for job in plan.jobs:
         first.setdefault((job.planned.arm, job.planned.tags.get("platform.role")), job)
-    rows = [job for job in first.values() if not job.planned.is_again]
-    is_global = any(job.experiment.global_batch_size != job.experiment.batch_size for job in rows)
+    rows = [job for job in first.values() if not job.planned.is_again and (plan.search or not job.is_calibration)]
+    is_global = any(job.experiment.global_batch_size != job.experiment.batch_size for job in rows if job.has_size)
     columns: list[Column[JobEntry]] = [
         Column("arm", lambda job: job.planned.arm if plan.search is None else job.planned.run_name, head="job"),
-        Column("batch size", lambda job: job.experiment.batch_size, head="batch"),
+        Column("batch size", lambda job: job.experiment.batch_size if job.has_size else "auto", head="batch"),
         Column("global batch", lambda job: job.experiment.global_batch_size if is_global else None, is_optional=True),
-        Column("learning rate", lambda job: job.experiment.optimiser.learning_rate, head="rate", text=rate),
+        Column("learning rate", _rate_of, head="rate", text=rate),
         Column("steps", lambda job: job.size.steps if job.size else None, is_optional=True),
         Column("samples", lambda job: job.size.samples if job.size else None, is_optional=True),
         Column("tokens", lambda job: _tokens(job.size.tokens) if job.size else None, is_optional=True),
@@ -224,6 +239,10 @@ def arms_table(plan: CommandPlan) -> Table:
         Column("at most, USD", lambda job: _usd(job.worst), head="at most\nUSD", text=money, is_optional=True),
     ]
     return build_table("The arms", columns, rows)
+
+
+def _rate_of(job: JobEntry) -> float | None:
+    return job.experiment.learning_rate if job.has_size else None
 
 
 def _usd(cost: ExpectedCost | Amount | None) -> float | None:
@@ -263,8 +282,11 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         yield Definition(term, text)
     if plan.search:
         yield from search_definitions(plan.search)
-    elif len(plan.jobs) > 1:
-        yield Definition("Order", "\n".join(_rounds(plan.jobs)))
+    else:
+        if sizes := _by_arm(plan, lambda job: _choice(job) if job.is_calibration else ""):
+            yield Definition("Batch size", sizes)
+        if len(plan.every_repeat) > 1:
+            yield Definition("Order", "\n".join(_rounds([job for job in plan.jobs if not job.is_calibration])))
     if plan.design and len(plan.design.looks) > 1:
         looks = joined([str(look) for look in plan.design.looks])
         repeats = "repeats of the winner" if plan.search else "repeats"
@@ -276,9 +298,17 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         yield Definition("Note", note.removeprefix("Note: "))
 
 
+def _choice(job: JobEntry) -> str:
+    """Return the sizes of a calibration, and its longest time."""
+    sizes = str(job.planned.spec.hyperparameters["calibration_batch_sizes"]).replace(",", ", ")
+    most = durations(job.planned.spec.max_run_seconds)[0]
+    return f"chosen from {sizes} by a job of at most {most}, before the others"
+
+
 def _scaling(plan: CommandPlan) -> list[str]:
     jobs = sorted(plan.jobs, key=lambda job: not job.planned.is_baseline)
-    settings = {f"“{job.planned.arm}”": job.experiment for job in jobs if job.experiment.script is None}
+    known = [job for job in jobs if job.experiment.script is None and job.has_size]
+    settings = {f"“{job.planned.arm}”": job.experiment for job in known}
     if plan.search and settings:
         size = max(plan.search.batch_sizes)
         settings[f"batch {size}"] = jobs[0].experiment.model_copy(update={"batch_size": size})
@@ -388,16 +418,19 @@ def _expected(plan: CommandPlan) -> Iterator[str]:
         count, cost = expected
         yield f"{_cost(cost)} for all {counted(count, 'training run')}, if none is skipped"
         yield "and each takes as long as the first one with the same compiler setting"
-        if calibrations := sum(map(_is_calibration, plan.jobs)):
+        if calibrations := sum(job.is_calibration for job in plan.jobs):
             yield f"{counted(calibrations, 'calibration')} not included"
         yield f"from {cost.source}"
         return
-    first, every = plan.first_jobs, [job for job in plan.jobs if not job.planned.is_again]
-    if all(job.expected for job in plan.jobs):
+    first, every = plan.first_jobs, plan.every_repeat
+    if all(job.expected for job in every):
         up_to_look = f"{_total(first)} up to the first look, " if len(first) < len(every) else ""
         yield f"{up_to_look}{_total(every)}{' in all' if up_to_look else ''}"
     reason = UNKNOWN_SCRIPT if any(job.planned.script for job in plan.jobs) else UNKNOWN
-    yield _by_arm(plan, lambda job: f"from {job.expected.source}" if job.expected else reason)
+    sized = "unknown until the batch size is chosen"
+    yield _by_arm(
+        plan, lambda job: f"from {job.expected.source}" if job.expected else reason if job.has_size else sized
+    )
 
 
 def expected_of_search(plan: CommandPlan) -> tuple[int, ExpectedCost] | None:
@@ -405,17 +438,13 @@ def expected_of_search(plan: CommandPlan) -> tuple[int, ExpectedCost] | None:
 
     None if the cost of a first training is unknown. Calibrations are not counted.
     """
-    first = [job for job in plan.jobs if not _is_calibration(job)]
+    first = [job for job in plan.jobs if not job.is_calibration]
     cost = expected_total(first)
     if cost is None or plan.search is None:
         return None
     trainings = plan.search.max_jobs - (len(plan.jobs) - len(first))
     factor = trainings / len(first)
     return trainings, replace(cost, seconds=cost.seconds * factor, usd=cost.usd and cost.usd * factor)
-
-
-def _is_calibration(job: JobEntry) -> bool:
-    return job.planned.tags.get("platform.role") == "calibration"
 
 
 def _total(jobs: Sequence[JobEntry]) -> str:
@@ -502,9 +531,9 @@ def _job_fields(entry: JobEntry) -> dict[str, Any]:
         "repeat": planned.repeat,
         "role": planned.tags.get("platform.role"),
         "seed": entry.seed,
-        "batch_size": entry.experiment.batch_size,
-        "global_batch_size": entry.experiment.global_batch_size,
-        "learning_rate": entry.experiment.optimiser.learning_rate,
+        "batch_size": entry.experiment.batch_size if entry.has_size else "auto",
+        "global_batch_size": entry.experiment.global_batch_size if entry.has_size else None,
+        "learning_rate": _rate_of(entry),
         "size": entry.size and asdict(entry.size),
         "price": planned.price and asdict(planned.price),
         "expected": entry.expected and asdict(entry.expected),

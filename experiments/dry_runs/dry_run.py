@@ -66,11 +66,11 @@ from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, placeholder_id, planned_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recorded.recorded_job import (
+    CHECKPOINT,
     MEASURES,
     Job,
     SpotEstimate,
     Times,
-    checkpoint_seconds,
     discounts_of,
     spot_estimate,
     startup_seconds,
@@ -261,9 +261,9 @@ def job_entry(
     prepared = prepare(context, planned)
     prepared = replace(prepared, spec=state.spec_at_home(prepared.spec))
     request = build(prepared.spec)
-    experiment, size = arm.experiment, size_of(arm.experiment, inputs)
-    expected, spot = planned_costs(prepared, experiment, inputs, size, earlier)
-    runtime, estimated = list[str](), list[str]()
+    experiment, size = arm.experiment, None if arm.batch_sizes else size_of(arm.experiment, inputs)
+    expected, spot = (None, None) if arm.batch_sizes else planned_costs(prepared, experiment, inputs, size, earlier)
+    runtime, estimated = list[str](), ["HyperParameters"] if arm.batch_sizes else list[str]()
     if not isinstance(inputs, Staged):
         has_requirements = bool(requirement_lines(inputs.source.folder))
         runtime = list(runtime_description(prepared.spec, has_requirements=has_requirements))
@@ -358,7 +358,7 @@ def planned_costs(
     is_training = traits_of(experiment.service).can_be_interrupted and experiment.probe is None
     if not (is_training and on_demand and size and isinstance(inputs, Staged) and startups):
         return expected_cost(job, size, earlier), None
-    writes = [seconds for each in alike if (seconds := checkpoint_seconds(each))]
+    writes = [seconds for each in alike if (seconds := each.number(CHECKPOINT)) > 0]
     # With the one at the end, as in training/job/estimating/probe.py.
     checkpoints = max(1, math.ceil(size.samples / inputs.train_rows))
     if experiment.save_strategy == "none":

@@ -28,10 +28,11 @@ def incomparable(arm_inputs: Iterable[tuple[Arm, Inputs]], jobs: Sequence[Planne
     for arm in planned:
         if differences := work_differences(arm, baseline):
             fields = [name for name, value in first[arm.label].settings.items() if value != own.get(name)]
-            kinds = ",".join(dict.fromkeys(difference.kind for difference in differences))
+            kinds = ",".join(dict.fromkeys(kind for kind, _ in differences))
+            texts = "; ".join(text for _, text in differences)
             sentences.append(
                 f"“{arm.label}” will be not comparable with “{baseline.label}” because of {joined(fields)}: "
-                f"{'; '.join(map(str, differences))}. `trainfare report --allow {kinds}` compares them anyway."
+                f"{texts}. `trainfare report --allow {kinds}` compares them anyway."
             )
     return sentences
 

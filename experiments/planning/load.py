@@ -19,7 +19,15 @@ from experiments.schema.experiment import (
     referenced_fields,
     this_machine,
 )
-from experiments.schema.fields import BUDGET_FIELDS, INDUCTOR_OPTIONS, MAX_ARM_NAME, ExperimentFields, Probe
+from experiments.schema.fields import (
+    BUDGET_FIELDS,
+    INDUCTOR_OPTIONS,
+    MAX_ARM_NAME,
+    AutoBatchSize,
+    ExperimentFields,
+    Probe,
+    compiler_fields,
+)
 from experiments.schema.overrides import (
     ARM_PREFIX,
     BACKEND_CONFIG,
@@ -36,6 +44,7 @@ from experiments.schema.overrides import (
 )
 from experiments.schema.yaml_document import Document, read_document
 from state.regular_files import user_path
+from sweeps.search_space import space, tested_batch_sizes
 from training.contract.errors import InputError, InputErrors, each_result, nearest, short_text
 from training.contract.s3_location import is_s3
 from training.scripts.channels import BUILTIN_PREFIX
@@ -188,6 +197,7 @@ NOT_IN_ARMS = (
     "published",
     *BUDGET_FIELDS,
 )
+DEFAULT_BATCH_SIZES = "8..256"
 MIN_STEPS = 25
 """Fewest steady steps for a projection; see training/job/estimating/projection.py."""
 
@@ -206,6 +216,12 @@ class Arm:
     """Its name. Without one, the values of all fields that differ between arms. It is part of the key of a group."""
     fields: tuple[str, ...] = ()
     """Fields that any arm of the comparison sets, by dotted name."""
+    batch_sizes: tuple[int, ...] = ()
+    """Sizes from which a calibration chooses, ascending; empty if the batch size is a number, or chosen."""
+
+    def with_batch_size(self, size: int | None) -> Arm:
+        """Return the arm with a chosen batch size, or the same arm for None."""
+        return self if size is None else replace(_changed(self, {"batch_size": size}), batch_sizes=())
 
 
 def arms(experiment: Experiment, machine: ThisMachine | None = None) -> tuple[Arm, ...]:
@@ -223,10 +239,10 @@ def arms_unchecked(experiment: Experiment) -> tuple[Arm, ...]:
     own = [{name: value for name, value in fields.items() if name != "name"} for fields in listed]
     places = [f"compare.arms.{name}" if name else f"compare.arms[{at}]" for at, name in enumerate(names)]
     variants = each_result(partial(_variant, experiment, *each) for each in zip(own, places, strict=True))
-    for later, each in enumerate(variants):
-        if each in variants[:later]:
-            raise InputError(f"{places[later]} is the same as {places[variants.index(each)]}: remove one of them")
     settings = _settings(variants)
+    for later, each in enumerate(settings):
+        if each in settings[:later]:
+            raise InputError(f"{places[later]} is the same as {places[settings.index(each)]}: remove one of them")
     whole = map(_label, settings) if len(settings) > 1 else [single_label(variants[0])]
     full_labels = [name or label for name, label in zip(names, whole, strict=True)]
     baseline = _baseline(experiment.compare.baseline, names, settings, full_labels)
@@ -234,10 +250,41 @@ def arms_unchecked(experiment: Experiment) -> tuple[Arm, ...]:
     if "baseline" in names and names.index("baseline") != baseline:
         raise InputError("compare.arms.baseline is not the baseline: set compare.baseline to it, or name it otherwise")
     fields = tuple(dict.fromkeys(name for each in own for name, _ in flat(each)))
-    return tuple(
+    planned = [
         Arm(label=labels[at], experiment=each, is_baseline=at == baseline, full_label=full_labels[at], fields=fields)
         for at, each in enumerate(variants)
-    )
+    ]
+    return tuple(each_result(partial(with_batch_sizes, arm, experiment.sweep.batch_sizes) for arm in planned))
+
+
+def with_batch_sizes(arm: Arm, searched: str | None) -> Arm:
+    """Return an arm whose batch size is `auto` with the sizes of its range, each checked. Raises InputError.
+
+    `searched` is the field `sweep.batch_sizes`. Until a size is chosen, the arm counts as one of the smallest size.
+    """
+    experiment = arm.experiment
+    if not isinstance(experiment.batch_size, AutoBatchSize):
+        return arm
+    searched = searched or default_range(experiment, [experiment.compiler])
+    try:
+        sizes = space(searched, None, "powers_of_two", 1).batch_sizes
+    except ValueError as error:
+        raise InputError(f"sweep.{error}") from error
+    timed = {"calibration.batch_sizes": [*sizes], "push_to_hub": None, "probe": None}
+    for size, more in [*((size, {}) for size in sizes), (sizes[0], timed)]:
+        variant(experiment, {"batch_size": size, **more}, f"arm “{arm.label}” with batch_size 'auto'")
+    return replace(_changed(arm, {"batch_size": AutoBatchSize(sizes[0])}), batch_sizes=sizes)
+
+
+def default_range(experiment: Experiment, compilers: Sequence[str]) -> str:
+    """Return the range of batch sizes that AWS has tested for the model and instance type, or else 8..256."""
+    machine, length = experiment.machine.instance_type, experiment.max_length
+    tested = [
+        size
+        for compiler in (compiler_fields(setting)["compiler"] for setting in compilers)
+        for size in tested_batch_sizes(experiment.model or "", machine, compiler, length) or ()
+    ]
+    return f"{min(tested)}..{max(tested)}" if tested else DEFAULT_BATCH_SIZES
 
 
 def _fields_of_arms(experiment: Experiment) -> Sequence[Mapping[str, Any]]:
@@ -394,6 +441,8 @@ def _check_probe(arm: Arm) -> None:
         )
     if experiment.calibration is not None:
         raise InputError("calibration and the verb probe cannot be combined: a calibration trains nothing")
+    if arm.batch_sizes:
+        raise InputError("batch_size 'auto' and the verb probe cannot be combined: a probe measures one size. Set it")
     samples = experiment.probe.samples if experiment.probe else None
     fewest = (experiment.steady_after_steps + MIN_STEPS) * experiment.global_batch_size
     if samples is not None and samples < fewest:

@@ -13,15 +13,15 @@ import yaml
 from experiments.planning.inputs import Inputs, ScriptInputs
 from experiments.planning.load import Arm
 from experiments.schema.experiment import Experiment, logged_hyperparameters, referenced_fields, script_hyperparameters
-from experiments.schema.fields import BUDGET_FIELDS, Compare
+from experiments.schema.fields import BUDGET_FIELDS, Calibration, Compare
 from experiments.schema.overrides import flat
 from experiments.schema.sections import Image, declared_scales
 from judging.design import Design
-from judging.round_order import round_order
+from judging.waves import round_order
 from state.digests import digest, key_of
 from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES
-from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
+from tracking.groups.planned_job import AGAIN, CALIBRATION, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar
 from training.job.settings.declared import SETTINGS
 from training.job.settings.declared import traits_of as setting_traits
@@ -102,6 +102,7 @@ def group_key(
                 arm.full_label or arm.label,
                 arm.is_baseline,
                 arm.experiment.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_JOBS),
+                *arm.batch_sizes,
             )
             for arm in arms
         ],
@@ -146,6 +147,19 @@ def plan(
     if design is None or design.when_disturbed == "keep":
         return jobs("")
     return [*jobs(""), *(replace(each, tags={**each.tags, "platform.role": AGAIN}) for each in jobs("x"))]
+
+
+def calibration(group_id: str, name: str, arm: Arm, number: int, staged: Inputs, home: Path) -> PlannedJob:
+    """Return the job that times the batch sizes of the group's arm `number`, as far as the data fills a step."""
+    assert isinstance(staged, Staged)
+    smallest = arm.batch_sizes[0]
+    most = staged.train_rows * smallest // arm.experiment.global_batch_size
+    sizes = tuple(size for size in arm.batch_sizes if size <= max(most, smallest))
+    fields = {"batch_size": smallest, "calibration": Calibration(batch_sizes=sizes), "push_to_hub": None, "probe": None}
+    experiment = arm.experiment.model_copy(update=fields)
+    timed = replace(arm, label=f"{arm.label}, calibration", experiment=experiment, is_baseline=False)
+    planned = job(f"{group_id}-{experiment.compiler}-a{number}auto", name, timed, 0, staged, home)
+    return replace(planned, tags={"platform.role": CALIBRATION})
 
 
 def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path, offset: int = 0) -> PlannedJob:

@@ -25,9 +25,10 @@ from experiments.planning.load import (
     probes,
     single_label,
     whole_trainings,
+    with_batch_sizes,
     without_pushes,
 )
-from experiments.planning.plan import design_of, group_key, plan
+from experiments.planning.plan import calibration, design_of, group_key, plan
 from experiments.running.options import read_fail_on, read_flag
 from experiments.running.output import exit_code, print_line, status_writer
 from experiments.running.scheduler import ExpectedSeconds, GroupProgress, run_jobs, start_jobs, without_left_out
@@ -36,19 +37,21 @@ from judging.design import Design
 from judging.waves import Progress
 from reports.comparison.tables import look_sentence
 from state.home import home, home_id
+from sweeps.costs import FIGURES, Measurement, largest_useful, measurements
 from tracking.budgets.ledger import Ledger, end_sentence, set_budget
 from tracking.groups.group import Group, child_runs, close_group, open_group
 from tracking.groups.plan_file import DESIGN, write_design, write_plan
-from tracking.groups.planned_job import TRAINING, PlannedJob, with_recorded_labels
+from tracking.groups.planned_job import CHOSEN_SIZE, TRAINING, PlannedJob, with_recorded_labels
 from tracking.queries import job_tables
 from tracking.queries.job_tables import ended_jobs
+from tracking.queries.metric_histories import histories
 from tracking.recorded.arms import arms_of
 from tracking.recorded.recorded_job import Job, job_of
 from tracking.recorded.waves import jobs_to_repeat, progress_of
 from tracking.recording.metrics import record_warm_pool_costs
 from tracking.recording.recorder import Outcome
 from tracking.server.store import Store, open_store
-from training.contract.errors import TrackingError
+from training.contract.errors import TrackingError, TrainfareError
 from training.contract.plain_text import counted, without_markup
 from training.contract.service import Echo, Service, ServiceContext
 from training.services.budget import budget_sentence
@@ -81,7 +84,13 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
         tags={DESIGN: write_design(design)} if design else {},
         prefix=experiment.aws.job_prefix or "",
     )
-    jobs = [prepare(context, job) for job in replace(plan, seed_offset=group.seed_offset).jobs(group.id)]
+    set_budget(store, group, budget_of(experiment))
+    try:
+        plan = choose_batch_sizes(replace(plan, seed_offset=group.seed_offset), store, context, group)
+    except Detached:
+        print_line("The calibration keeps running. The same command continues with its result.")
+        return 130
+    jobs = [prepare(context, job) for job in plan.jobs(group.id)]
     for sentence in incomparable(plan.arm_inputs, jobs) if plan.verb == "compare" else ():
         print_line(f"Note: {sentence}")
     if group.continued:
@@ -91,7 +100,6 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     for sentence in plan.budget_text:
         print_line(sentence)
     write_plan(store, group, jobs, plan.parallel, home(), design)
-    set_budget(store, group, budget_of(experiment))
     if plan.wait:
         return follow(store, context.service, group, jobs, plan.parallel, design, plan.fail_on)
     first = [job for job in jobs if design is None or (job.repeat < design.looks[0] and not job.is_again)]
@@ -99,6 +107,47 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     print_line(f"Jobs keep running{f'; {left} more are not started yet' if left else ''}.")
     print_line(f"Follow them with the same command without --wait, or with `trainfare attach --group {group.id}`.")
     return 0
+
+
+def choose_batch_sizes(plan: LaunchPlan, store: Store, context: ServiceContext, group: Group) -> LaunchPlan:
+    """Return the plan with a number in place of each `auto`: the one in the run of its calibration, which runs once.
+
+    Closes the group and raises TrainfareError if a size cannot be chosen.
+    """
+    planned = {label: prepare(context, job) for label, job in plan.calibrations(group.id).items()}
+    if not planned:
+        return plan
+    print_line(f"Group {group.id}: a calibration chooses the batch size of {', '.join(planned)}")
+    ended = run_jobs(store, context.service, group, [*planned.values()], parallel=plan.parallel, echo=print_line)
+    outcomes = {each.planned.spec.name: each for each in ended}
+    try:
+        sizes = {label: _chosen_size(store, outcomes.get(job.spec.name), label) for label, job in planned.items()}
+    except TrainfareError as error:
+        if not isinstance(error, TrackingError):  # the same command can read the figures later
+            close_group(store, group, "FAILED", note=without_markup(str(error)))
+        raise
+    return replace(plan, arms=tuple(arm.with_batch_size(sizes.get(arm.label)) for arm in plan.arms))
+
+
+def _chosen_size(store: Store, outcome: Outcome | None, label: str) -> int:
+    """Return the batch size that an arm's calibration chose, or chooses now."""
+    if outcome is None or outcome.failure:
+        why = outcome.failure.text if outcome and outcome.failure else "stopped, or no room in the budget"
+        raise TrainfareError(f"The batch size of “{label}” was not chosen: its calibration failed ({why.rstrip('.')}).")
+    data = store.call(store.client.get_run, outcome.run_id).data
+    if not (size := int(data.tags.get(f"platform.{CHOSEN_SIZE}", 0))):
+        if not (rows := read_measurements(store, outcome.run_id)):
+            raise TrackingError(f"The figures of calibration {outcome.planned.spec.name} have not arrived: try later.")
+        size = largest_useful(rows, data.metrics.get("calibration/memory_limit_gib"))
+        store.tag(outcome.run_id, {f"platform.{CHOSEN_SIZE}": str(size)})
+    print_line(f"  {label}: batch size {size}")
+    return size
+
+
+def read_measurements(store: Store, run_id: str) -> tuple[Measurement, ...]:
+    """Return the figures of a calibration, from its run."""
+    points = store.call(lambda: histories(store.client, {run_id: 0.0}, list(FIGURES)))[run_id]
+    return measurements(zip(points["step"], points["key"], points["value"], strict=True))
 
 
 CHECK = "check"
@@ -197,10 +246,19 @@ class LaunchPlan(Prepared):
         role = {"platform.role": TRAINING} if self.verb == "train" else {}
         return [replace(job, tags={**job.tags, **role}) for job in jobs]
 
+    def calibrations(self, group_id: str) -> dict[str, PlannedJob]:
+        """Return the job that chooses the batch size of each arm with `batch_size: auto`, by the arm's label."""
+        return {
+            arm.label: calibration(group_id, self.name, arm, number, inputs, home())
+            for number, (arm, inputs) in enumerate(self.arm_inputs)
+            if arm.batch_sizes
+        }
+
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
         """Return the jobs of a group with their arms and inputs."""
         arms = {arm.label: (arm, inputs) for arm, inputs in self.arm_inputs}
-        return [(*arms[job.arm], job) for job in self.jobs(group_id)]
+        first = [(*arms[label], job) for label, job in self.calibrations(group_id).items()]
+        return [*first, *((*arms[job.arm], job) for job in self.jobs(group_id))]
 
 
 def prepare_launch(verb: str, overrides: Mapping[str, str], steps: Preparation) -> LaunchPlan | None:
@@ -218,7 +276,8 @@ def prepare_launch(verb: str, overrides: Mapping[str, str], steps: Preparation) 
     budget = budget_of(launch.experiment)
     if not launch.is_complete or not budget.budget.is_limited:
         return launch
-    sentences = steps.attempt(lambda: check_budget([priced(context, job) for job in launch.jobs(CHECK)], budget))
+    jobs = [job for _, _, job in launch.known_jobs(CHECK)]
+    sentences = steps.attempt(lambda: check_budget([priced(context, job) for job in jobs], budget))
     return replace(launch, budget_text=sentences or ())
 
 
@@ -254,7 +313,8 @@ def _select_arms(verb: str, experiment: Experiment, echo: Callable[[str], None])
     if verb == "probe":
         return probes(arms(experiment)), 1
     check_token(experiment)
-    return whole_trainings((Arm(label=single_label(experiment), experiment=experiment, is_baseline=True),)), 1
+    arm = Arm(label=single_label(experiment), experiment=experiment, is_baseline=True)
+    return whole_trainings((with_batch_sizes(arm, experiment.sweep.batch_sizes),)), 1
 
 
 def open_service_context(experiment: Experiment, echo: Echo, *, is_read_only: bool = False) -> ServiceContext:

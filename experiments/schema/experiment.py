@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, model_validator
 
-from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields, check_metric
+from experiments.schema.fields import BUDGET_FIELDS, AutoBatchSize, ExperimentFields, check_metric
 from experiments.schema.overrides import known_fields
 from experiments.schema.sections import Machine, Script, check_group_budget
 from training.contract.errors import InputError, nearest
@@ -73,8 +73,15 @@ def _conditions(experiment: ExperimentFields) -> Iterator[tuple[bool, str]]:
     ):
         for first, second in pairwise(values):
             yield first >= second, f"{name} must be ascending, but {second} follows {first}"
+    is_auto = isinstance(experiment.batch_size, AutoBatchSize)
     if experiment.script is not None:
+        message = "batch_size 'auto' requires a task: the steps of a script cannot be timed. Set it to a number"
+        yield is_auto, message
         return
+    message = "batch_size 'auto' and calibration cannot be combined: `auto` makes its own calibration"
+    yield is_auto and calibration is not None, message
+    message = "batch_size 'auto' needs epochs, not max_steps: the samples of the training must not depend on the choice"
+    yield is_auto and experiment.max_steps is not None, message
     model_type, is_pretrained = experiment.model_type, experiment.first_weights == "pretrained"
     problem = "neither is set" if experiment.model is None else "both are set"
     is_one = (experiment.model is None) != (model_type is None)

@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, create_model, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    WrapValidator,
+    create_model,
+    model_validator,
+)
 
 from experiments.schema.sections import Aws, Machine, Script
 from sweeps.search_space import BatchGrid, Optimiser, ScalingRule, scale
@@ -58,6 +66,23 @@ class Target(Frozen):
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 BatchSize = Annotated[int, Field(ge=1, le=LARGEST_BATCH)]
 RepeatsAtLook = Annotated[int, Field(ge=2, le=1_000)]
+
+
+class AutoBatchSize(int):
+    """Batch size `auto`, before a calibration has chosen it. Until then, it counts as this number."""
+
+
+def _size(value: Any, validate: Callable[[Any], Any]) -> Any:
+    is_auto = value == "auto" or isinstance(value, AutoBatchSize)
+    return AutoBatchSize(TrainingSettings.batch_size) if is_auto else validate(value)
+
+
+BatchSizeOrAuto = Annotated[
+    int,
+    WrapValidator(_size),
+    PlainSerializer(lambda size: "auto" if isinstance(size, AutoBatchSize) else size),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": LARGEST_BATCH}, {"const": "auto"}]}),
+]
 
 
 MAX_ARM_NAME = 40
@@ -372,7 +397,8 @@ def _shared_fields() -> dict[str, Any]:
     fields: dict[str, Any] = {"description": (str, "")}
     for name, help_text in _help_texts().items():
         limits: Any = traits_of(SETTINGS[name]).limits
-        fields[name] = (SETTINGS[name].type, Field(SETTINGS[name].default, description=help_text, **limits))
+        kind = BatchSizeOrAuto if name == "batch_size" else SETTINGS[name].type
+        fields[name] = (kind, Field(SETTINGS[name].default, description=help_text, **limits))
         fields |= dict.fromkeys(OWN_FIELDS_AFTER.get(name, ()), (Any, None))
     return fields
 

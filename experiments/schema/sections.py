@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, ValidationInfo, field_validator, model_validator
 
-from judging.spot.rates import DEFAULT_PER_HOUR
+from judging.spot import DEFAULT_PER_HOUR
 from training.contract.errors import InputError
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import Instances, MetricDefinition, Names, Style

@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 
 from experiments.planning.costs import budget_of, check_budget, why_no_price
 from experiments.planning.inputs import Inputs
-from experiments.planning.load import Arm, load, variant
+from experiments.planning.load import Arm, default_range, load, variant
 from experiments.planning.plan import design_of, job, source_digest
 from experiments.running.launch import Preparation, Prepared, priced
 from experiments.running.options import read_fail_on
@@ -19,6 +19,7 @@ from experiments.schema.experiment import Experiment
 from experiments.schema.fields import (
     BUDGET_FIELDS,
     INDUCTOR_OPTIONS,
+    AutoBatchSize,
     ExperimentFields,
     Sweep,
     compiler_fields,
@@ -27,19 +28,18 @@ from experiments.schema.fields import (
 )
 from experiments.schema.overrides import is_field
 from judging.design import Design
-from judging.round_order import round_order
+from judging.waves import round_order
 from state.digests import key_of
 from state.home import home
 from sweeps.early_stopping import Setting
-from sweeps.search_space import Point, Space, space, tested_batch_sizes
+from sweeps.search_space import Point, Space, space
 from sweeps.trials import CostName, Objective, Quality
-from tracking.groups.planned_job import FINALIST, PlannedJob
+from tracking.groups.planned_job import CALIBRATION, FINALIST, PlannedJob
 from training.contract.errors import InputError
 from training.contract.service import ServiceContext
 from training.job.tasks import METRICS_BY_NAME
 from training.staging.tokens.staged import Staged
 
-DEFAULT_BATCH_SIZES = "8..256"
 MAX_TIMED_SIZES = 12
 """Largest number of batch sizes in one calibration."""
 PRECISION = 0.05
@@ -73,12 +73,14 @@ def plan_sweep(experiment: Experiment) -> SweepPlan:
         raise InputError(
             "sweep requires a task, because a script logs no evaluations. Use `trainfare compare` for a script"
         )
+    if isinstance(experiment.batch_size, AutoBatchSize):
+        raise InputError("batch_size 'auto' cannot be the base of a sweep, which itself searches: set it to a number")
     try:
         _check_objective(experiment)
         fields = experiment.sweep
         if twice := next((name for name in fields.compilers if fields.compilers.count(name) > 1), None):
             raise ValueError(f"compilers names {twice} twice")
-        sizes = fields.batch_sizes or _tested_sizes(experiment) or DEFAULT_BATCH_SIZES
+        sizes = fields.batch_sizes or default_range(experiment, fields.compilers)
         unscaled, left = divmod(experiment.base_batch_size, experiment.global_batch_size // experiment.batch_size)
         searched = space(
             sizes,
@@ -108,20 +110,6 @@ def _objective(experiment: Experiment) -> Objective:
 
 def _quality(metric: str, direction: str | None = None) -> Quality:
     return Quality(metric=metric, higher_is_better=(direction or METRICS_BY_NAME[metric].direction) == "max")
-
-
-def _tested_sizes(experiment: Experiment) -> str | None:
-    """Return the range of batch sizes that AWS has tested for the model and instance type, over all compilers, or None.
-
-    Calibration finds the limit of each compiler.
-    """
-    machine, length = experiment.machine.instance_type, experiment.max_length
-    tested = [
-        size
-        for compiler in (compiler_fields(setting)["compiler"] for setting in experiment.sweep.compilers)
-        for size in tested_batch_sizes(experiment.model or "", machine, compiler, length) or ()
-    ]
-    return f"{min(tested)}..{max(tested)}" if tested else None
 
 
 def _check_objective(experiment: Experiment) -> None:
@@ -336,7 +324,7 @@ class SweepJobs:
         """Return the job that times a compiler's batch sizes."""
         arm = self.sweep.calibration(compiler)
         planned = job(f"{group_id}-{_short(compiler)}-calibration", self.name, arm, 0, self.staged, home())
-        return replace(planned, tags={"platform.role": "calibration", **_setting_tag(compiler)})
+        return replace(planned, tags={"platform.role": CALIBRATION, **_setting_tag(compiler)})
 
     def measurements(self, group_id: str) -> list[tuple[Arm, PlannedJob]]:
         """Return the jobs before the trials: calibrations, and the training that measures the baseline's quality."""

@@ -22,7 +22,7 @@ import optuna
 from experiments.planning.costs import budget_of
 from experiments.planning.load import variant, with_absolute_paths
 from experiments.running.followed_job import FollowedJob, start_job
-from experiments.running.launch import Preparation, log_trained, prepare, run_waves
+from experiments.running.launch import Preparation, log_trained, prepare, read_measurements, run_waves
 from experiments.running.output import exit_code, print_line
 from experiments.running.scheduler import run_jobs
 from experiments.running.write_report import report_group
@@ -33,7 +33,7 @@ from judging.summaries import geometric_mean
 from reports.model.report import Report
 from reports.sweep.sweep import sweep_of
 from state.home import home
-from sweeps.costs import FIGURES, CostModel, cost_model, measurements
+from sweeps.costs import CostModel, cost_model
 from sweeps.early_stopping import choose, finalists, rivals, settings
 from sweeps.optuna_study import Limits, Part, PointSampler, importances, open_study
 from sweeps.search_space import Point
@@ -56,7 +56,6 @@ from tracking.groups.group import Group, close_group, open_group
 from tracking.groups.plan_file import DESIGN, read_design, write_design, write_sweep
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables
-from tracking.queries.metric_histories import histories
 from tracking.recorded.arms import NOT_OF_THE_SETTING
 from tracking.recorded.waves import repeat_rows
 from tracking.recording.recorder import JobRun, Outcome, find_job_run
@@ -271,8 +270,7 @@ def _costs(opened: OpenSweep, compiler: str) -> CostModel | None:
         print_line(f"Skipping {compiler}: its calibration job {planned.spec.name} did not complete{why}.")
         return None
     try:
-        found = opened.store.call(lambda: histories(opened.store.client, {run.id: 0.0}, list(FIGURES)))[run.id]
-        return cost_model(measurements(zip(found["step"], found["key"], found["value"], strict=True)))
+        return cost_model(read_measurements(opened.store, run.id))
     except ValueError as error:
         print_line(f"Skipping {compiler}: {error}.")
         return None

@@ -42,16 +42,15 @@ from tracking.recorded.arms import (
     has_common_currency,
     image_version,
     job_target,
+    split_calibrations,
     target_of,
     uses_other_machines,
     work_unit,
 )
-from tracking.recorded.recorded_job import COSTS, STEADY, Job
+from tracking.recorded.recorded_job import COSTS, STEADY, Job, job_of
 from tracking.recorded.waves import evaluation_scores, measure_of, one_look, progress_of
 from training.contract.errors import InputError, nearest
 
-VISIBLE = 0.005
-"""Relative difference between two ratios from which charts and tables explain it."""
 INCLUDES_ZERO = "but the interval includes 0 %"
 """Reason of a verdict on a cost that is not shown to differ."""
 Outcome = Literal["cheaper", "cheaper, quality not shown", "not cheaper", "inconclusive", "not comparable"]
@@ -70,14 +69,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 """Kinds of differences that `allow` accepts."""
 
 
-@dataclass(frozen=True)
-class Difference:
-    kind: Kind
-    description: str
-    """The difference with its values, such as `the samples seen differ (1,000 to 2,000)`."""
-
-    def __str__(self) -> str:
-        return self.description
+Difference = tuple[Kind, str]
+"""Difference in the work of two arms, with its values, such as `the samples seen differ (1,000 to 2,000)`."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +127,8 @@ class Comparison:
     """The looks that the group ran under; None if it did not run in waves."""
     progress: Progress | None = None
     """The looks so far, or the only look at jobs that did not run in waves; None by the first rules."""
+    calibrations: tuple[Job, ...] = ()
+    """Jobs that chose the batch size of an arm. Their cost is no part of the verdict."""
 
     @property
     def rules(self) -> int:
@@ -147,6 +142,11 @@ class Comparison:
     @property
     def jobs(self) -> list[Job]:
         return [job for arm in self.arms for job in arm.jobs]
+
+    @property
+    def billed_jobs(self) -> list[Job]:
+        """All jobs of the group: calibrations and the jobs of the arms."""
+        return [*self.calibrations, *self.jobs]
 
     @property
     def best(self) -> Contrast | None:
@@ -169,34 +169,14 @@ class Comparison:
         bill = arm.mean_bill(column) if self.progress and column in COSTS else None
         return bill or (values.typical if values else None)
 
-    def unlike_shown(self, *columns: str) -> list[tuple[str, float]]:
-        """Return the label and the ratio of each arm whose ratio differs visibly from the ratio of the shown costs.
-
-        The ratio comes from the look that stopped the arm; the shown costs come from all jobs of one cache state. Only
-        ratios in these units of cost are returned.
-        """
-        unlike = []
-        for each in self.contrasts:
-            column, ratio = each.verdict.currency.column, each.verdict.ratio
-            mine, others = self.typical(each.arm, column), self.typical(self.arms[0], column)
-            if column in columns and ratio and mine and others and abs(mine / others / ratio.estimate - 1) > VISIBLE:
-                unlike.append((each.arm.label, ratio.estimate))
-        return unlike
-
     @property
     def billable_instance_seconds(self) -> float:
         """Billable instance seconds of all jobs with a billing record, failed ones included."""
-        return sum(seconds for job in self.jobs if (seconds := job.number(BILLABLE)) > 0)
+        return sum(seconds for job in self.billed_jobs if (seconds := job.number(BILLABLE)) > 0)
 
     @property
     def has_scripts(self) -> bool:
         return any(job.is_script for job in self.jobs)
-
-    @property
-    def assumes_equal_work(self) -> bool:
-        """True if no job recorded how many samples it saw, so equal work has to be assumed."""
-        jobs = [job for arm in self.arms for job in arm.succeeded]
-        return len(self.arms) > 1 and bool(jobs) and not finite(jobs, "samples")
 
     @property
     def loss_column(self) -> str:
@@ -222,7 +202,8 @@ def compare(
     jobs is judged at one look too. All other jobs are judged by the first rules. `design` belongs to the only group of
     the jobs. Raises `InputError` for an unknown baseline.
     """
-    arms = tuple(arms_of(table))
+    trainings, calibrations = split_calibrations(table)
+    arms = tuple(arms_of(trainings))
     cautions = [SEVERAL_GROUPS if table["group"].nunique() > 1 else CHOSEN] if is_selection else []
     if baseline and (chosen := _with_baseline(arms, baseline)) != arms:
         arms, cautions = chosen, [*cautions, OTHER_BASELINE]
@@ -241,7 +222,8 @@ def compare(
         verdict = replace(verdict, cautions=tuple(cautions if verdict.ratio else ()))
         evens = _break_evens(arm, arms[0]) if unit == "samples" and verdict.outcome != "not comparable" else {}
         contrasts.append(Contrast(arm, verdict, speed_up, evens))
-    return Comparison(group, arms, tuple(contrasts), measure, design, progress)
+    timings = tuple(map(job_of, calibrations.to_dict("records")))
+    return Comparison(group, arms, tuple(contrasts), measure, design, progress, timings)
 
 
 def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:
@@ -278,18 +260,19 @@ def judge(
     With the `progress` of a comparison in waves, its last look at the arm decides.
     """
     differences = work_differences(arm, baseline)
-    refused = [difference for difference in differences if difference.kind not in allowed]
+    refused = [text for kind, text in differences if kind not in allowed]
     if warnings := [*arm.setting_warnings, *baseline.setting_warnings]:
-        return Verdict("not comparable", "; ".join([*warnings, *map(str, refused)]))
+        return Verdict("not comparable", "; ".join([*warnings, *refused]))
     if refused:
-        kinds = tuple(dict.fromkeys(difference.kind for difference in differences))
-        return Verdict("not comparable", "; ".join(map(str, refused)), allowable=kinds)
+        return Verdict(
+            "not comparable", "; ".join(refused), allowable=tuple(dict.fromkeys(kind for kind, _ in differences))
+        )
     unit, target = currency(arm, baseline), target_of(arm, baseline)
     verdict = _missed_target(arm, baseline, unit, target) if target else None
     if not verdict and progress:
         verdict = _judge_looks(arm, baseline, measure, unit, target, progress)
     verdict = verdict or _judge(arm, baseline, measure, unit, target)
-    return replace(verdict, despite=tuple(map(str, differences)))
+    return replace(verdict, despite=tuple(text for _, text in differences))
 
 
 def _judge(arm: Arm, baseline: Arm, measure: Measure | None, unit: Currency, target: Target | None) -> Verdict:
@@ -465,7 +448,7 @@ def work_differences(arm: Arm, baseline: Arm) -> list[Difference]:
         return differences
     if any(map(job_target, jobs)):
         targets = ", ".join(sorted({str(job_target(job) or "none") for job in jobs}))
-        return [*differences, Difference("target", f"the target at which the training ends differs ({targets})")]
+        return [*differences, ("target", f"the target at which the training ends differs ({targets})")]
     return [*differences, *_amounts(jobs, work_unit(arm, baseline))]
 
 
@@ -474,11 +457,11 @@ def _amounts(jobs: Sequence[Job], unit: str) -> list[Difference]:
     if not samples and all(job.is_script for job in jobs):
         return []  # assumed to be equal, which the report states
     if len(samples) < len(jobs):
-        return [Difference("samples", "some jobs did not record how many samples they saw")]
+        return [("samples", "some jobs did not record how many samples they saw")]
     # Samples that follow from the steps of a script's log are exact up to the last batch of each epoch.
     fewest = [job.number("samples_fewest") if job.number("samples_fewest") >= 0 else job.number(unit) for job in jobs]
     if max(fewest) - min(samples) > SAMPLES_TOLERANCE * max(samples):
-        return [Difference("samples", f"the {unit} seen differ ({min(samples):,.0f} to {max(samples):,.0f})")]
+        return [("samples", f"the {unit} seen differ ({min(samples):,.0f} to {max(samples):,.0f})")]
     return []
 
 
@@ -493,7 +476,7 @@ def _machines(arm: Arm, baseline: Arm) -> list[Difference]:
             return [difference for each in differing for difference in each]
     if not has_common_currency(arm, baseline):
         types = _listed([*arm.succeeded, *baseline.succeeded], _text_of("instance_type"))
-        return [Difference("machine", f"the instance type differs ({types}) and not every job has a price")]
+        return [("machine", f"the instance type differs ({types}) and not every job has a price")]
     return []
 
 
@@ -519,7 +502,7 @@ def _text_of(column: str) -> Callable[[Job], str | None]:
 
 def _differing(jobs: Sequence[Job], kind: Kind, name: str, value: Callable[[Job], str | None]) -> list[Difference]:
     differs = len({value(job) for job in jobs}) > 1
-    return [Difference(kind, f"the {name} differs ({_listed(jobs, value)})")] if differs else []
+    return [(kind, f"the {name} differs ({_listed(jobs, value)})")] if differs else []
 
 
 def _listed(jobs: Sequence[Job], value: Callable[[Job], str | None]) -> str:

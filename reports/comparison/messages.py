@@ -28,8 +28,8 @@ from reports.model.numbers import (
 )
 from reports.model.report import ShortAnswer
 from sweeps.search_space import linear_note
-from tracking.groups.planned_job import IMPORTED
-from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, currency, has_common_currency, uses_other_machines
+from tracking.groups.planned_job import CHOSEN_SIZE, IMPORTED
+from tracking.recorded.arms import BILLABLE, Arm, currency, finite, has_common_currency, uses_other_machines
 from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import recorded_failure
 
@@ -45,6 +45,8 @@ _RATE_UNKNOWN = {
 }
 _NAMES = {BILLABLE: "billable seconds", "samples": "samples", STEADY: "steady throughput"}
 _MAX_NAMES = 4
+_VISIBLE = 0.005
+"""Relative difference between two ratios from which a sentence explains it."""
 
 
 def headline(comparison: Comparison) -> str:
@@ -236,28 +238,32 @@ def cache_sentences(arm: Arm) -> list[str]:
 
 
 def unlike_sentences(comparison: Comparison) -> list[str]:
-    """Return a sentence for each verdict whose ratio differs visibly from the ratio of the costs in the table."""
+    """Return a sentence for each verdict whose ratio differs visibly from the ratio of the costs in the table.
+
+    The ratio comes from the look that stopped the arm; the table's costs come from all jobs of one cache state.
+    """
     by = "rests on other jobs than the table's" if comparison.progress else "compares geometric means"
-    return [
-        f"The verdict on “{label}”, {change(estimate)}, {by}."
-        for label, estimate in comparison.unlike_shown(BILLABLE, DOLLARS.column)
-    ]
+    sentences = []
+    for each in comparison.contrasts:
+        column, ratio = each.verdict.currency.column, each.verdict.ratio
+        mine, others = (comparison.typical(arm, column) for arm in (each.arm, comparison.arms[0]))
+        if ratio and mine and others and abs(mine / others / ratio.estimate - 1) > _VISIBLE:
+            sentences.append(f"The verdict on “{each.arm.label}”, {change(ratio.estimate)}, {by}.")
+    return sentences
 
 
 def cost_sentence(comparison: Comparison) -> str:
     """Return the cost of all jobs, failed and stopped ones included."""
-    ended = [job.number(BILLABLE) for job in comparison.jobs if not job.unfinished]
+    jobs = comparison.billed_jobs
+    ended = [job.number(BILLABLE) for job in jobs if not job.unfinished]
     unbilled, negative = sum(not math.isfinite(cost) for cost in ended), sum(cost < 0 for cost in ended)
     total = figure(comparison.billable_instance_seconds)
-    sentence = f"{counted(len(comparison.jobs), 'job')} took {total} billable instance seconds in all"
+    sentence = f"{counted(len(jobs), 'job')} took {total} billable instance seconds in all"
     wasted = []
-    for kind, jobs in (
-        ("failed", [job for job in comparison.jobs if job.failed]),
-        ("stopped", [job for job in comparison.jobs if job.stopped]),
-    ):
-        if jobs:
-            seconds = sum(seconds for job in jobs if (seconds := job.number(BILLABLE)) > 0)
-            wasted.append(f"{figure(seconds)} of them in {counted(len(jobs), f'{kind} job')}")
+    for kind in ("failed", "stopped"):
+        if lost := [job for job in jobs if getattr(job, kind)]:
+            seconds = sum(seconds for job in lost if (seconds := job.number(BILLABLE)) > 0)
+            wasted.append(f"{figure(seconds)} of them in {counted(len(lost), f'{kind} job')}")
     sentence += f", {joined(wasted)}" if wasted else ""
     notes = [f"{unbilled} without a billing record"] if unbilled else []
     notes += [f"{negative} with a negative cost, which does not count"] if negative else []
@@ -268,6 +274,7 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     """Return failed jobs with reasons, stopped jobs, savings from spot capacity, and assumptions of the verdicts."""
     unjudged = comparison.arms[:1] if not comparison.contrasts else ()
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
+    sentences += choice_sentences(comparison)
     for arm in comparison.arms:
         sentences += failure_sentences(arm)
         if n := len(arm.stopped):
@@ -280,9 +287,20 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
         sentences.append("With compare.when_disturbed=repeat, each disturbed job runs once more.")
     sentences += left_out_sentences(comparison)
     sentences += [*rate_sentences(comparison.jobs), *scaling_sentences(comparison.arms)]
-    if comparison.has_scripts and comparison.assumes_equal_work:
+    succeeded = [job for arm in comparison.arms for job in arm.succeeded] if len(comparison.arms) > 1 else []
+    if comparison.has_scripts and succeeded and not finite(succeeded, "samples"):
         sentences.append("No job recorded how many samples it saw: equal work is assumed.")
     return sentences
+
+
+def choice_sentences(comparison: Comparison) -> list[str]:
+    """Return the batch size that each calibration chose, and what the choice cost."""
+    return [
+        f"“{job.arm}” chose batch size {size}. It took {figure(job.number(BILLABLE))} billable instance seconds, which "
+        "no verdict counts."
+        for job in comparison.calibrations
+        if (size := job.text.get(CHOSEN_SIZE))
+    ]
 
 
 def failure_sentences(arm: Arm) -> list[str]:

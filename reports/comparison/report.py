@@ -14,7 +14,7 @@ from judging.quality import Measure
 from judging.summaries import gain_percent, summary
 from reports.comparison import messages
 from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.messages import left_out_sentences, rate_sentences
+from reports.comparison.messages import choice_sentences, left_out_sentences, rate_sentences
 from reports.comparison.pair import pair_blocks, percentages
 from reports.comparison.tables import (
     factorial_of,
@@ -255,7 +255,7 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
             text = " ".join(evens) or "Not determined: there is nothing to compare."
             definitions.append(Definition(contrast.arm.label, text))
         yield Section("Break-even", (Definitions(tuple(definitions), is_card=True),))
-    yield from job_sections(comparison.jobs, source.tracking_uri)
+    yield from job_sections(comparison.billed_jobs, source.tracking_uri)
 
 
 def _definitions(comparison: Comparison) -> Iterator[Definition]:
@@ -414,7 +414,8 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
     [arm] = comparison.arms
     [job] = arm.jobs
     headline, short_answer = _training_answer(job, comparison.measure)
-    sentences = [*_training_remarks(arm), *left_out_sentences(comparison), *rate_sentences(comparison.jobs)]
+    sentences = [*_training_remarks(arm), *choice_sentences(comparison)]
+    sentences += [*left_out_sentences(comparison), *rate_sentences(comparison.jobs)]
     shown = [(column, cell) for column in figures(comparison) if (cell := column.cell(arm)).text != NONE]
     rows = [
         Row(
@@ -428,7 +429,7 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
     headings = (Heading("figure", kind="text"), Heading("value"))
     tables = (Table(name="The training", headings=headings, rows=tuple(rows), is_sortable=False),) if rows else ()
     definitions = [*([SCRIPTS] if comparison.has_scripts else []), *explanations(column for column, _ in shown)]
-    jobs = job_sections(comparison.jobs, source.tracking_uri, "The job")
+    jobs = job_sections(comparison.billed_jobs, source.tracking_uri, "The job")
     remarks = tuple(map(Text, sentences))
     numbers = {**summary_of(comparison), "headline": headline}
     return Report(

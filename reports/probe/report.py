@@ -121,18 +121,10 @@ class Projected:
     spot: SpotEstimate | None
     """The training on spot capacity; None on this machine, and if it is not known."""
 
-    def is_separated_from(self, other: Projected) -> bool:
-        costs, errors = (self.cost.estimate, other.cost.estimate), (self.step_error, other.step_error)
-        return are_separated(costs, errors, (self.spread, other.spread))
-
-    def is_faster_or_slower_than(self, other: Projected) -> bool:
-        seconds, errors = (self.seconds.estimate, other.seconds.estimate), (self.step_error, other.step_error)
-        return are_separated(seconds, errors, (self.spread, other.spread))
-
-    @property
-    def is_uncertain(self) -> bool:
-        """True if the probe ended before its interval was as narrow as requested."""
-        return self.step_error > float(self.job.text.get("hp_probe_precision") or math.inf)
+    def is_separated_from(self, other: Projected, mine: Range, others: Range) -> bool:
+        """Return True if two arms differ in one of their figures, such as the cost."""
+        errors, spreads = (self.step_error, other.step_error), (self.spread, other.spread)
+        return are_separated((mine.estimate, others.estimate), errors, spreads)
 
 
 @dataclass(frozen=True)
@@ -154,7 +146,8 @@ class Probes:
     @property
     def as_cheap(self) -> tuple[Projected, ...]:
         """Arms whose cost cannot be distinguished from the cheapest arm's."""
-        return tuple(each for each in self.projected[1:] if not each.is_separated_from(self.projected[0]))
+        first, others = self.projected[0], self.projected[1:]
+        return tuple(each for each in others if not each.is_separated_from(first, each.cost, first.cost))
 
     def cost_text(self, cost: float) -> str:
         return money(cost) if self.unit == "USD" else figure(cost)
@@ -313,14 +306,15 @@ def headline(probes: Probes) -> str:
 def sentences(probes: Probes) -> list[str]:
     remarks = [sentence for each in probes.projected for sentence in warning_sentences(each.arm)]
     cheapest, fastest = probes.cheapest, min(probes.projected, key=lambda each: each.seconds.estimate, default=None)
-    if cheapest and fastest and cheapest is not fastest and cheapest.is_faster_or_slower_than(fastest):
+    if cheapest and fastest and cheapest.is_separated_from(fastest, cheapest.seconds, fastest.seconds):
         speed = cheapest.seconds.estimate / fastest.seconds.estimate
         cost = fastest.cost.estimate / cheapest.cost.estimate
         remarks.append(
             f"The fastest is “{fastest.arm.label}”: {figure(fastest.seconds.estimate)} s, {factor(speed)} times as "
             f"fast as “{cheapest.arm.label}” at {factor(cost)} times its cost."
         )
-    if wide := [f"“{each.arm.label}”" for each in probes.projected if each.is_uncertain]:
+    precisions = ((each, float(each.job.text.get("hp_probe_precision") or math.inf)) for each in probes.projected)
+    if wide := [f"“{each.arm.label}”" for each, requested in precisions if each.step_error > requested]:
         remarks.append(
             f"{joined(wide)} ran out of samples before the projection was as precise as requested: raise "
             "probe.samples, or measure on a machine with less noise."

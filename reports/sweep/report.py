@@ -215,11 +215,8 @@ def results_of_winner(sweep: Sweep) -> Mapping[str, tuple[str, ...]]:
     label = contrast.arm.label
     own = {result for result, labels in results_by_arm(comparison).items() if label in labels} - {"failed"}
     if sweep.spec.is_rate and contrast.verdict.outcome != "not comparable":
-        ratio = sweep.interval_of(best.setting)
-        if ratio is None or ratio.low <= 1 <= ratio.high:
-            own = (own & {"worse"}) | {"inconclusive"}
-        else:
-            own = (own & {"worse"}) | ({"dearer"} if ratio.high < 1 else set())
+        by_rate: dict[int, set[str]] = {1: set(), 0: {"inconclusive"}, -1: {"dearer"}}
+        own = (own & {"worse"}) | by_rate[sweep.shown(contrast)]
     return {**dict.fromkeys(sorted(own), (label,)), **failed}
 
 

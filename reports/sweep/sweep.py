@@ -31,7 +31,7 @@ from reports.sweep.trials import (
     with_second_costs,
 )
 from sweeps.early_stopping import choose
-from tracking.groups.planned_job import FINALIST
+from tracking.groups.planned_job import CALIBRATION, FINALIST
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
 from tracking.recorded.recorded_job import Job, job_of
 from tracking.recorded.waves import repeat_rows
@@ -223,7 +223,8 @@ class Sweep:
 
 
 def is_sweep_table(table: pd.DataFrame) -> bool:
-    return "role" in table.columns and bool(table["role"].isin(ROLES).any())
+    """Return True for jobs that only a sweep has. Comparisons have calibrations, too."""
+    return "role" in table.columns and bool(table["role"].isin(set(ROLES) - {CALIBRATION}).any())
 
 
 def sweep_of(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.conftest import CommandLine
+from experiments.running.launch import read_measurements
+from sweeps.costs import largest_useful
+from tests.end_to_end.conftest import CommandLine, text
 from tests.support.job.tiny import TINY
+from tracking.server.store import open_store
 
 
 @pytest.mark.gate
@@ -46,6 +50,41 @@ def _report(command_line: CommandLine, group_id: str) -> Path:
     assert (folder / "report.html").stat().st_size > 10_000
     assert (folder / "plots" / "throughput.png").stat().st_size > 1_000
     return folder
+
+
+@pytest.mark.slow
+def test_a_batch_size_is_chosen_once_for_its_group(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    """The launcher is killed after the calibration of the arm `auto`. The same command continues with its choice."""
+    own = {name: value for name, value in reviews.items() if name != "batch_size"}
+    fields = {**own, "compare.arms": "{mine: {batch_size: 8}, auto: {batch_size: auto}}", "compare.baseline": "mine"}
+    fields |= {"compare.repeats": 2, "sweep.batch_sizes": "4..128", "max_billable_seconds": 100_000}
+    plan = command_line("plan", fields)
+    assert "chosen from 4, 8, 16, 32, 64 by a job of at most 30.0 min" in text(plan)
+    assert "(5 jobs)" in plan.stdout
+    launcher = command_line.start("compare", fields)
+    assert launcher.stdout
+    for line in launcher.stdout:
+        if "auto, calibration: batches up to 64 fit" in line:
+            break
+    launcher.send_signal(signal.SIGKILL)
+    launcher.communicate()
+    done = command_line("compare", fields)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Resuming" in done.stdout
+    calibration, *runs = command_line.runs()
+    assert Counter(run.data.tags["platform.arm"] for run in runs) == {"mine": 2, "auto": 2}
+    size = calibration.data.tags["platform.chosen_batch_size"]
+    rows = read_measurements(open_store(command_line.uri), calibration.info.run_id)
+    assert int(size) == largest_useful(rows, calibration.data.metrics["calibration/memory_limit_gib"])
+    sizes = {(run.data.tags["platform.arm"], run.data.params["hp.batch_size"]) for run in runs}
+    assert sizes == {("mine", "8"), ("auto", size)}
+    assert f"“auto, calibration” chose batch size {size}. It took" in text(done)
+    [group] = command_line.runs("group")
+    costs = [run.data.metrics["cost/billable_instance_seconds"] for run in (calibration, *runs)]
+    assert group.data.metrics["cost/billable_instance_seconds"] == pytest.approx(sum(costs))
+    summary = json.loads((_report(command_line, group.data.tags["platform.group"]) / "summary.json").read_text())
+    assert summary["paid_instance_seconds"] == pytest.approx(sum(costs))
+    assert [arm["label"] for arm in summary["arms"]] == ["mine", "auto"]
 
 
 @pytest.mark.slow

@@ -42,8 +42,8 @@ JUDGING = (
     ),
     Fault(
         "judging/non_inferiority.py",
-        "lost = (-at_level.high, -at_level.low) if measure.higher_is_better",
-        "lost = (-at_level.high, -at_level.low) if not measure.higher_is_better",
+        "lost = (-most_change, -least_change) if measure.higher_is_better",
+        "lost = (-most_change, -least_change) if not measure.higher_is_better",
         "A lower loss counts as worse.",
         "tests/judging/test_non_inferiority.py::test_a_loss_may_rise_by_a_share_of_the_baselines",
     ),

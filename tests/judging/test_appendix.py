@@ -12,8 +12,8 @@ from benchmarks.recorded.situations import Situation, draw
 from judging.cost_ratio import cost_ratio
 from judging.design import Design
 from judging.result import CacheState, Result
-from judging.round_order import round_order
 from judging.sequential import look
+from judging.waves import round_order
 from tracking.recorded.recorded_job import EVALUATIONS
 
 LOOKS = (3, 5, 7, 9)
@@ -77,7 +77,7 @@ def test_two_hundred_random_looks_end_as_the_appendix_says() -> None:
         cost = appendix.cost(arm, baseline, appendix.levels(LOOKS, 0.05)[number], resolution)
         product = cost_ratio(mine, others, level=design.levels()[number], resolution=resolution)
         if cost and product:
-            shown = (product.ratio.estimate, product.ratio.low, product.ratio.high, product.least, product.bills)
+            shown = (product.ratio.estimate, product.ratio.low, product.ratio.high, product.least_ratio, product.bills)
             assert shown == pytest.approx((cost.ratio, cost.low, cost.high, cost.least, cost.bills), rel=2e-4)
     assert len(seen - {None}) >= 7
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from judging.intervals import LEAST_SPREAD, Interval, difference_interval, ratio_interval, ratio_intervals
 
@@ -36,14 +35,6 @@ def test_ratio_interval_by_hand() -> None:
     assert interval.estimate == pytest.approx(math.exp(-1))
     assert (math.log(interval.low), math.log(interval.high)) == pytest.approx((-1 - reach, -1 + reach), rel=1e-6)
     assert (interval.n_arm, interval.n_baseline) == (2, 2)
-
-
-def test_ratio_interval_agrees_with_scipy() -> None:
-    arm, baseline = [94.1, 98.3, 95.0, 97.2], [118.0, 121.5, 116.9]
-    scipys = stats.ttest_ind(np.log(arm), np.log(baseline), equal_var=False).confidence_interval(0.95)
-    interval = ratio_interval(arm, baseline)
-    assert interval is not None
-    assert (math.log(interval.low), math.log(interval.high)) == pytest.approx((scipys.low, scipys.high))
 
 
 @pytest.mark.parametrize(
@@ -114,11 +105,6 @@ def test_several_ratios_share_the_error_by_hand() -> None:
     (alone,) = ratio_intervals(arms[:1], [0.96, 1.0, 1 / 0.96])
     assert alone is not None
     assert alone.low > 1
-
-
-def test_ratios_need_two_values_a_side() -> None:
-    assert ratio_intervals([[1.0, 2.0], [1.0]], [1.0]) == [None, None]
-    assert ratio_intervals([], [1.0, 2.0]) == []
 
 
 @pytest.mark.parametrize(

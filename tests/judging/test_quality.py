@@ -8,7 +8,6 @@ from judging.quality import compare_quality
 from tracking.recorded.recorded_job import EVALUATIONS
 
 ACCURACY = EVALUATIONS["eval_accuracy"]
-LOSS = EVALUATIONS["eval_loss"]
 
 
 def test_a_score_may_fall_by_its_tolerance() -> None:
@@ -17,11 +16,6 @@ def test_a_score_may_fall_by_its_tolerance() -> None:
     assert not lower.kept
     assert lower.shown_worse
     assert (lower.arm, lower.baseline) == pytest.approx((0.889, 0.9))
-
-
-def test_a_loss_may_rise_by_two_percent_of_the_baseline() -> None:
-    assert compare_quality(LOSS, [2.03, 2.03], [2.0, 2.0]).kept
-    assert not compare_quality(LOSS, [2.05, 2.05], [2.0, 2.0]).kept
 
 
 def test_a_loss_of_quality_within_the_noise_is_not_shown() -> None:

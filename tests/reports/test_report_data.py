@@ -43,7 +43,7 @@ def test_a_server_that_does_not_answer_gets_no_further_requests(tracked_by_serve
         reader = Reader(MlflowClient(proxy.url))
         assert reader.histories(jobs, ["loss"]) == {}
         assert reader.histories(jobs[:1], ["eval_loss"]) == {}
-        assert reader.environment(jobs[0].run_id) == {}
+        assert reader.artifact(jobs[0].run_id, "environment.json", "versions and hardware") == {}
         assert [path.rpartition("/metrics/")[2] for path in proxy.paths] == [
             "get-history-bulk-interval",
             "get-history",

@@ -19,6 +19,11 @@ AGAIN = "again"
 TRAINING = "training"
 """Role of the only job of `train`, which is compared with no other."""
 
+CALIBRATION = "calibration"
+"""Role of a job that times batch sizes."""
+CHOSEN_SIZE = "chosen_batch_size"
+"""Column with the batch size that a calibration chose for its arm; with the prefix `platform.`, a tag of its run."""
+
 FINALIST = "finalist"
 """Role of a sweep's second training of one of its best settings."""
 
@@ -38,7 +43,7 @@ def job_title(arm: str, repeat: int, role: str | None = None) -> str:
         return arm if repeat == 0 else f"{arm}, repeat {repeat + 1}"
     if role == AGAIN:
         return f"{job_title(arm, repeat)}, again"
-    if role == "calibration":
+    if role == CALIBRATION:
         return arm
     if role == FINALIST:
         return f"{arm}, second training"

@@ -59,14 +59,9 @@ _RUN_ID = re.compile(r"[0-9a-f]{32}")
 Item = TypeVar("Item")
 
 
-def jobs(
-    client: MlflowClient, group: str, experiment_ids: Sequence[str] | None = None, *, page_runs: int = 1000
-) -> pd.DataFrame:
-    """Return one row for each job of a group, oldest first. Runs are fetched `page_runs` at a time.
-
-    Searches all active experiments unless `experiment_ids` is passed.
-    """
-    return table_of(runs_where(client, tagged(kind="job", group=group), experiment_ids, page_runs=page_runs))
+def jobs(client: MlflowClient, group: str) -> pd.DataFrame:
+    """Return one row for each job of a group, oldest first."""
+    return table_of(runs_where(client, tagged(kind="job", group=group)))
 
 
 def chosen_jobs(client: MlflowClient, names: Sequence[str]) -> pd.DataFrame:

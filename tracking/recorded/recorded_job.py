@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from judging.disturbance import disturbances
 from judging.quality import Measure, Unit
-from judging.spot.checkpoint_interval import daly_interval
-from judging.spot.expected_time import Training, expected_interruptions, expected_seconds
+from judging.spot import Training, daly_interval, expected_seconds
 from tracking.groups.planned_job import AGAIN, job_title
 from tracking.queries.job_tables import DIVERGED
 from training.contract.plain_text import counted
@@ -152,6 +151,8 @@ def finite_or_zero(value: float) -> float:
 RATE, DISCOUNT = "interruptions_per_hour", "spot_discount_percent"
 """Columns of the tags with which a job records its experiment's terms."""
 SAVED_PERCENT = "cost_spot_savings_percent"
+CHECKPOINT = "time_seconds_per_checkpoint"
+"""Mean seconds of the checkpoints that a job wrote."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,13 +224,12 @@ def spot_estimate(times: Times, terms: Terms) -> SpotEstimate | None:
     work = times.total_seconds - startup - times.checkpoints * seconds
     if not (work > 0 and times.steps > 0):
         return None
-    with_checkpoints = Training(startup_seconds=startup, work_seconds=work, checkpoint_seconds=seconds)
-    training = with_checkpoints if times.checkpoints else Training(startup_seconds=startup, work_seconds=work)
+    training = Training(startup_seconds=startup, work_seconds=work, checkpoint_seconds=seconds)
     spot = _spent(training, work / times.checkpoints if times.checkpoints else math.inf, times.steps, terms)
     best, rate = None, _rate_per_second(terms)
     if seconds and rate:
         steps = round(daly_interval(seconds, 1 / rate) / (work / times.steps))
-        best = _spent(with_checkpoints, min(max(steps, 1), times.steps) * work / times.steps, times.steps, terms)
+        best = _spent(training, min(max(steps, 1), times.steps) * work / times.steps, times.steps, terms)
     on_demand_usd = _usd(times.total_seconds, terms)
     return SpotEstimate(
         on_demand_seconds=times.total_seconds, on_demand_usd=on_demand_usd, spot=spot, best=best, terms=terms
@@ -244,7 +244,7 @@ def _spent(training: Training, interval: float, steps: int, terms: Terms) -> Spe
     return Spent(
         save_steps=None if math.isinf(interval) else max(1, round(interval / training.work_seconds * steps)),
         seconds=seconds,
-        interruptions=expected_interruptions(training, rate, interval),
+        interruptions=rate * seconds,
         instance_seconds=seconds * terms.instances,
         billable_instance_seconds=None if share is None else seconds * terms.instances * share,
         usd=None if share is None or usd is None else usd * share,
@@ -259,17 +259,8 @@ def _usd(seconds: float, terms: Terms) -> float | None:
     return terms.price.usd(instance_seconds(seconds, terms.instances)) if terms.price else None
 
 
-@dataclass(frozen=True)
-class Discount:
-    """Discount of earlier spot jobs."""
-
-    percent: float
-    jobs: int
-
-    @property
-    def source(self) -> str:
-        """The origin of the discount, for people."""
-        return f"the median of {counted(self.jobs, 'earlier spot job')}"
+Discount = tuple[float, str]
+"""Discount on the price on demand in percent, and its origin for people."""
 
 
 def discounts_of(jobs: Sequence[Job]) -> dict[str, Discount]:
@@ -278,7 +269,10 @@ def discounts_of(jobs: Sequence[Job]) -> dict[str, Discount]:
     for job in jobs:
         if math.isfinite(percent := job.number(SAVED_PERCENT)):
             saved.setdefault(job.text.get("instance_type") or "", []).append(percent)
-    return {instance_type: Discount(median(values), len(values)) for instance_type, values in saved.items()}
+    return {
+        instance_type: (median(values), f"the median of {counted(len(values), 'earlier spot job')}")
+        for instance_type, values in saved.items()
+    }
 
 
 def startup_seconds(job: Job) -> float | None:
@@ -287,12 +281,6 @@ def startup_seconds(job: Job) -> float | None:
     if not math.isfinite(load):
         return None
     return load + finite_or_zero(job.number("time_download_seconds")) + finite_or_zero(job.setup_beyond_steady_seconds)
-
-
-def checkpoint_seconds(job: Job) -> float | None:
-    """Return the mean seconds of the job's checkpoints; None if it wrote none."""
-    seconds = job.number("time_seconds_per_checkpoint")
-    return seconds if math.isfinite(seconds) else None
 
 
 def running_seconds(job: Job, column: str) -> float:
@@ -312,7 +300,7 @@ def estimate_of_probe(probe: Job, discounts: Mapping[str, Discount]) -> SpotEsti
     times = Times(
         total_seconds=total,
         startup_seconds=startup,
-        checkpoint_seconds=checkpoint_seconds(probe),
+        checkpoint_seconds=finite_or_zero(probe.number(CHECKPOINT)) or None,
         checkpoints=int(finite_or_zero(probe.number("projected_checkpoints"))),
         steps=int(steps),
     )
@@ -327,14 +315,14 @@ def terms_of(
     interruptions_per_hour: float, instances: int, own: float | None, earlier: Discount | None, price: Price | None
 ) -> Terms:
     """Return the terms with the discount of the experiment, or else of earlier jobs."""
-    percent, source = own, "machine.spot_discount_percent"
-    if own is None and earlier is not None:
-        percent, source = earlier.percent, earlier.source
+    percent, source = earlier or (None, "")
+    if own is not None:
+        percent, source = own, "machine.spot_discount_percent"
     return Terms(
         interruptions_per_hour=interruptions_per_hour,
         instances=instances,
         discount_percent=percent,
-        discount_source=source if percent is not None else "",
+        discount_source=source,
         price=price,
     )
 

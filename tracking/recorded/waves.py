@@ -16,7 +16,6 @@ from judging.design import Design
 from judging.measures import COMMONEST, choose_measure
 from judging.quality import Measure
 from judging.result import CACHE_STATES, Result, costs
-from judging.sequential import Reason, look_at_arms
 from judging.waves import Progress, Results, progress
 from tracking.groups.plan_file import SCALES_COLUMN, common_scales, read_scales
 from tracking.recorded.arms import (
@@ -46,7 +45,7 @@ _NOT_SCORES = ("_runtime", "_time", "_per_second", "_samples")
 """Ends of the names of Trainer's times and sizes of an evaluation."""
 
 
-def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed: int = 0) -> Progress:
+def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm]) -> Progress:
     """Return the progress of a comparison of the arms `labels`, the baseline first. `arms` are those with jobs."""
     arms = sorted((arm for arm in arms if arm.label in labels), key=lambda arm: labels.index(arm.label))
     # What is decided from all jobs would change with each later job, so the first wave decides it.
@@ -59,7 +58,6 @@ def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed
         results,
         measure=measure,
         paired=_paired(arms),
-        seed=seed,
         resolution=_whole_costs(results),
         failing={arm.label for arm in arms if arm.deterministic_failure},
         started={(arm.label, int(job.repeat)) for arm in arms for job in arm.jobs if job.repeat.isdecimal()},
@@ -74,15 +72,19 @@ def one_look(design: Design, arms: Sequence[Arm]) -> Progress:
     design = replace(design, looks=(max(len(arm.jobs) for arm in arms),))
     measure = None if target_of(*arms) else measure_of([job for arm in arms for job in arm.jobs])
     results = results_of(design, arms, measure)
-    by_arm = {arm.label: [each for job, each in results.items() if job[0] == arm.label and each] for arm in arms}
-    baseline = by_arm.pop(arms[0].label)
+    numbered: dict[tuple[str, int], Result | None] = {}
+    for arm in arms:  # jobs of any repeats, also of fewer than the other arms have
+        own = [result for job, result in results.items() if job[0] == arm.label]
+        numbered |= {(arm.label, at): own[at] if at < len(own) else None for at in range(design.looks[0])}
     has_seeds = all(each.seed is not None for each in results.values() if each and each.succeeded)
-    paired = _paired(arms) if has_seeds else frozenset()
-    resolution = _whole_costs(results)
-    looks = look_at_arms(by_arm, baseline, design, 0, measure=measure, paired=paired, resolution=resolution)
-    stopped: dict[str, Reason] = {label: looks[label].stops or "last look" for label in looks}
-    stopped |= {label: "too few jobs succeeded" for label in by_arm if label not in looks}
-    return Progress(design=design, looks=(looks,), stopped=stopped, due=(), begun=frozenset(results))
+    return progress(
+        design,
+        [arm.label for arm in arms],
+        numbered,
+        measure=measure,
+        paired=_paired(arms) if has_seeds else frozenset(),
+        resolution=_whole_costs(results),
+    )
 
 
 def jobs_to_repeat(design: Design, arms: Sequence[Arm]) -> frozenset[tuple[str, int]]:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from experiments.planning.load import arms, check_token, load, without_pushes
+from experiments.planning.plan import calibration, group_key
+from tests.support.requests.building import staged
 from tests.support.requests.refused import refused
 from training.contract.errors import InputError
 
@@ -192,3 +194,31 @@ def test_a_missing_token_is_refused() -> None:
             check_token(experiment, variables)
     # A token in a secret needs no variable.
     check_token(load("demo", {**PUSH, "push_to_hub.token_secret": "hub", "save_model": "true"}), {})
+
+
+def test_an_arm_chooses_its_batch_size_from_the_range_of_the_sweep(tmp_path: Path) -> None:
+    auto = {"compare.arms": "{mine: {batch_size: 32}, auto: {batch_size: auto}}", "compare.baseline": "mine"}
+    planned = arms(load("demo", auto))
+    assert [arm.batch_sizes for arm in planned] == [(), (8, 16, 32, 64, 128, 256)]
+    chosen = planned[1].with_batch_size(64)
+    # 3e-4 at 32 is scaled linearly.
+    assert (chosen.batch_sizes, chosen.experiment.learning_rate) == ((), pytest.approx(6e-4))
+    wide = arms(load("demo", {**auto, "sweep.batch_sizes": "2..4000"}))
+    assert len({group_key("compare", "demo", each, 1, []) for each in (planned, wide)}) == 2
+    timed = calibration("g", "demo", wide[1], 1, staged(tmp_path, "1,000 rows", has_model=False), tmp_path)
+    assert (timed.spec.name, timed.arm) == ("g-none-a1auto", "auto, calibration")
+    assert timed.spec.hyperparameters["calibration_batch_sizes"] == "2,4,8,16,32,64,128,256,512"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"max_steps": "9"}, "batch_size 'auto' needs epochs, not max_steps"),
+        ({"calibration.batch_sizes": "8,16"}, "batch_size 'auto' and calibration cannot be combined"),
+        ({"sharding": "fsdp2", "machine.devices": "2"}, "calibration and sharding 'fsdp2' cannot be combined"),
+        ({"sweep.batch_sizes": "9..15"}, "sweep.batch_sizes 9..15 contains none of the powers of two"),
+    ],
+)
+def test_auto_is_refused_where_no_size_can_be_chosen(overrides: dict[str, str], message: str) -> None:
+    assert message in refused("demo", {"batch_size": "auto", **overrides})
+    assert "batch_size 'auto' requires a task" in refused("torch_loop", {"batch_size": "auto"})

@@ -20,7 +20,7 @@ def test_every_field_has_a_description() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "- **`batch_size`** (integer, 1 to 1,048,576; default: 32): Training batch size per device, in samples.",
+        "- **`batch_size`** (integer | auto, 1 to 1,048,576; default: 32): Training batch size per device, in samples.",
         "- **`precision`** (auto | fp32 | bf16 | fp16 | fp8):",
         "- **`bucket_lengths`** (list of integer",
         "- **`machine`** ([section](#machine)):",

@@ -189,3 +189,4 @@ def test_fields_determine_the_objective() -> None:
 def test_contradictions_are_reported_in_one_sentence(fields: dict[str, str], sentence: str) -> None:
     assert refused(**fields) == sentence
     assert refused("torch_loop").startswith("sweep requires a task, because a script logs no evaluations")
+    assert refused(batch_size="auto").startswith("batch_size 'auto' cannot be the base of a sweep")

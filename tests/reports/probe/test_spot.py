@@ -15,7 +15,6 @@ from reports.probe.report import probe_report, probes_of, sentences
 from reports.probe.spot import spot_lines, spot_sentences, spot_table
 from tests.support.reports.reading import texts_by_title
 from tracking.recorded.recorded_job import (
-    Discount,
     Job,
     Terms,
     Times,
@@ -29,6 +28,7 @@ from training.contract.price import Price
 
 PER_HOUR = 36 * math.log(2)
 """Rate at which half of all runs of 100 s are interrupted."""
+DISCOUNT = (70.0, "the median of 3 earlier spot jobs")
 TIMES = Times(total_seconds=300.0, startup_seconds=100.0, checkpoint_seconds=10.0, checkpoints=2, steps=180)
 """Start-up 100 s, two parts of 90 s of work with a checkpoint of 10 s each; a step takes a second."""
 DOLLAR_A_SECOND = Price(usd_per_hour=3600.0, source="table", date="2026-11-01")
@@ -150,7 +150,7 @@ def spot_job(percent: float, instance_type: str = "ml.g5.xlarge") -> Job:
 def test_a_probe_is_priced_by_its_rate_and_the_discount_of_earlier_jobs() -> None:
     """Start-up: 30 + 50 + 15 + 10 s less 5 s, in which the warm-up trains 20 samples: 100 s. See the first test."""
     discounts = discounts_of([spot_job(60.0), spot_job(70.0), spot_job(72.0), spot_job(10.0, "ml.p3.2xlarge")])
-    assert discounts["ml.g5.xlarge"] == Discount(70.0, 3)
+    assert discounts["ml.g5.xlarge"] == DISCOUNT
     estimate = estimate_of_probe(job_of(probe()), discounts)
     assert estimate is not None
     assert estimate.spot.seconds == pytest.approx(721.3475, abs=1e-4)
@@ -159,7 +159,7 @@ def test_a_probe_is_priced_by_its_rate_and_the_discount_of_earlier_jobs() -> Non
 
 
 def test_the_discount_of_the_experiment_counts_first() -> None:
-    estimate = estimate_of_probe(job_of(probe(spot_discount_percent="50")), {"ml.g5.xlarge": Discount(70.0, 3)})
+    estimate = estimate_of_probe(job_of(probe(spot_discount_percent="50")), {"ml.g5.xlarge": DISCOUNT})
     assert estimate is not None
     assert (estimate.terms.discount_percent, estimate.terms.discount_source) == (50.0, "machine.spot_discount_percent")
 
@@ -183,7 +183,7 @@ def test_a_probe_without_the_figures_has_no_estimate(missing: str) -> None:
 
 def test_the_report_of_a_probe_has_both_ways() -> None:
     table = pd.DataFrame([probe()])
-    probes = probes_of(table, "g", {}, {}, {"ml.g5.xlarge": Discount(70.0, 3)})
+    probes = probes_of(table, "g", {}, {}, {"ml.g5.xlarge": DISCOUNT})
     [sentence] = [text for text in sentences(probes) if text.startswith("On spot capacity")]
     assert sentence.endswith("; on demand 300 s and 300.00 USD.")
     source = Source(title="t", tracking_uri="uri", environment={}, table=table)

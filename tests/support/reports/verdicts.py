@@ -50,7 +50,7 @@ def to_target(label: str, *billed: float, reached: int | None = None, **numbers:
 
 
 def descriptions(differences: Sequence[Difference]) -> list[str]:
-    return [difference.description for difference in differences]
+    return [text for _, text in differences]
 
 
 def job_row(arm: str, billed: float, repeat: int = 0, **columns: Any) -> dict[str, Any]:

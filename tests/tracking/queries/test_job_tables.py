@@ -62,9 +62,11 @@ def test_jobs_of_a_group_are_read_in_order_page_by_page(tracked: Any) -> None:
     tracked.trained("none", 1, 80.0, tags={"platform.group": "another"})
     tracked.trained("none", 2, 80.0, tags={"platform.kind": "group"})
     tracked.client.delete_run(tracked.trained("none", 3, 80.0))
-    for ids in (None, [tracked.experiment_id]):
-        assert list(job_tables.jobs(tracked.client, tracked.group, ids, page_runs=2)["run_id"]) == run_ids
-    assert len(job_tables.jobs(tracked.client, tracked.group, [])) == 0
+    assert list(job_tables.jobs(tracked.client, tracked.group)["run_id"]) == run_ids
+    query = job_tables.tagged(kind="job", group=tracked.group)
+    runs = job_tables.runs_where(tracked.client, query, [tracked.experiment_id], page_runs=2)
+    assert [run.info.run_id for run in runs] == run_ids
+    assert job_tables.runs_where(tracked.client, query, []) == []
 
 
 def test_a_silent_tracking_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ WORK = "work"
 """Key under which a training batch carries its `Work`."""
 PACKED_TOKENS = "packed_tokens"
 """Key under which a batch of padding `none` carries its number of tokens, so that the model does not wait for it."""
+IS_PADDED = "is_padded"
+"""Key under which a training batch says if it has padding, so that the model does not read the mask."""
 
 
 class Work(NamedTuple):
@@ -116,8 +118,8 @@ Targets = Callable[[Batch], Dict[str, np.ndarray]]
 class Collator:
     """Pads rows to a batch of tensors.
 
-    With `batch_size`, it makes training batches, which carry their `Work`. Where the number of rows is fixed, an
-    incomplete batch is filled up with filler rows: copies of its first row, whose labels the loss ignores.
+    With `batch_size`, it makes training batches, which carry their `Work` and `IS_PADDED`. Where the number of rows is
+    fixed, an incomplete batch is filled up with filler rows: copies of its first row, whose labels the loss ignores.
 
     Duplicates do not count as work. A training batch leaves them out. An evaluation batch must have the
     same size in all processes, so filler rows replace its duplicates.
@@ -162,6 +164,7 @@ class Collator:
                 positions=int(mask.sum()) if self._padding.is_packed else len(filled) * length,
                 pairs=int((lengths.astype(np.int64) ** 2).sum()),
             )
+            tensors[IS_PADDED] = not mask.all()
             tensors[WORK] = work if unique else work._replace(samples=0, tokens=0, pairs=0)
         return tensors
 

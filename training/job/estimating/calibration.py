@@ -19,7 +19,7 @@ from training.job.estimating.probe import evaluation_share
 from training.job.estimating.projection import FEWEST_STEPS, Plan, mean_step, plan, steps_to_measure
 from training.job.loop.compile_phase import compile_shapes, is_dynamic
 from training.job.loop.job_trainer import JobTrainer, train_sampler
-from training.job.measuring.hardware import limit_to_free_memory, peak_gib, reset_peak
+from training.job.measuring.hardware import limit_to_free_memory, memory_limit_gib, peak_gib, reset_peak
 from training.job.measuring.meter import Meter, clock_for, time_metrics
 from training.job.processes import ranks
 from training.job.processes.protocols import Model
@@ -39,6 +39,7 @@ class CalibrationFinished(Exception):
 def calibrate(trainer: JobTrainer, events: Events) -> Dict[str, object]:
     """Emit a `metric` event for each batch size, with the size as its step, and return the metrics of the result."""
     settings = trainer.settings
+    memory = memory_limit_gib(settings.device_kind, ranks.local_count())
     if settings.device_kind == "cpu":
         limit_to_free_memory(ranks.local_count())
     calibration, clock = Calibration(trainer), clock_for(settings.device_kind)
@@ -50,6 +51,8 @@ def calibrate(trainer: JobTrainer, events: Events) -> Dict[str, object]:
         measured = {"fits": 1, **values} if values is not None else {"fits": 0, "steps": 0}
         events.emit("metric", step=size, values={f"calibration/{name}": value for name, value in measured.items()})
     metrics = {"calibration/largest_batch_size": largest, "calibration/seconds": clock.now() - start}
+    if memory is not None:
+        metrics["calibration/memory_limit_gib"] = memory
     metrics["calibration/eval_seconds"] = calibration.evaluation_seconds()
     return {**metrics, **settings.compiler.metrics(), **time_metrics(trainer.meter.phase_seconds)}
 

@@ -58,15 +58,16 @@ def compile_shapes(trainer: JobTrainer, model: Model, shapes: Sequence[Shape], d
     states restored, so the training itself does not change.
     """
     settings, task = trainer.settings, trainer.settings.task
-    # Largest first: if the memory is too small, this fails immediately.
-    chosen = representatives(shapes) if dynamic else shapes[::-1]
+    steps = steps_per_shape(settings.device_kind, settings.arguments.compile_mode)
+    # Largest first: if the memory is too small, this fails immediately. Each length has its own CUDA graphs.
+    chosen = representatives(shapes) if dynamic and steps == 1 else shapes[::-1]
     # Trainer's loop sets this before every step, but the first step has not begun.
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
     with preserve_random_states():
         for shape in chosen:
             collator = Collator(Padding("max_length", shape.length), settings.train.metadata, task.targets)
             batch = collator(synthetic_rows(shape, task, settings.train.rows.types is not None))
-            for _ in range(steps_per_shape(settings.device_kind, settings.arguments.compile_mode)):
+            for _ in range(steps):
                 trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
                 model.zero_grad()
 

@@ -19,8 +19,9 @@ from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_callback import PrinterCallback, TrainerControl, TrainerState
 from transformers.training_args import OptimizerNames
 
-from training.job.data.padding import NO_WORK, WORK, BatchSharding, Collator, EvalSampler, TrainSampler
+from training.job.data.padding import IS_PADDED, NO_WORK, WORK, BatchSharding, Collator, EvalSampler, TrainSampler
 from training.job.loop import sharding
+from training.job.loop.attention_masks import AttentionMasks
 from training.job.loop.prepared_model import in_16_bits, whole_vocabulary
 from training.job.measuring.hardware import process_age_seconds
 from training.job.measuring.meter import Meter
@@ -53,7 +54,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         # Only text generation needs the cache of keys and values. Newer versions of Trainer disable it themselves, but
         # then save a model that generates slowly.
         self._use_cache = getattr(model.config, "use_cache", None)
-        self.sampler = train_sampler(settings)
+        self.sampler, self._masks = train_sampler(settings), AttentionMasks(model)
         self.scorer = None if settings.evaluates_sample else task.scorer(evaluated)
         self._eval_collator = Collator(settings.eval_padding, settings.validation.metadata, task.targets)
         super().__init__(
@@ -120,16 +121,23 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         if self._shards and self.optimizer is None:
             sharding.shard(self.model, self.accelerator)
             self._is_sharded = True
-        return super().create_optimizer(*args, **kwargs)
+        optimizer: torch.optim.Optimizer = super().create_optimizer(*args, **kwargs)
+        # Trainer calls both at every step. Each walks through all modules: 1 to 2 ms for 24 layers.
+        self.model.train = partial(_train, self.model, self.model.train)
+        self.model.zero_grad = optimizer.zero_grad
+        return optimizer
 
     def training_step(
         self, model: Model, inputs: Dict[str, torch.Tensor], *args: object, **kwargs: object
     ) -> torch.Tensor:
         self.meter.add_work(inputs.pop(WORK, NO_WORK))
         # A CUDA graph's gradients are in memory that the next step reuses, so a step must not begin while they exist.
-        if self.compiler.marks_steps and all(parameter.grad is None for parameter in model.parameters()):
+        if self.compiler.marks_steps and all(
+            each.grad is None for group in self.optimizer.param_groups for each in group["params"]
+        ):
             self.compiler.begin_step()
-        return super().training_step(model, inputs, *args, **kwargs)
+        with self._masks.of_batch(inputs.pop(IS_PADDED, None)):
+            return super().training_step(model, inputs, *args, **kwargs)
 
     def floating_point_ops(self, inputs: object) -> int:
         """Return 0: Trainer would count all parameters at every step for a number that nobody reads."""
@@ -245,6 +253,13 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         earlier = self.keeper.earlier_progress
         self.samples_seen = earlier.samples + samples
         self.tokens_seen = None if earlier.tokens is None else earlier.tokens + tokens
+
+
+def _train(model: torch.nn.Module, whole: Callable[[bool], object], mode: bool = True) -> torch.nn.Module:
+    """Set the mode of all modules, unless the model is in training mode already."""
+    if not (mode and model.training):
+        whole(mode)
+    return model
 
 
 def _without_filler(scorer: Scorer, rows: int) -> Callable[[EvalPrediction], Dict[str, float]]:
@@ -427,12 +442,9 @@ SAME_NAME = (
 def trainer_arguments(settings: Settings) -> TrainingArguments:
     """Return Trainer's arguments for a job."""
     arguments, device_kind = settings.arguments, settings.device_kind
-    scheduler, workers = str(arguments.lr_scheduler), arguments.dataloader_workers
+    scheduler = str(arguments.lr_scheduler)
     if scheduler == "constant" and arguments.warmup_samples:
         scheduler = "constant_with_warmup"
-    if workers is None:
-        # On a CPU, data workers would compete with training for the cores.
-        workers = 2 if device_kind == "cuda" else 0
     newest: Dict[str, Any] = {
         # Trainer writes only checkpoints to this folder.
         "output_dir": str(settings.unfinished_checkpoints or settings.folders.output_data),
@@ -451,7 +463,7 @@ def trainer_arguments(settings: Settings) -> TrainingArguments:
         "bf16": settings.precision in ("bf16", "fp8"),
         "optim": _optimizer(arguments.optimizer, device_kind),
         "label_names": list(settings.task.label_inputs),
-        "dataloader_num_workers": workers,
+        "dataloader_num_workers": arguments.dataloader_workers or 0,
         "use_cpu": device_kind == "cpu",
         "ddp_backend": "gloo" if device_kind == "cpu" and settings.processes > 1 else None,
         # Pinned memory only speeds up copies to a GPU.
@@ -467,12 +479,20 @@ def trainer_arguments(settings: Settings) -> TrainingArguments:
         "log_level": "warning",
         "report_to": [],
     }
+    if device_kind == "cuda" and _can_copy_without_waiting():
+        newest["accelerator_config"] = {"non_blocking": True}
     known = inspect.signature(TrainingArguments.__init__).parameters
     renamed = {name if name in known else RENAMED.get(name, name): value for name, value in newest.items()}
     if renamed.get("xpu_backend"):
         # Versions before 4.25 refuse gloo, but accept a process group that already exists.
         torch.distributed.init_process_group(renamed["xpu_backend"])
     return TrainingArguments(**renamed)
+
+
+def _can_copy_without_waiting() -> bool:
+    """Return True if Trainer can copy a batch to the GPU while that works, as transformers 4.42 and later can."""
+    config = getattr(transformers.trainer_pt_utils, "AcceleratorConfig", None)
+    return "non_blocking" in getattr(config, "__dataclass_fields__", {})
 
 
 def _optimizer(requested: str, device_kind: str) -> str:

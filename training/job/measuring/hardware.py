@@ -193,6 +193,18 @@ def limit_to_free_memory(processes_here: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (min(finite), hard))
 
 
+def memory_limit_gib(kind: str, processes_here: int) -> Optional[float]:
+    """Return the memory in GiB that `peak_gib` of this process can reach; None if it is unknown."""
+    if kind == "cuda":
+        return float(torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory) / GIB
+    free, resident = free_bytes(), value_of(Path("/proc/self/status"), "VmRSS:")
+    if kind == "xla" or free is None or resident is None:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    share = resident * KIB + free // processes_here
+    return (share if soft == resource.RLIM_INFINITY else min(share, soft)) / GIB
+
+
 def free_bytes() -> Optional[int]:
     """Return the free memory of the machine, or of the container if it has a limit; None if it is unknown."""
     available = value_of(Path("/proc/meminfo"), "MemAvailable:")

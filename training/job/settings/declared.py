@@ -65,7 +65,8 @@ class TrainingSettings:
     """Longest sequence in tokens, special tokens included. Longer sequences are cut."""
 
     batch_size: int = setting(32, ge=1, le=LARGEST_BATCH)
-    """Training batch size per device, in samples."""
+    """Training batch size per device, in samples. `auto` takes the largest of the range `sweep.batch_sizes` that gains
+    speed and fits in memory: see docs/sweeps.md."""
     eval_batch_size: Optional[int] = setting(None, ge=1, le=LARGEST_BATCH, changes_training=False)
     """Evaluation batch size per device, in samples. None means the experiment's own `batch_size`, for every arm."""
     drop_last: bool = setting(False)
@@ -110,7 +111,8 @@ class TrainingSettings:
     """AdamW: `auto` takes the fused kernel where torch has one, and on a CPU leaves out the embeddings of tokens that
     do not occur (equal but for rounding); `adamw` uses one kernel per operation, and trains all."""
     dataloader_workers: Optional[int] = setting(None, ge=0, le=256, changes_training=False)
-    """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU."""
+    """Processes per device that build batches. None means 0: fetching a batch from a process takes longer than building
+    it."""
     compiler: Compiler = setting("none")
     """Compiler: `inductor` is `torch.compile`, `trcomp` SageMaker Training Compiler, and `trcomp-off` its image with
     the compiler off."""

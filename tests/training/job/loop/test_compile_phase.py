@@ -123,6 +123,7 @@ def test_gradients_of_the_first_batch_outlive_the_second(job: Any) -> None:
         Meter(clock_for("cpu"), 1),
         CheckpointKeeper(None, 1, {}, NO_PROGRESS, None, None),
     )
+    trainer.create_optimizer()
     trainer.current_gradient_accumulation_steps = 2
     for _ in range(2):
         for _ in range(2):

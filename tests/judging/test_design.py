@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy.stats import norm
 
-from judging.design import Design
-from judging.spending import early_spending, look_levels, pocock_spending
+from judging.design import Design, early_spending, look_levels, pocock_spending
 
 
 def test_one_look_has_the_whole_error() -> None:

@@ -1,4 +1,4 @@
-"""Expected time of interrupted trainings, worked out by hand and simulated."""
+"""Expected time of interrupted trainings and the best interval, worked out by hand and simulated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from judging.spot.expected_time import Training, expected_interruptions, expected_seconds, uninterrupted_seconds
+from judging.spot import DEFAULT_PER_HOUR, Training, daly_interval, expected_seconds
 
 RATE = math.log(2) / 100
 """Half of all runs of 100 s are interrupted."""
@@ -32,32 +32,20 @@ def test_one_part_by_hand() -> None:
     """exp(rate 100) = 2, so 100 s of work are expected to take (2 - 1) / rate = 144.27 s: each second try fails."""
     training = Training(startup_seconds=0.0, work_seconds=100.0)
     assert expected_seconds(training, RATE) == pytest.approx(144.2695, abs=1e-4)
-    assert expected_interruptions(training, RATE) == pytest.approx(1.0)
-
-
-def test_start_up_and_checkpoints_by_hand() -> None:
-    """Two parts of 90 s and a checkpoint of 10 s, start-up 100 s. First part: (4 - 1) / rate; second: 2 (2 - 1) / rate.
-
-    Together 5 / rate = 721.35 s, in place of 300 s.
-    """
-    training = Training(startup_seconds=100.0, work_seconds=180.0, checkpoint_seconds=10.0)
-    assert uninterrupted_seconds(training, 90.0) == 300.0
-    assert expected_seconds(training, RATE, 90.0) == pytest.approx(5 / RATE)
-    assert expected_interruptions(training, RATE, 90.0) == pytest.approx(5.0)
 
 
 def test_a_rest_is_a_shorter_part() -> None:
     """250 s of work with checkpoints of 1 s after every 100 s: parts of 101, 101 and 51 s."""
     training = Training(startup_seconds=20.0, work_seconds=250.0, checkpoint_seconds=1.0)
-    assert uninterrupted_seconds(training, 100.0) == 273.0
+    assert expected_seconds(training, 0.0, 100.0) == 273.0
     by_hand = math.expm1(RATE * 121) + math.exp(RATE * 20) * (math.expm1(RATE * 101) + math.expm1(RATE * 51))
     assert expected_seconds(training, RATE, 100.0) == pytest.approx(by_hand / RATE)
 
 
 def test_an_interval_that_divides_the_work_leaves_no_rest() -> None:
     training = Training(startup_seconds=0.0, work_seconds=0.3, checkpoint_seconds=1.0)
-    assert uninterrupted_seconds(training, 0.1) == pytest.approx(3.3)
-    assert uninterrupted_seconds(training, 5.0) == pytest.approx(1.3)
+    assert expected_seconds(training, 0.0, 0.1) == pytest.approx(3.3)
+    assert expected_seconds(training, 0.0, 5.0) == pytest.approx(1.3)
 
 
 def test_without_interruptions_only_checkpoints_cost_time() -> None:
@@ -65,19 +53,32 @@ def test_without_interruptions_only_checkpoints_cost_time() -> None:
     assert expected_seconds(training, 0.0, 25.0) == 138.0
     assert expected_seconds(training, 0.0) == 130.0
     assert expected_seconds(training, 1e-12, 25.0) == pytest.approx(138.0)
-    assert expected_interruptions(training, 0.0, 25.0) == 0.0
 
 
-def test_a_training_that_hardly_ever_ends_takes_forever() -> None:
-    hour = Training(startup_seconds=0.0, work_seconds=3600.0)
-    assert expected_seconds(hour, 1.0) == math.inf
-    assert expected_seconds(Training(startup_seconds=3600.0, work_seconds=60.0), 1.0, 1.0) == math.inf
+def test_daly_by_hand() -> None:
+    """C / 2 M = 0.01: 2,000 (1 + 0.1 / 3 + 0.01 / 9) - 200 = 1,868.89."""
+    assert daly_interval(200.0, 10_000.0) == pytest.approx(1_868.8889, abs=1e-4)
 
 
-@pytest.mark.parametrize("interval", [0.0, -1.0, math.nan])
-def test_an_interval_must_be_positive(interval: float) -> None:
-    with pytest.raises(ValueError, match="must be positive"):
-        expected_seconds(Training(startup_seconds=1.0, work_seconds=1.0), 1.0, interval)
+def test_a_checkpoint_as_long_as_two_interruptions_is_written_once_in_between() -> None:
+    assert daly_interval(200.0, 100.0) == 100.0
+    assert daly_interval(500.0, 100.0) == 100.0
+
+
+@pytest.mark.parametrize(("checkpoint", "between"), [(2.0, 600.0), (20.0, 3_600.0), (60.0, 1_200.0)])
+def test_no_interval_is_better_than_dalys_by_more_than_a_thousandth(checkpoint: float, between: float) -> None:
+    best = daly_interval(checkpoint, between)
+    training = Training(startup_seconds=100.0, work_seconds=400 * best, checkpoint_seconds=checkpoint)
+    cost = expected_seconds(training, 1 / between, best)
+    others = [expected_seconds(training, 1 / between, 400 * best / parts) for parts in range(100, 1_600, 20)]
+    assert cost <= min(others) * 1.001
+    assert cost < expected_seconds(training, 1 / between, best / 2)
+    assert cost < expected_seconds(training, 1 / between, best * 2)
+
+
+def test_the_default_rate_by_hand() -> None:
+    """80 of 100 instances survive a month of 730 h: -ln(0.8) / 730 = 0.00030567 interruptions an hour."""
+    assert pytest.approx(-math.log(0.8) / 730, abs=1e-5) == DEFAULT_PER_HOUR
 
 
 @pytest.mark.parametrize(
