@@ -52,7 +52,8 @@ LEAST_RATE = {"bert-large-squad-dp": 120.0}
 """Samples per second that ours must reach on an H100."""
 MOST_OVERHEAD = 0.15
 """Largest share of clipping, optimizer and loop in a step."""
-WARM_UP, TIMED, COUNTED = 5, 20, 3
+WARM_UP, TIMED, COUNTED = 8, 20, 3
+"""Steps of each part. Trainer compiles its first lengths in steps."""
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
 

@@ -233,7 +233,8 @@ class GpuSweep:
                 time.sleep(0.5)
                 if self.deadline.left < SLACK_SECONDS:
                     launcher.kill()
-                elif not is_draining and self.deadline.left < self._next_seconds():
+                # A command without a running job writes its report, and the signal would kill it.
+                elif not is_draining and self.deadline.left < self._next_seconds() and self._has_running_job:
                     is_draining = True
                     launcher.send_signal(signal.SIGUSR1)  # start no more jobs
                 self.publish()
@@ -268,6 +269,10 @@ class GpuSweep:
     def _ended_jobs(self) -> list[Mapping[str, Any]]:
         states = [json.loads((folder.path / "state.json").read_text()) for folder in self._job_folders]
         return [state for state in states if state["TrainingJobStatus"] in TERMINAL_STATUSES]
+
+    @property
+    def _has_running_job(self) -> bool:
+        return len(self._job_folders) > len(self._ended_jobs)
 
     def _forget_lost_jobs(self) -> None:
         """Delete jobs whose machine is gone, and their runs, so that the commands start them again."""

@@ -146,6 +146,8 @@ class Probes:
     @property
     def as_cheap(self) -> tuple[Projected, ...]:
         """Arms whose cost cannot be distinguished from the cheapest arm's."""
+        if not self.projected:
+            return ()
         first, others = self.projected[0], self.projected[1:]
         return tuple(each for each in others if not each.is_separated_from(first, each.cost, first.cost))
 
