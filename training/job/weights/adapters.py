@@ -108,6 +108,8 @@ def _inject(model: Any, config: Any) -> None:
     config.fan_in_fan_out = any(type(each) is Conv1D for each in model.base_model.modules())
     _peft().inject_adapter_in_model(config, model)
     model.adapter_config = config
+    if getattr(model, "is_quantized", False):
+        model._hf_peft_config_loaded = True  # else Trainer refuses a model in 4 bits
 
 
 def _peft() -> Any:

@@ -14,6 +14,7 @@ import torch
 import transformers
 
 from tests.support.job.job_process import TORCHRUN
+from training.job.loop.prepared_model import can_leave_out
 from training.job.measuring import hardware, meter
 from training.job.processes.reporting import ArgumentError, Unsupported
 from training.job.settings.declared import AdapterSettings
@@ -144,6 +145,7 @@ def test_frozen_parameters_count_for_the_products_that_they_take_part_in(tmp_pat
     one, other = with_adapter(base, CLASSES), with_adapter(base, CLASSES, method="frozen")
     assert meter.multiplied_parameters(one) == head + matrices + frozen * 2 // 3
     assert meter.multiplied_parameters(other) == head + frozen // 3
+    assert not can_leave_out(one)  # embeddings that are not trained anyway
     assert [meter.attention_flops_per_pair(model) for model in (one, other)] == [12 * 2 * 16, 4 * 2 * 16]
 
 
