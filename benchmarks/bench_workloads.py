@@ -31,7 +31,7 @@ Runs = dict[str, list[Mapping[str, Any]]]
 
 SIDES = {"recipe": RECIPE, "ours uncompiled": {"compiler": "none"}, "ours with inductor": {"compiler": "inductor"}}
 """Fields that differ between the sides."""
-MATRIX_SIDE = 2048
+MATRIX_SIDES = {"cpu": 2048, "cuda": 8192}
 RATE = "throughput/steady_tokens_per_second"
 """Real tokens, without padding: sides group rows by length or not, so their measured rows differ in length."""
 
@@ -47,20 +47,27 @@ def run_sides(workload: Workload, folder: Path) -> Runs:
     return runs
 
 
-def matmul_flops_per_second(precision: str) -> float:
-    """Return this machine's best FLOP/s in products of two square matrices: the reference for utilisation."""
+def matmul_flops_per_second(precision: str, device: str = "cpu") -> float:
+    """Return a device's best FLOP/s in products of two square matrices: the reference for utilisation.
+
+    It is measured in a process of its own, which gives the memory back.
+    """
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+        return pool.submit(_best_product, precision, device).result()
+
+
+def _best_product(precision: str, device: str) -> float:
     import torch
     from torch.utils.benchmark import Timer
 
-    kind = {"bf16": torch.bfloat16, "fp32": torch.float32}[precision]
-    left, right = (torch.randn(MATRIX_SIDE, MATRIX_SIDE).to(kind) for _ in range(2))
+    kind, side = {"bf16": torch.bfloat16, "fp32": torch.float32}[precision], MATRIX_SIDES[device]
+    left, right = (torch.randn(side, side, device=device).to(kind) for _ in range(2))
     timer = Timer("left @ right", globals={"left": left, "right": right}, num_threads=torch.get_num_threads())
-    return 2 * MATRIX_SIDE**3 / min(float(timer.timeit(1).mean) for _ in range(9))
+    return 2 * side**3 / min(float(timer.timeit(1).mean) for _ in range(9))
 
 
 def result_rows(workload: Workload, runs: Runs) -> Iterator[Row]:
-    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
-        peaks = {each: pool.submit(matmul_flops_per_second, each).result() for each in ("fp32", "bf16")}
+    peaks = {each: matmul_flops_per_second(each) for each in ("fp32", "bf16")}
     yield from (figure(f"{workload.name}: matmul, {each}", peak / 1e9, "GFLOP/s") for each, peak in peaks.items())
     quality, margin = workload.quality, workload.margin
     utilisation = MIN_SMALL_UTILISATION if workload.model == "MiniLM" else MIN_UTILISATION

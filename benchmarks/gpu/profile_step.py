@@ -23,10 +23,13 @@ from typing import Any
 
 from benchmarks.gpu.__main__ import SHORT_MINUTES, recording
 from benchmarks.gpu.paths import Record, cards_here
+from benchmarks.gpu.sweep import IMAGES, NO_GPU
 from benchmarks.gpu.workloads import GPU_WORKLOADS, side_fields
 from benchmarks.support.command import train
 from benchmarks.support.results import Row, figure
 from benchmarks.support.workloads import DATA, RECIPE
+from reports.charts.canvas import arm_colour, legend_outside, plain_numbers, plot
+from reports.model.report import Chart
 from tracking.recording.run_artifacts import ROOT
 
 Side = Mapping[str, Any]
@@ -54,6 +57,7 @@ MOST_OVERHEAD = 0.15
 """Largest share of clipping, optimizer and loop in a step."""
 WARM_UP, TIMED, COUNTED = 8, 20, 3
 """Steps of each part. Trainer compiles its first lengths in steps."""
+PHASES = ("fetch", "forward", "backward", "clip", "optimizer", "loop")
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
 
@@ -206,10 +210,30 @@ def rows(workload: str, measured: Mapping[str, Mapping[str, float]], side: str) 
     return made
 
 
+def picture(workload: str, measured: Mapping[str, Mapping[str, float]]) -> Chart:
+    """Return a bar for each side: the milliseconds of a step by phase."""
+    spans = [{phase: values.get(phase, 0.0) for phase in PHASES} for values in measured.values()]
+
+    def draw(axes: Any) -> None:
+        for number, phase in enumerate(PHASES):
+            starts = [sum(span[each] for each in PHASES[:number]) for span in spans]
+            axes.barh([*measured], [span[phase] for span in spans], left=starts, color=arm_colour(number), label=phase)
+        axes.invert_yaxis()
+        axes.set_xlabel("milliseconds a step")
+        plain_numbers(axes)
+        legend_outside(axes, loc="outside lower center", ncols=3, fontsize=10, handlelength=0.9)
+
+    sums = (f"{side}: {sum(span.values()):.3g} ms" for side, span in zip(measured, spans, strict=True))
+    return plot("step", f"{workload}: a training step by phase", 1.6 + 0.35 * len(spans), draw, "; ".join(sums))
+
+
 def profile_sides(
     workload: str, fields: Mapping[str, str], sides: Mapping[str, Side], seconds: float, timed: int, record: Record
-) -> None:
-    """Stage the rows by a job of two steps, then profile each side while there is time. Record each at once."""
+) -> Mapping[str, Mapping[str, float]]:
+    """Stage the rows by a job of two steps, then profile each side while there is time, and record it at once.
+
+    Return the measurements by side.
+    """
     end, measured = time.monotonic() + seconds, dict[str, Mapping[str, float]]()
     with tempfile.TemporaryDirectory() as folder:
         job = train(Path(folder), {**fields, "max_steps": "2", "steady_after_steps": "1"}).job
@@ -228,6 +252,7 @@ def profile_sides(
                 continue
             measured[side] = json.loads(done.stdout.splitlines()[-1])
             record(rows(workload, measured, side), [])
+    return measured
 
 
 def profile_side(request_file: str, own: dict[str, Any]) -> dict[str, float]:
@@ -276,20 +301,26 @@ def _our_trainer(request: Mapping[str, Any], own: Mapping[str, Any], output: Pat
     return trainer
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> int:
     """Profile a workload, and append the rows of each side to `benchmarks/results/gpu-profile.json`."""
     if arguments[:1] == ["--side"]:
         print(json.dumps(profile_side(arguments[1], json.loads(arguments[2]))))
-        return
+        return 0
     parser = argparse.ArgumentParser(prog="benchmarks.gpu.profile_step")
     parser.add_argument("--workload", required=True, choices=[each.name for each in GPU_WORKLOADS])
     parser.add_argument("--minutes", type=float, default=SHORT_MINUTES)
     options = parser.parse_args(arguments)
+    print(f"A training step of {options.workload}, in at most {options.minutes:g} minutes: {', '.join(SIDES)}.")
+    if not cards_here():
+        print("This machine has no GPU that PyTorch can use. Nothing was run.")
+        return NO_GPU
     [workload] = [each for each in GPU_WORKLOADS if each.name == options.workload]
-    fields = side_fields(workload, "ours uncompiled", DATA.is_dir())
-    sides = SIDES if cards_here() else {name: side for name, side in SIDES.items() if "compiler" not in side}
-    profile_sides(workload.name, fields, sides, options.minutes * 60, TIMED, recording("gpu-profile", []))
+    fields, record = side_fields(workload, "ours uncompiled", DATA.is_dir()), recording("gpu-profile", [])
+    measured = profile_sides(workload.name, fields, SIDES, options.minutes * 60, TIMED, record)
+    if measured:
+        (IMAGES / f"gpu-profile-{workload.name}.png").write_bytes(picture(workload.name, measured).png)
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -29,8 +29,9 @@ from typing import Any
 
 import yaml
 
+from benchmarks.bench_workloads import matmul_flops_per_second
 from benchmarks.gpu.paths import cards_here
-from benchmarks.support.results import FOLDER, Row, write
+from benchmarks.support.results import FOLDER, Row, figure, write
 from benchmarks.support.workloads import DATA, EMOTION, MINILM, RECIPE, SST2_TEXT, TWEETS, WORDS, check_data
 from reports.model.report import Chart
 from tracking.recorded.arms import BILLABLE
@@ -54,6 +55,8 @@ LONGEST_JOB_SECONDS = 220
 """Time limit of a job: it must fit into a call."""
 MOST_OF_THE_RECIPE = 0.35
 """Target: the found setting's billable seconds over the recipe's."""
+LEAST_OF_THE_MATMUL_RATE = 0.35
+"""Target: model FLOP/s of the found settings, on real tokens, over those of a product of two large matrices."""
 DONE, NO_TIME = "Finished.", "The time limit is reached."
 
 
@@ -70,6 +73,8 @@ class SweptWorkload:
     margin: float = 0.05
     """Share by which the target is above the lowest loss of the recipe. The default is the product's margin for equal
     quality."""
+    least_utilisation: float | None = LEAST_OF_THE_MATMUL_RATE
+    """Target of the found settings' utilisation; None for a model below base size."""
     more: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -83,6 +88,7 @@ WORKLOADS: Mapping[str, SweptWorkload] = {
         learning_rate="3e-5",
         rows=16_000,
         epochs=4,
+        least_utilisation=None,
     ),
     "minilm-tweets": SweptWorkload(
         title="MiniLM, tweets",
@@ -92,6 +98,7 @@ WORKLOADS: Mapping[str, SweptWorkload] = {
         learning_rate="3e-5",
         rows=14_712,
         epochs=3,
+        least_utilisation=None,
     ),
     "bert-sst2": SweptWorkload(
         title="BERT base with random weights, SST-2",
@@ -164,6 +171,9 @@ class GpuSweep:
             target = {"value": round(min(losses) * (1 + self.workload.margin), 4), "losses_of_the_recipe": losses}
             self._keep("target", target)
             print(f"Target, from now on: eval_loss {target['value']}", flush=True)
+        if not self._kept("matmul"):
+            precision, device = ("bf16", "cuda") if self.is_published else ("fp32", "cpu")
+            self._keep("matmul", {"flops_per_second": matmul_flops_per_second(precision, device)})
         fields = {**self.fields(), "target": f"{{metric: eval_loss, value: {target['value']}, stop: true}}"}
         if not (chosen := self._kept("chosen")):
             if why := self._command("sweep", {**fields, **self.space()}):
@@ -381,18 +391,25 @@ class GpuSweep:
                 yield Row(
                     name=f"{self.name}, {arm['label']}: repeats", value=seconds["typical"], unit="s", n=seconds["n"]
                 )
+        chosen, matmul = self._kept("chosen"), self._kept("matmul").get("flops_per_second", math.nan)
         for trial in self.trials():
             setting = trial.setting
+            own = {"batch_size": int(setting.batch_size), "learning_rate_scaling": setting.scaling}
+            is_found = own.items() <= chosen.get(setting.compiler, {}).items()
             name = f"{self.name}, {setting.compiler}, batch {setting.batch_size:g}, {setting.scaling}"
             how = "to the target" if trial.has_value else trial.end
             for column, unit, what in (
                 (BILLABLE, "s", f"billable seconds {how}"),
                 (STEADY, "samples/s", "samples"),
                 ("throughput_steady_tokens_per_second", "tokens/s", "real tokens"),
-                ("throughput_mfu", "of the peak", "utilisation"),
             ):
                 if math.isfinite(value := trial.job.number(column)):
                     yield Row(name=f"{name}: {what}", value=value, unit=unit)
+            if math.isfinite(share := trial.job.number("throughput_model_flops_per_second") / matmul):
+                what, least = (
+                    ("utilisation, found", self.workload.least_utilisation) if is_found else ("utilisation", None)
+                )
+                yield figure(f"{name}: {what}", share, "of the matmul rate", least=least)
 
 
 TRIAL = re.compile(r"\S+, (.+), batch (\d+), (\w*): billable seconds (.*)")

@@ -310,6 +310,7 @@ SECTIONS: Mapping[str, Section] = {
             Figure("other compiler's best over it", r".* over the recipe: another compiler"),
             Figure("recipe", r".*, recipe: repeats"),
             Figure("best of each compiler", r".*, (?!recipe)\w+: repeats"),
+            Figure("base models, found settings: utilisation", r"(bert|gpt2)-.*: utilisation, found"),
         ),
         command="make gpu-sweep WORKLOAD=minilm-emotion",
         short="The recipe pads emotion and tweets to 512 tokens, SST-2 to 128.",

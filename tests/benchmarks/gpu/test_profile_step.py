@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu.profile_step import SIDES, profile_sides, rows, traced
+from benchmarks.gpu.profile_step import SIDES, picture, profile_sides, rows, traced
 from benchmarks.support.results import Row
 from tests.support.job.tiny import TINY
 
@@ -23,7 +23,8 @@ def test_each_side_is_profiled_on_a_cpu() -> None:
 
     fields = {"experiment": "demo", **TINY, "data.train_rows": "64", "data.validation_rows": "16", "compiler": "none"}
     sides = {name: SIDES[name] for name in ("ours", "tuned Trainer", "recipe")}
-    profile_sides("tiny", {**fields, "batch_size": "8"}, sides, 600, 2, record)
+    measured = profile_sides("tiny", {**fields, "batch_size": "8"}, sides, 600, 2, record)
+    assert "ours: " in picture("tiny", measured).svg
     values = {row.name.removeprefix("tiny, "): row.value for row in recorded}
     assert values["ours: reads of device values"] == 0 < values["tuned Trainer: reads of device values"]
     for side in sides:
