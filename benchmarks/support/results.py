@@ -31,7 +31,8 @@ class Figure:
     question: str = ""
     """Question that the row with the lowest value answers at the top of the page; "" for none."""
     command: str = ""
-    """Command that measures this figure, named where it is not measured; "" for the section's."""
+    """Command that measures this figure, named where it is not measured; "" for the section's. The page names a
+    section's command once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +83,11 @@ SECTIONS: Mapping[str, Section] = {
             Figure("utilisation", r".*, ours .*: utilisation"),
         ),
         command="python -m benchmarks.bench_workloads [NAME ...]",
-        short="On the Xeon, emotion misses 80. MiniLM's matrices are too small for a utilisation of 0.45, and the few "
+        short="MiniLM's matrices are too small for a utilisation of 0.45, and the few "
         "measured steps include slow first ones.",
     ),
     "real_sizes": Section(
-        measures="The same with the published models in their real sizes and random weights. Each side runs once, for "
-        "a few steps.",
+        measures="The same with the published models in their real sizes and random weights: a few steps, once.",
         figures=(
             Figure("emotion-bert: speed-up", r"emotion-bert .*: speed-up in real tokens"),
             Figure("... in samples", r"emotion-bert .*: speed-up in samples"),
@@ -133,7 +133,7 @@ SECTIONS: Mapping[str, Section] = {
     "waves": Section(
         measures="Simulated comparisons with looks after 3, 5, 7 and 9 repeats: 2,000 a figure with recorded noise, "
         "and 4,000 in each situation of `benchmarks/recorded/situations.py`, judged without the product's formulas. "
-        "The first row of a situation is its share of wrong verdicts.",
+        "The first row of a situation is its share of wrong verdicts. Numbers of jobs are averages.",
         figures=(
             Figure(
                 "false verdicts, recorded noise",
@@ -151,11 +151,7 @@ SECTIONS: Mapping[str, Section] = {
             Figure("... seed by seed, with quality", r"jobs of a comparison .*: recorded accuracies, seed by seed"),
             Figure("a worse model is called cheaper", r"an arm that costs .* is worse .*"),
             Figure("an arm that fails in 10 or 30 % is called cheaper", r"an arm that fails .*"),
-            Figure("spread of recorded cold jobs", r"spread of recorded cold .*"),
-            Figure("... of warm ones", r"spread of recorded warm .*"),
-            *hard_figures(
-                {"": "wrong", "... gain found": "a gain of 10 % found", "... jobs": "jobs with a gain of 10 %"}
-            ),
+            *hard_figures({"": "wrong", "... gain found": "a gain of 10 % found"}),
         ),
         short="docs/judging.md says what the misses mean.",
     ),
@@ -179,7 +175,7 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "probe": Section(
         measures="Billable seconds that a probe projects, over the seconds of the training that follows it: MiniLM, "
-        "three rounds.",
+        "three rounds. The cost is a share of the training's.",
         figures=(
             Figure("projected over actual", r".*: projected over actual"),
             Figure("cost of the probe", r".*: cost of the probe"),
@@ -237,23 +233,12 @@ SECTIONS: Mapping[str, Section] = {
                 "squad-albert: gain",
                 r"squad-albert, .*: gain in real tokens",
                 "How many times as fast as the recipe is ALBERT on SQuAD on a GPU, even uncompiled?",
-                command="make accept-gpu ONLY=squad-albert",
             ),
-            Figure(
-                "roberta-large-mnli: gain",
-                r"roberta-large-mnli, .*: gain in real tokens",
-                command="make accept-gpu ONLY=roberta-large-mnli",
-            ),
-            Figure(
-                "four others: gain",
-                r"(?!squad-albert|roberta).*: gain in real tokens",
-                command="make accept-gpu ONLY=NAME",
-            ),
+            Figure("roberta-large-mnli: gain", r"roberta-large-mnli, .*: gain in real tokens"),
+            Figure("four others: gain", r"(?!squad-albert|roberta).*: gain in real tokens"),
             Figure("all six: gain in samples", r".*: gain in samples"),
             Figure(
-                "CUDA graphs over inductor's default mode",
-                r".*, ours with CUDA graphs: speed over the default mode",
-                command="make accept-gpu ONLY=NAME",
+                "CUDA graphs over inductor's default mode", r".*, ours with CUDA graphs: speed over the default mode"
             ),
             Figure(
                 "max-autotune over the default mode",
@@ -304,7 +289,7 @@ SECTIONS: Mapping[str, Section] = {
                 "What does the winner of a sweep on a GPU cost, over the published recipe?",
             ),
             *(
-                Figure(f"{name}: winner over the recipe", rf"{name}, .* over the recipe: the winner")
+                Figure(f"... {name}", rf"{name}, .* over the recipe: the winner")
                 for name in ("minilm-tweets", "bert-sst2", "gpt2-sst2")
             ),
             Figure("other compiler's best over it", r".* over the recipe: another compiler"),
@@ -320,20 +305,10 @@ SECTIONS: Mapping[str, Section] = {
         "settings, loss and memory are checked; a job that does not complete is one failed check.",
         figures=(
             Figure("all other paths tried", r"(?!two-gpus|flash-attention|compile-(max|no-)).*: .*"),
-            Figure(
-                "compile-max-autotune, compile-no-cudagraphs",
-                r"compile-(max-autotune|no-cudagraphs): .*",
-                command="make accept-gpu ONLY=compile-max-autotune",
-            ),
-            Figure(
-                "flash-attention (FlashAttention 2, package flash-attn)",
-                r"flash-attention: .*",
-                command="make accept-gpu ONLY=flash-attention",
-            ),
-            Figure("two-gpus", r"two-gpus: .*", command="make accept-gpu ONLY=two-gpus"),
-            Figure(
-                "two-gpus-sharded (FSDP2)", r"two-gpus-sharded: .*", command="make accept-gpu ONLY=two-gpus-sharded"
-            ),
+            Figure("compile-max-autotune, compile-no-cudagraphs", r"compile-(max-autotune|no-cudagraphs): .*"),
+            Figure("flash-attention (FlashAttention 2, package flash-attn)", r"flash-attention: .*"),
+            Figure("two-gpus", r"two-gpus: .*"),
+            Figure("two-gpus-sharded (FSDP2)", r"two-gpus-sharded: .*"),
         ),
         command="make accept-gpu ONLY=NAME",
         short="The two autotuned paths ended at their limit of 299 s, beside four other jobs. What they tune is now "
@@ -386,18 +361,29 @@ def _summary(results: Mapping[str, Sequence[Result]]) -> str:
 
 
 def _section_lines(name: str, section: Section, results: Sequence[Result]) -> list[str]:
+    command = section.command or f"python -m benchmarks {name}"
+    lines = [f"## {name}", "", section.measures, "", f"    {command}", ""]
     heads = [f"{_machine(each)}, {each['date']}, {each['commit'][:7]}" for each in results]
-    lines = [f"## {name}", "", section.measures, "", f"    {section.command or f'python -m benchmarks {name}'}", ""]
-    lines += [f"| | target | {' | '.join(heads or [''])} |", "| --- | --- |" + " ---: |" * len(heads or [""])]
+    table = [f"| | target | {' | '.join(heads)} |", "| --- | --- |" + " ---: |" * len(heads)]
+    missing: dict[str, list[str]] = {}
     for figure in section.figures:
         found = [_rows(figure, each) for each in results]
+        if not any(found):
+            missing.setdefault(figure.command or command, []).append(figure.label)
+            continue
         targets = dict.fromkeys(
-            row["target"].split(":")[0] for rows in reversed(found) for row in rows if row["target"]
+            _without_known_units(row["target"].split(":")[0])
+            for rows in reversed(found)
+            for row in rows
+            if row["target"]
         )
-        missing = f"not measured: `{figure.command}`" if figure.command else "not measured"
-        cells = [_cell(rows) if rows else missing for rows in found or [[]]]
-        lines.append(f"| {figure.label} | {' or '.join(targets)} | {' | '.join(cells)} |")
-    return [*lines, "", *([section.short, ""] if section.short else [])]
+        not_measured = f"not measured: `{figure.command}`" if figure.command else "not measured"
+        cells = [_cell(rows) if rows else not_measured for rows in found]
+        table.append(f"| {figure.label} | {' or '.join(targets)} | {' | '.join(cells)} |")
+    if results:
+        lines += [*table, ""]
+    lines += [line for by, labels in missing.items() for line in (f"Not measured (`{by}`): {'; '.join(labels)}.", "")]
+    return [*lines, *([section.short, ""] if section.short else [])]
 
 
 def _rows(figure: Figure, result: Result) -> list[Mapping[str, Any]]:
@@ -417,7 +403,12 @@ def _cell(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _text(value: float, unit: str) -> str:
-    return f"{value:.4g} {unit}".strip()
+    return _without_known_units(f"{value:.4g} {unit}".strip())
+
+
+def _without_known_units(text: str) -> str:
+    """Return a text without the parts of units that the sections' introductions say once."""
+    return re.sub(" (of the (full grid|matmul peak|training)|on average)$", "", text)
 
 
 def _machine(result: Result) -> str:

@@ -53,14 +53,14 @@ def check_metric(field: str, metric: str, task: str) -> None:
 
 
 class Target(Frozen):
-    """Quality that an arm must reach. Its cost is measured up to that point."""
+    """Quality that an arm must reach. Its cost counts up to there."""
 
     metric: QualityMetric
     """Evaluation metric, by its name in MLflow."""
     value: float
     """Value to reach, in the unit of the metric."""
     direction: Literal["min", "max"] | None = None
-    """Better direction: `min` for lower, `max` for higher. None means the usual direction of the metric."""
+    """`min` if lower is better, `max` if higher. None means the metric's usual direction."""
     stop: bool = False
     """Stop training when the target is reached."""
 
@@ -140,7 +140,7 @@ class Compare(Frozen):
     quality_margin: Annotated[float, Field(gt=0.0)] | None = None
     """Largest acceptable drop in quality, in the metric's unit. docs/judging.md has the defaults."""
     trainings: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    """Number of trainings to come, the first with a cold compile cache. The report estimates their total cost."""
+    """Trainings to come, the first with a cold compile cache. The report estimates their total cost."""
     when_disturbed: Literal["keep", "repeat"] = "keep"
     """`repeat` runs a job again, once, if other programs or the hypervisor disturbed its measurement, and counts the
     second one. `keep` only marks it."""
@@ -154,7 +154,7 @@ class Probe(Frozen):
     """Length of each arm's training under the command `probe`."""
 
     precision: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
-    """Precision at which an arm stops: half the 95 % interval of the projected seconds, as a share of them."""
+    """An arm stops when half the 95 % interval of the projected seconds is this share of them."""
     samples: Count | None = None
     """Most samples on which an arm trains. None means a tenth of the training."""
     eval_samples: Count = 256
@@ -179,7 +179,7 @@ class Published(Frozen):
     source: Name
     """Publisher and publication."""
     machine: Name | None = None
-    """Instance type or GPU that the figures were measured on."""
+    """Instance type or GPU of the figures."""
     throughput_ratio: Ratio | None = None
     """Ratio of training samples per second."""
     training_time_ratio: Ratio | None = None
@@ -191,7 +191,7 @@ class Published(Frozen):
     loss_ratio: Ratio | None = None
     """Ratio of the final losses."""
     break_even_minutes: Annotated[float, Field(gt=0.0)] | None = None
-    """Minutes after which the compiled arm has made up for its compile time."""
+    """Minutes until compiling pays off."""
     spot_savings_percent: Annotated[float, Field(gt=0.0, lt=100.0)] | None = None
     """Largest saving of spot capacity, in percent of the cost."""
 
@@ -275,8 +275,7 @@ class Sweep(Frozen):
     multipliers_per_octave: Annotated[int, Field(ge=1, le=8)] = 1
     """Factors to try per doubling of the learning rate."""
     learning_rate_scalings: Annotated[tuple[ScalingRule, ...], Field(strict=False)] = ()
-    """Rules to search that scale the learning rate with the batch size, such as `linear, sqrt`. Empty means
-    `learning_rate_scaling` alone."""
+    """Values of `learning_rate_scaling` to search, such as `linear, sqrt`. Empty means that field alone."""
 
     objective: Annotated[tuple[CostName | QualityMetric, ...], Field(strict=False, min_length=1, max_length=2)] = (
         "billable_seconds",
@@ -298,8 +297,8 @@ class Sweep(Frozen):
     pruning: bool = True
     """Stop a trial that can no longer become the best."""
     calibration_seconds: Annotated[float, Field(ge=0.0, le=3_600.0)] | None = None
-    """Seconds for which each batch size is timed before the trials. None means 1 for throughput, and 0 otherwise, which
-    skips it."""
+    """Seconds for which each batch size is timed before the trials. None means 1 for throughput, and otherwise 0: not
+    at all."""
     finalists: Annotated[int, Field(ge=1, le=10)] = 3
     """Most settings of each compiler, at most 10 % dearer than its best, that train a second time before the winner is
     chosen. 1 chooses by the trials alone. Throughput and fronts have no finalists."""
@@ -358,17 +357,17 @@ class PushToHub(Frozen):
     """Repository of the Hugging Face Hub that gets the trained model. The token is never stored or logged."""
 
     repository: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$")]
-    """Repository, as `owner/name`. It is created if it does not exist."""
+    """`owner/name`, created if it does not exist."""
     private: bool = True
-    """Create the repository as private, and refuse to push to a public one."""
+    """Create a private repository, and refuse to push to a public one."""
     revision: Name | None = None
     """Branch to push to. None means `main`."""
     commit_message: Name | None = None
     """Commit message."""
     token_variable: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] = "HF_TOKEN"
-    """Environment variable of the command that holds the token. No job gets it."""
+    """Environment variable with the token. No job gets it."""
     token_secret: Annotated[str, Field(pattern=r"^[A-Za-z0-9/_+=.@:-]{1,512}$")] | None = None
-    """Secret of AWS Secrets Manager that holds the token instead."""
+    """Secret of AWS Secrets Manager with the token instead."""
 
 
 OPTIONS_OF_COMPILERS = {**COMPILER_OPTIONS, "compiler_debug": "trcomp"}
@@ -458,7 +457,7 @@ class ExperimentFields(InputFields, SharedFields):
     bucket_lengths: BucketLengths | None = None
     """Bucket lengths in tokens, ascending. None chooses them from the data."""
     compiler_debug: bool = False
-    """Write debugging information of compiler `trcomp` to the job's output. Slows training down."""
+    """`trcomp`: write debugging information to the job's output. Slows training down."""
 
     eval_samples: Count | None = None
     """Samples between two evaluations, the same for every batch size."""
@@ -468,7 +467,7 @@ class ExperimentFields(InputFields, SharedFields):
     """Push the trained model to the Hugging Face Hub after `train`. With `--wait false`, `attach` or the same command
     pushes it."""
     target: Target | None = None
-    """Quality that an arm must reach. Its cost is measured up to that point."""
+    """Quality that an arm must reach. Its cost counts up to there."""
 
     max_usd: Budget | None = None
     """Budget in US dollars for all jobs of a command: see docs/operations.md. Needs a known price."""
@@ -493,7 +492,7 @@ class ExperimentFields(InputFields, SharedFields):
     sweep: Sweep = Sweep()
     """Search space, objective and limits of the verb `sweep`. Each compiler has its own study."""
     published: Published | None = None
-    """Published figures of this recipe. Reports show them next to the measured ones."""
+    """Published figures, which reports show next to the measured ones."""
 
     @property
     def first_weights(self) -> Literal["pretrained", "random"]:

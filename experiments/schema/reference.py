@@ -22,6 +22,8 @@ NOT_SET = "not set"
 SHOWN_BY_DEFAULT = ("text", "true or false", "mapping")
 """Types that a default value shows."""
 TYPES = {"string": "text", "integer": "integer", "number": "number", "boolean": "true or false"}
+COUNT = {"minimum": "1", "maximum": "1,000,000,000"}
+"""Range of most integers, which the page says once."""
 LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
 
 HEADINGS = {
@@ -60,8 +62,9 @@ fields of its section without the prefix:
     trainfare compare --experiment mine.yaml --compare.arms.large.batch_size 64
 
 The first of several choices is the default, if no other is named. Other fields without a default are not set: `null`
-in YAML, None below. `batch_size` is for one device: each optimizer step trains on `batch_size` × devices ×
-instances × `gradient_accumulation_steps` samples. A *quality metric* is one of QUALITY_METRICS.
+in YAML, None below. A field without brackets is a text that is not set. An integer without a range is from 1 to
+1,000,000,000. `batch_size` is for one device: each optimizer step trains on `batch_size` × devices × instances ×
+`gradient_accumulation_steps` samples. A *quality metric* is one of QUALITY_METRICS.
 """
 
 
@@ -79,7 +82,8 @@ def markdown() -> str:
                 lines.append(f"\n## {HEADINGS[name]}\n")
             full = f"{prefix}.{name}" if prefix else name
             notes = f"[section](#{full.replace('.', '')})" if section_of(field) else _notes(field, schemas[name])
-            lines.append(f"- **`{full}`** ({notes}): {' '.join((field.description or '').split())}")
+            brackets = "" if notes == TYPES["string"] else f" ({notes})"
+            lines.append(f"- **`{full}`**{brackets}: {' '.join((field.description or '').split())}")
     return "\n".join(lines) + "\n"
 
 
@@ -112,6 +116,8 @@ def _range(schema: Mapping[str, Any]) -> str:
     """Return the allowed range of a number. Lengths of texts and lists are not shown."""
     parts = [schema, *schema.get("anyOf", ())]
     limits = {name: _limit(part[name]) for name in LIMITS for part in parts if name in part}
+    if limits == COUNT:
+        return ""
     if {"minimum", "maximum"} <= limits.keys():
         return f"{limits['minimum']} to {limits['maximum']}"
     return ", ".join(f"{LIMITS[name]} {limit}" for name, limit in limits.items())

@@ -51,8 +51,8 @@ class ScriptArguments(Frozen):
     style: Style = "space"
     """Named arguments as `--name value`, as `--name=value` (`equals`), or as `name=value` (`assign`)."""
     booleans: Literal["auto", "value", "flag"] = "auto"
-    """Form of true and false: `value` (`--name True`) or `flag` (`--name` or nothing). `auto` is `value`, and refused
-    if the program seems to declare flags."""
+    """True and false as `--name True` (`value`), or as `--name` and nothing (`flag`). `auto` is `value`, refused if the
+    program seems to declare flags."""
     forms: dict[Name, JsonValue] = Field(default={})
     """No longer used; must be empty."""
 
@@ -273,9 +273,9 @@ class Image(Frozen):
     uri: Name | None = None
     """URI of the image. It excludes the versions."""
     transformers: Version | None = None
-    """Version of Transformers, in full or its beginning: `4.49` or `4.49.0`."""
+    """Version of Transformers: `4.49` or `4.49.0`."""
     pytorch: Version | None = None
-    """Version of PyTorch, in full or its beginning: `2.5` or `2.5.1`. Write `"2.10"` in quotes."""
+    """Version of PyTorch: `2.5` or `2.5.1`. Write `"2.10"` in quotes."""
 
     @model_validator(mode="before")
     @classmethod

@@ -110,9 +110,9 @@ class Instances(_Frozen):
     launcher: Launcher | None = None
     """Launcher of several processes. None means `xla` with the Training Compiler and `torchrun` otherwise."""
     mpi_options: str = ""
-    """SageMaker: additional options of `mpirun`, for the launchers `smddp` and `smp`."""
+    """SageMaker: options of `mpirun`, for `smddp` and `smp`."""
     model_parallel: Annotated[Mapping[str, Scalar], Field(strict=False)] = {}
-    """SageMaker: parameters of its model-parallel library, for the launcher `smp`."""
+    """SageMaker: parameters of its model-parallel library, for `smp`."""
     volume_gib: Annotated[int, Field(ge=1, le=16_384)] = 30
     """Disk size per instance, in GiB."""
     max_run_seconds: Annotated[int, Field(ge=1, le=LONGEST_SECONDS)] = 86_400

@@ -65,7 +65,7 @@ class AdapterSettings:
     """Linear layers with matrices, by the ends of their names, such as `query`. `auto` takes all but the head's."""
     save: Literal["merged", "adapter"] = setting("merged", changes_training=False)
     """Keep a plain model with the product added to its weights, or only what was trained, which then needs `peft` and
-    the same base model wherever it is used."""
+    the same base model."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class TrainingSettings:
     task: Task = setting(DEFAULT_TASK)
     """Task to train."""
     model: Optional[str] = setting(None, min_length=1, max_length=LONGEST_NAME)
-    """Model: a name on the Hub, a folder, or `package:NAME` for a packaged model. Exactly one of `model` and
-    `model_type` is required."""
+    """Name on the Hub, folder, or `package:NAME` for a packaged model. Exactly one of `model` and `model_type` is
+    required."""
     model_revision: Optional[str] = setting(None, min_length=1, max_length=LONGEST_NAME)
     """Branch, tag or commit of a model on the Hub. None means `main`."""
     weights: Optional[Literal["pretrained", "random"]] = setting(None)
@@ -112,23 +112,23 @@ class TrainingSettings:
     weight_decay: float = setting(0.0, ge=0.0, le=10.0)
     """Decoupled weight decay, multiplied by the learning rate."""
     max_grad_norm: float = setting(1.0, ge=0.0, le=1e6)
-    """Largest norm of the gradient. Larger gradients are clipped; 0 disables clipping."""
+    """Norm of the gradient above which it is clipped; 0 disables clipping."""
     seed: int = setting(42, ge=0, le=2**31 - 1)
     """Seed of new weights, dropout and the data order. Each repeat adds 1."""
 
     precision: Literal["auto", "fp32", "bf16", "fp16", "fp8"] = setting("auto")
-    """Number format of the computation. docs/measuring.md has the choice of `auto` and the conditions of `fp8`."""
+    """Number format of the computation: see docs/measuring.md."""
     padding: Literal["auto", "longest", "buckets", "max_length", "none"] = setting("auto")
-    """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `none` computes no padding.
-    docs/measuring.md has the choice of `auto` and the conditions of `none`."""
+    """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `none` computes no padding. See
+    docs/measuring.md."""
     length_grouping: bool = setting(True)
     """Batch rows of similar length together. Has no effect with `padding: max_length`."""
     attention: Literal["auto", "blockwise", "sdpa", "eager", "flash_attention_2"] = setting("auto")
-    """Attention implementation. `blockwise` is our own, for training on a CPU, in parts that fit in its caches;
-    evaluations then use `eager`. docs/measuring.md has the choice of `auto`."""
+    """Attention implementation. `blockwise` is our own, for training on a CPU; evaluations then use `eager`. See
+    docs/measuring.md."""
     kernels: Literal["torch", "liger"] = setting("torch", since="0.1.0")
-    """Kernels of norms, rotary embeddings, MLPs and the loss of language models: PyTorch's or Liger's.
-    docs/measuring.md has the conditions of `liger`."""
+    """Kernels of norms, rotary embeddings, MLPs and the loss of language models: PyTorch's or Liger's. See
+    docs/measuring.md."""
     optimizer: Literal["auto", "adamw"] = setting("auto")
     """AdamW: `auto` takes the fused kernel where torch has one, and on a CPU leaves out the embeddings of tokens that
     do not occur (equal but for rounding); `adamw` uses one kernel per operation, and trains all."""
@@ -149,27 +149,27 @@ class TrainingSettings:
     or on a CPU with several bucket lengths."""
     sharding: Literal["none", "fsdp2"] = setting("none", since="0.1.0")
     """Several devices: each holds the whole model (`none`: DDP), or a part of its weights, gradients and optimizer
-    states (`fsdp2`, with torch 2.6 or later). docs/measuring.md says when to use it."""
+    states (`fsdp2`, with torch 2.6 or later). See docs/measuring.md."""
 
     logging_steps: int = setting(10, ge=1, le=MAX_COUNT, changes_training=False)
-    """Optimizer steps between two logged training losses."""
+    """Optimizer steps between two logged losses."""
     eval_strategy: Literal["end", "epoch", "steps", "samples"] = setting("epoch", changes_training=False)
-    """Evaluate after every epoch, every `eval_steps`, or every `eval_samples`, and at the end in any case."""
+    """Evaluate after every epoch, every `eval_steps`, or every `eval_samples`, and always at the end."""
     eval_steps: Optional[int] = setting(None, ge=1, le=MAX_COUNT, changes_training=False)
     """Optimizer steps between two evaluations."""
     save_strategy: Literal["none", "epoch", "steps"] = setting("none", changes_training=False)
-    """Write no checkpoints, one after every epoch, or one every `save_steps`."""
+    """Write no checkpoints, one per epoch, or one every `save_steps`."""
     save_steps: Optional[int] = setting(None, ge=1, le=MAX_COUNT, changes_training=False)
     """Optimizer steps between two checkpoints."""
     save_total_limit: int = setting(1, ge=1, le=1_000, changes_training=False)
-    """Number of checkpoints to keep. The best one is always kept."""
+    """Checkpoints to keep. The best one is always kept."""
     best_metric: Optional[QualityMetric] = setting(None)
     """Evaluation metric that selects the model to keep; None keeps the last one. Requires a checkpoint after every
     evaluation."""
     save_model: bool = setting(True, changes_training=False)
     """Keep the trained model as the artifact of the job."""
     steady_after_steps: int = setting(3, ge=1, le=1_000_000, changes_training=False)
-    """Optimizer steps that count as warm-up and are left out of the steady throughput."""
+    """First optimizer steps, which the steady throughput leaves out."""
 
 
 def traits_of(field: "dataclasses.Field[Any]") -> Traits:

@@ -46,11 +46,11 @@ class Columns(Frozen):
     """Names of the data's columns."""
 
     text: Name = "text"
-    """Name of the column with the text."""
+    """Column with the text."""
     text_pair: Name | None = None
-    """Name of the column with the second text of a pair; None if a row has one text."""
+    """Column with the second text of a pair; None if there is none."""
     label: Name = "label"
-    """Name of the column with the label: words, or whole numbers of at least 0."""
+    """Column with the label: words, or whole numbers of at least 0."""
 
 
 class Splits(Frozen):
@@ -98,10 +98,10 @@ class Data(Frozen):
     columns: Columns = Columns()
     """Names of the data's columns."""
     labels: Annotated[tuple[Name, ...], Field(strict=False, min_length=2, max_length=10_000)] | None = None
-    """Names of the labels, in the order of the class numbers; None takes them from the training rows."""
+    """Labels in the order of the class numbers; None takes them from the training rows."""
     label_map: Annotated[dict[Name, LabelValues], Field(min_length=2, max_length=10_000)] | None = None
-    """Name of each class, in the order of the class numbers, with its labels in the data: `{negative: [1, 2], neutral:
-    [3], positive: [4, 5]}`. Excludes `labels`."""
+    """Classes in the order of their numbers, each with its labels in the data: `{negative: [1, 2], neutral: [3],
+    positive: [4, 5]}`. Excludes `labels`."""
     skip_labels: LabelValues | None = None
     """Labels whose rows are left out."""
     validation_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2
@@ -110,9 +110,9 @@ class Data(Frozen):
     split_seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     """Seed of the split, the same for all repeats."""
     train_rows: Rows | None = None
-    """Number of training rows, counted from the first; None uses all."""
+    """Training rows to use, from the first; None uses all."""
     validation_rows: Rows | None = None
-    """Number of validation rows, counted from the first; None uses all."""
+    """Validation rows to use, from the first; None uses all."""
     max_expansion: Annotated[float, Field(ge=1.0, le=1_000_000.0)] = DEFAULT_MAX_EXPANSION
     """Largest content of a compressed file, as a multiple of its size. 40 MiB are always allowed."""
 
