@@ -98,8 +98,9 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     size = {}
     if settings.arguments.save_model:
         _save(settings, trainer)
-        files = [path for path in settings.folders.model.rglob("*") if path.is_file()]
-        size = {"model/bytes": sum(path.stat().st_size for path in files)}
+        weights = [path for path in settings.folders.model.iterdir() if path.suffix in (".safetensors", ".bin")]
+        # Trainer's arguments are in a file of their own. Its size depends on the paths of the machine.
+        size = {"model/bytes": sum(path.stat().st_size for path in weights if path.name != "training_args.bin")}
     metrics = {
         **size,
         **_result_metrics(settings, trainer, reporter, flops),
