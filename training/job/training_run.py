@@ -95,12 +95,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         # This evaluation only fills the tables. The metrics were already reported at the best step.
         reporter.is_quiet = True
         trainer.evaluate()
-    size = {}
-    if settings.arguments.save_model:
-        _save(settings, trainer)
-        weights = [path for path in settings.folders.model.iterdir() if path.suffix in (".safetensors", ".bin")]
-        # Trainer's arguments are in a file of their own. Its size depends on the paths of the machine.
-        size = {"model/bytes": sum(path.stat().st_size for path in weights if path.name != "training_args.bin")}
+    size = _save(settings, trainer) if settings.arguments.save_model else {}
     metrics = {
         **size,
         **_result_metrics(settings, trainer, reporter, flops),
@@ -181,18 +176,22 @@ def _compile(trainer: JobTrainer, events: Events) -> None:
     settings.compiler.mark_warm()
 
 
-def _save(settings: Settings, trainer: JobTrainer) -> None:
+def _save(settings: Settings, trainer: JobTrainer) -> Dict[str, int]:
+    """Save the model. Return the size of its weights; only the main process knows it."""
+    folder, adapter = settings.folders.model, settings.arguments.adapter
     with trainer.meter.phase("save"):
-        adapter = settings.arguments.adapter
         if adapter and adapter.save == "merged" and adapters.is_attached(trainer.model):
             adapters.merge(trainer.model)
-        trainer.save_model(str(settings.folders.model))
-        if adapters.is_attached(trainer.model) and trainer.is_world_process_zero():
+        trainer.save_model(str(folder))
+        if not trainer.is_world_process_zero():
+            return {}
+        if adapters.is_attached(trainer.model):
             name, revision = settings.arguments.model or settings.model_location, settings.arguments.model_revision
-            base = adapters.Base(name, revision, settings.pretrained.quantized)
-            adapters.describe(trainer.model, base, settings.folders.model)
-        if trainer.is_world_process_zero():
-            save_tokenizer(settings.model_location, settings.arguments.model_revision, settings.folders.model)
+            adapters.describe(trainer.model, adapters.Base(name, revision, settings.pretrained.quantized), folder)
+        save_tokenizer(settings.model_location, settings.arguments.model_revision, folder)
+    weights = [path for path in folder.iterdir() if path.suffix in (".safetensors", ".bin")]
+    # Trainer's arguments are in a file of their own. Its size depends on the paths of the machine.
+    return {"model/bytes": sum(path.stat().st_size for path in weights if path.name != "training_args.bin")}
 
 
 def _start_fields(settings: Settings, model: Model, parameters: int) -> Dict[str, object]:
