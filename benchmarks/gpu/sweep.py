@@ -1,7 +1,7 @@
 """`python -m benchmarks.gpu.sweep WORKLOAD`, which `make gpu-sweep` calls: a sweep to a target, with a verdict.
 
-The steps are commands of the product, each recorded in the state folder, so a call that is cut off loses at most the
-running job, and the next call goes on:
+Each step is a command of the product with its state in a folder. If a call is cut off, only the running job is lost.
+The next call continues:
 
 1. `train` the published recipe once, on its own number of samples. Its lowest loss plus the workload's margin is the
    target of everything after it. It is recorded before the first other training, and never changes.
@@ -48,7 +48,7 @@ EVALUATIONS = 16
 SLACK_SECONDS = 5.0
 """Seconds that a command needs around its jobs: for its start, its records and its report."""
 LATEST = 4
-"""Latest jobs that tell how long the next one takes: one of each compiler and rule, or of each arm."""
+"""Number of recent jobs from which the duration of the next one is estimated: one for each compiler and rule."""
 LARGEST_SHARE = 0.8
 """Share of a call for which a single job is given room, however long the latest ones were."""
 LONGEST_JOB_SECONDS = 220

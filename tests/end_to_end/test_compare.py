@@ -6,6 +6,7 @@ import json
 import signal
 from collections import Counter
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -21,16 +22,7 @@ from tracking.server.store import open_store
 def test_a_killed_comparison_of_two_compilers_resumes(command_line: CommandLine, reviews: dict[str, object]) -> None:
     """The launcher is killed while the second arm compiles. The same command completes the comparison."""
     fields = {**reviews, **TINY, "compare.repeats": 2, "save_model": "false"}
-    launcher = command_line.start("compare", fields)
-    assert launcher.stdout
-    for line in launcher.stdout:
-        if "inductor, repeat 1: started" in line:
-            break
-    launcher.send_signal(signal.SIGKILL)
-    launcher.communicate()
-    done = command_line("compare", fields)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Resuming" in done.stdout
+    _killed_and_repeated(command_line, fields, "inductor, repeat 1: started")
     [group] = command_line.runs("group")
     assert group.info.status == "FINISHED"
     runs = command_line.runs()
@@ -43,6 +35,19 @@ def test_a_killed_comparison_of_two_compilers_resumes(command_line: CommandLine,
     assert all(run.data.metrics["samples"] == 64 for run in runs)
     summary = json.loads((_report(command_line, group.data.tags["platform.group"]) / "summary.json").read_text())
     assert {arm["label"] for arm in summary["arms"]} == {"none", "inductor"}
+
+
+def _killed_and_repeated(command_line: CommandLine, fields: dict[str, object], line: str) -> CompletedProcess[str]:
+    """Kill `compare` when it has printed this, and return the same command, which resumes it."""
+    launcher = command_line.start("compare", fields)
+    assert launcher.stdout
+    next(printed for printed in launcher.stdout if line in printed)
+    launcher.send_signal(signal.SIGKILL)
+    launcher.communicate()
+    done = command_line("compare", fields)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Resuming" in done.stdout
+    return done
 
 
 def _report(command_line: CommandLine, group_id: str) -> Path:
@@ -61,16 +66,7 @@ def test_a_batch_size_is_chosen_once_for_its_group(command_line: CommandLine, re
     plan = command_line("plan", fields)
     assert "chosen from 4, 8, 16, 32, 64 by a job of at most 30.0 min" in text(plan)
     assert "(5 jobs)" in plan.stdout
-    launcher = command_line.start("compare", fields)
-    assert launcher.stdout
-    for line in launcher.stdout:
-        if "auto, calibration: batches up to 64 fit" in line:
-            break
-    launcher.send_signal(signal.SIGKILL)
-    launcher.communicate()
-    done = command_line("compare", fields)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Resuming" in done.stdout
+    done = _killed_and_repeated(command_line, fields, "auto, calibration: batches up to 64 fit")
     calibration, *runs = command_line.runs()
     assert Counter(run.data.tags["platform.arm"] for run in runs) == {"mine": 2, "auto": 2}
     size = calibration.data.tags["platform.chosen_batch_size"]

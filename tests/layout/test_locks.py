@@ -13,6 +13,7 @@ import yaml
 from dependencies.write_licences import PAGE
 from dependencies.write_locks import parse
 from tests.layout.imports import ROOT
+from training.job.settings.declared import ADAPTER_PACKAGES
 
 LOCKS = sorted(path.name for path in ROOT.glob("requirements*.lock"))
 A, B, C = ("sha256:" + letter * 64 for letter in "abc")
@@ -72,3 +73,9 @@ def test_the_environments_that_mlflow_creates_have_a_pinned_pip() -> None:
     environment = yaml.safe_load((ROOT / "python_env.yaml").read_text("utf-8"))
     pip = parse((ROOT / "requirements-dev.lock").read_text("utf-8"))["pip"]
     assert environment["build_dependencies"] == [f"pip=={pip.version}"]
+
+
+def test_jobs_with_adapters_install_the_locked_peft() -> None:
+    locked = parse((ROOT / "requirements.lock").read_text())["peft"].version
+    assert ADAPTER_PACKAGES["lora"] == (f"peft=={locked}",)
+    assert f"peft=={locked}" in ADAPTER_PACKAGES["qlora"]

@@ -48,7 +48,7 @@ class Columns(Frozen):
     text: Name = "text"
     """Column with the text."""
     text_pair: Name | None = None
-    """Column with the second text of a pair; None if there is none."""
+    """Column with the second text of a pair; None for single texts."""
     label: Name = "label"
     """Column with the label: words, or whole numbers of at least 0."""
 

@@ -1,4 +1,4 @@
-"""What can be counted of a training step without a GPU: operations, reads, bytes, shapes and tensors."""
+"""Counts of a training step that need no GPU: operations, reads, bytes, shapes and tensors."""
 
 from __future__ import annotations
 
