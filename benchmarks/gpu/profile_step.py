@@ -310,7 +310,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--workload", required=True, choices=[each.name for each in GPU_WORKLOADS])
     parser.add_argument("--minutes", type=float, default=SHORT_MINUTES)
     options = parser.parse_args(arguments)
-    print(f"A training step of {options.workload}, in at most {options.minutes:g} minutes: {', '.join(SIDES)}.")
+    print(f"A training step of {options.workload}, in at most {options.minutes:g} minutes: {'; '.join(SIDES)}.")
     if not cards_here():
         print("This machine has no GPU that PyTorch can use. Nothing was run.")
         return NO_GPU
