@@ -303,7 +303,7 @@ SECTIONS: Mapping[str, Section] = {
             Figure("base models, found settings: utilisation", r"(bert|gpt2)-.*: utilisation, found"),
         ),
         command="make gpu-sweep WORKLOAD=NAME",
-        short="The recipe pads emotion and tweets to 512 tokens, SST-2 to 128. `adapters` only compares full fine-tuning, "
+        short="The recipe pads emotion and tweets to 512 tokens, SST-2 to 128. `adapters` compares full fine-tuning, "
         "LoRA at two ranks, a frozen body and, with bitsandbytes, QLoRA.",
     ),
     "gpu-paths": Section(
