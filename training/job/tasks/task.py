@@ -202,6 +202,13 @@ class Scorer(Protocol):
     def tables(self) -> Dict[str, List[Dict[str, Any]]]:
         """Return the tables of the last evaluation, by file name. Charts are drawn from them."""
 
+    def rows(self) -> List[Dict[str, Any]]:
+        """Return all rows of the last evaluation in the order of the data, for a `quality` function of the user.
+
+        Each has `reference` and `prediction`, and what else the task knows about the row, as plain values of Python.
+        The rows are made when they are asked for: most trainings do not need them.
+        """
+
 
 @runtime_checkable
 class TextScorer(Protocol):
