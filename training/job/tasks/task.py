@@ -108,6 +108,10 @@ class ColumnNames(Protocol):
     def label(self) -> str:
         """Column with the label."""
 
+    @property
+    def target(self) -> str:
+        """Column with the text to generate."""
+
 
 Label = Union[str, int]
 """Label of a row, as spelled in the data."""
@@ -249,8 +253,13 @@ class Task(ABC):
     """Fields of the experiment that only this task uses and that change the staged data, by name."""
     scoring_options: Tuple[str, ...] = ()
     """Options that an evaluation needs. Staging writes them into the metadata of the validation channel."""
+    evaluated_options: Tuple[str, ...] = ()
+    """Options that select what is evaluated. Models are compared only if these are equal."""
     answering_options: Tuple[str, ...] = ()
     """Fields of the experiment that a logged model needs to answer as in its evaluation."""
+
+    packages: Tuple[str, ...] = ()
+    """Packages that a job needs beside torch and transformers, with the versions that jobs on SageMaker install."""
 
     # The data and the channel
     classes: str = "none"
