@@ -19,6 +19,7 @@ from typing import (
     Sequence,
     Tuple,
     Union,
+    runtime_checkable,
 )
 
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, fields, parameters, text
@@ -207,6 +208,26 @@ class Scorer(Protocol):
         Each has `reference` and `prediction`, and what else the task knows about the row, as plain values of Python.
         The rows are made when they are asked for: most trainings do not need them.
         """
+
+
+@runtime_checkable
+class TextScorer(Protocol):
+    """A scorer that also has these members scores texts that the model generates in each evaluation.
+
+    A probe evaluates a sample of the channel: its scorer should generate for the same share of the rows, so that the
+    time of a whole evaluation follows from the sample's.
+    """
+
+    @property
+    def prompts(self) -> "Sequence[Sequence[int]]":
+        """Tokens for which to generate: what an encoder reads, or what a decoder continues."""
+
+    @property
+    def generation_settings(self) -> Mapping[str, Any]:
+        """Arguments of transformers' `generate`, such as `max_new_tokens`."""
+
+    def take_texts(self, texts: List[str]) -> None:
+        """Take the text after each prompt, without special tokens. Called before the evaluation is scored."""
 
 
 class Task(ABC):
