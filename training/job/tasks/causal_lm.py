@@ -155,7 +155,7 @@ class CausalLM(Task):
 
     def scorer(self, channel: "Channel") -> Scorer:
         """Return the scorer of reduced predictions."""
-        return TokenLoss()
+        return TokenLoss(channel.rows.numbers.argsort())
 
     def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
         """Return the texts to continue."""
@@ -207,7 +207,12 @@ NEW_TOKENS = 50
 class TokenLoss:
     """Compute the loss per token, unbiased by the rows' lengths, and the perplexity from the sums."""
 
+    def __init__(self, order: "np.ndarray") -> None:
+        """Store the positions of the rows of the data in the order of evaluation."""
+        self._order, self._sums = order, order[:0]
+
     def __call__(self, prediction: Any) -> Dict[str, float]:
+        self._sums = prediction.predictions
         # Replaces Trainer's eval_loss, which is the mean of the batch means.
         loss_sum, tokens = prediction.predictions.astype("float64").sum(axis=0)
         loss = float(loss_sum / tokens)
@@ -217,3 +222,7 @@ class TokenLoss:
     def tables(self) -> Dict[str, List[Dict[str, Any]]]:
         """Return an empty dictionary: this task has no tables."""
         return {}
+
+    def rows(self) -> List[Dict[str, Any]]:
+        """Return each row's predicted `tokens` and their summed `loss`: a row of text has no single prediction."""
+        return [{"loss": loss, "tokens": int(tokens)} for loss, tokens in self._sums[self._order].tolist()]

@@ -19,10 +19,13 @@ class ClassScorer:
         self._positions = channel.rows.numbers.argsort()[: len(self._source_rows)]
         """Positions of the channel's first rows in the order of evaluation."""
         self._tables: Dict[str, List[Dict[str, Any]]] = {}
+        self._order = channel.rows.numbers.argsort()
+        self._labels, self._logits = np.zeros(0, int), np.zeros((0, len(self._label_names)))
 
     def __call__(self, prediction: Any) -> Dict[str, float]:
         logits = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
         labels, names = prediction.label_ids, self._label_names
+        self._labels, self._logits = labels, logits
         matrix = confusion_matrix(labels, logits.argmax(axis=-1), len(names))
         first_rows = prediction_rows(self._source_rows, labels[self._positions], logits[self._positions], names)
         self._tables = {
@@ -35,6 +38,16 @@ class ClassScorer:
     def tables(self) -> Dict[str, List[Dict[str, Any]]]:
         """Return the tables of the last evaluation, by file name."""
         return self._tables
+
+    def rows(self) -> List[Dict[str, Any]]:
+        """Return each row's label and the predicted one, and the probability of every label in `scores`."""
+        names, logits = self._label_names, self._logits[self._order].astype(np.float64)
+        exponents = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        scores = exponents / exponents.sum(axis=-1, keepdims=True)
+        chosen = zip(self._labels[self._order].tolist(), logits.argmax(axis=-1).tolist(), scores.tolist())
+        return [
+            {"reference": names[at], "prediction": names[to], "scores": dict(zip(names, p))} for at, to, p in chosen
+        ]
 
 
 def confusion_matrix(actual: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:

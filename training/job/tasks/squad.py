@@ -69,6 +69,7 @@ class AnswerScorer:
         self._windows = Windows(*(columns[name][channel.rows.numbers] for name in Windows._fields))
         """Position of the context in each row of the channel."""
         self._answer_rows: List[Dict[str, Any]] = []
+        self._answers: List[str] = []
 
     def __call__(self, prediction: Any) -> Dict[str, float]:
         # Some models return more than start logits and end logits.
@@ -77,7 +78,7 @@ class AnswerScorer:
         shift = prediction.label_ids[0] - self._rows.columns[START_POSITION]
         windows = self._windows._replace(context_at=self._windows.context_at + shift)
         spans = best_spans(start_logits, end_logits, windows, len(self._ids), self._options)
-        answers = [self._text(at, first, last) for at, (first, last) in enumerate(spans.tolist())]
+        answers = self._answers = [self._text(at, first, last) for at, (first, last) in enumerate(spans.tolist())]
         scores = [scores_of(*pair) for pair in zip(answers, self._references)]
         exact_match, f1 = np.mean(scores, axis=0)
         self._answer_rows = [
@@ -89,6 +90,12 @@ class AnswerScorer:
     def tables(self) -> Dict[str, List[Dict[str, Any]]]:
         """Return the table of the last evaluation, by file name."""
         return {"predictions.json": self._answer_rows} if self._answer_rows else {}
+
+    def rows(self) -> List[Dict[str, Any]]:
+        """Return each question's `id`, its answers in `reference`, a list, and the predicted answer."""
+        columns = (self._ids, self._references, self._answers)
+        evaluated = np.unique(self._windows.question).tolist()  # a sample of the rows has only some of the questions
+        return [dict(zip(("id", "reference", "prediction"), [each[at] for each in columns])) for at in evaluated]
 
     def _text(self, question: int, first: int, last: int) -> str:
         """Return the text from one token of a question's context to another; empty if `first` is -1."""

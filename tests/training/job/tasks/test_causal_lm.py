@@ -119,8 +119,12 @@ def test_reduced_predictions_by_hand() -> None:
     labels = torch.tensor([[0, 0, 1], [1, 1, IGNORED_LABEL]])
     reduced = CAUSAL_LM.reduce_predictions(logits, labels)
     assert reduced.tolist() == [pytest.approx([math.log(4 / 3) + math.log(4), 2]), pytest.approx([math.log(4), 1])]
-    scorer: Any = TokenLoss()
+    scorer: Any = TokenLoss(np.array([1, 0]))
     scores = scorer(SimpleNamespace(predictions=reduced.numpy()))
+    assert scorer.rows() == [
+        {"loss": pytest.approx(math.log(4)), "tokens": 1},
+        {"loss": pytest.approx(math.log(16 / 3)), "tokens": 2},
+    ]
     loss = (math.log(4 / 3) + 2 * math.log(4)) / 3
     assert scores == pytest.approx({"loss": loss, "perplexity": math.exp(loss)})
     # An infinite perplexity is omitted.
