@@ -296,13 +296,15 @@ SECTIONS: Mapping[str, Section] = {
                 Figure(f"{name}: winner over the recipe", rf"{name}, .* over the recipe: the winner")
                 for name in ("minilm-tweets", "bert-sst2", "gpt2-sst2")
             ),
+            Figure("adapters: over full fine-tuning", r"adapters, .* over full: .*"),
             Figure("other compiler's best over it", r".* over the recipe: another compiler"),
             Figure("recipe", r".*, recipe: repeats"),
             Figure("best of each compiler", r".*, (?!recipe)\w+: repeats"),
             Figure("base models, found settings: utilisation", r"(bert|gpt2)-.*: utilisation, found"),
         ),
         command="make gpu-sweep WORKLOAD=NAME",
-        short="The recipe pads emotion and tweets to 512 tokens, SST-2 to 128.",
+        short="The recipe pads emotion and tweets to 512 tokens, SST-2 to 128. `adapters` compares full fine-tuning, "
+        "LoRA at two ranks, a frozen body and, with bitsandbytes, QLoRA.",
     ),
     "gpu-paths": Section(
         measures="A short training for each precision, attention, optimizer, compiler mode and sharding. Its device, "
