@@ -296,7 +296,7 @@ SECTIONS: Mapping[str, Section] = {
             Figure("LoRA: peak memory, ours", r"adapters, ours: peak memory"),
             Figure("LoRA: peak memory, peft with Trainer", r"adapters, usual program: peak memory"),
         ),
-        command="python -m benchmarks.bench_tasks [NAME ...]",
+        command="python -m benchmarks.opponents.bench_tasks [NAME ...]",
         short="",
     ),
     "gpu-sweep": Section(
