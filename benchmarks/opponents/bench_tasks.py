@@ -1,6 +1,6 @@
 r"""Speed and memory of each task against the usual program for it, in turns, with the same rows and settings.
 
-`python -m benchmarks.opponents.bench_tasks [NAME ...]` runs the named tasks, or all. The programs are in `benchmarks/opponents`.
+`python -m benchmarks.opponents.bench_tasks [NAME ...]` runs the named tasks, or all. The programs are in this folder.
 They run in `.venv-opponents` if it exists, as the one for embeddings needs packages that the project does not:
 
     python3 -m venv .venv-opponents
