@@ -53,6 +53,10 @@ class Lists:
             return Lists(self._values, self._starts[at], self._ends[at])
         return self._values[self._starts[at] : self._ends[at]]
 
+    def joined(self) -> np.ndarray:
+        """Return the values of all lists, one list after the other."""
+        return np.concatenate([self[at] for at in range(len(self._starts))])
+
     def tobytes(self) -> bytes:
         """Return the bytes of all lists and their ends, for a digest."""
         return bytes(self._values.tobytes() + self._ends.tobytes())

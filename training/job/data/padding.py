@@ -105,6 +105,8 @@ class Batch:
     """Token ids, rows x tokens, with filler rows."""
     attention_mask: np.ndarray
     """1 for a token, 0 for padding; same shape."""
+    classes: int = 0
+    """Number of classes of the channel's labels."""
 
     @property
     def length(self) -> int:
@@ -149,7 +151,8 @@ class Collator:
         spans = [self._span(len(row["input_ids"]), length) for row in filled]
         for line, span in zip(mask, spans):
             line[span] = 1
-        labels = self._targets(Batch(rows, filler_rows, [span.start for span in spans], ids, mask))
+        starts = [span.start for span in spans]
+        labels = self._targets(Batch(rows, filler_rows, starts, ids, mask, len(self._metadata.label_names)))
         arrays = {"input_ids": ids, "attention_mask": mask, **labels}
         if "token_type_ids" in rows[0]:
             filler = self._metadata.pad_token_type_id

@@ -3,11 +3,13 @@
 A new task is a new file and its line in `TASKS`. It belongs here and nowhere else.
 """
 
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from training.job.tasks.causal_lm import CausalLM
 from training.job.tasks.classification import Classification
+from training.job.tasks.multi_label_classification import MultiLabelClassification
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
+from training.job.tasks.regression import Regression
 from training.job.tasks.task import LOSS, MAX_TOKENS, OPTIONS_FILE, SOURCE_ROWS, Encoded, Label, Metric, Row, Task
 
 __all__ = [
@@ -28,7 +30,8 @@ __all__ = [
     "find_task",
 ]
 
-TASKS: Dict[str, Task] = {task.name: task for task in (Classification(), QuestionAnswering(), CausalLM())}
+_TASKS = (Classification(), QuestionAnswering(), CausalLM(), MultiLabelClassification(), Regression())
+TASKS: Dict[str, Task] = {task.name: task for task in _TASKS}
 """Every task, by name."""
 DEFAULT_TASK = Classification.name
 
@@ -41,7 +44,17 @@ def find_task(config: Mapping[str, Any]) -> Optional[Task]:
     return next((task for task in reversed(list(TASKS.values())) if task.fits(config)), None)
 
 
-_EVERY_METRIC = dict.fromkeys(metric for task in TASKS.values() for metric in task.metrics)
-METRICS = tuple(sorted(_EVERY_METRIC, key=lambda metric: not metric.higher_is_better))
+def _in_order(tasks: Iterable[Task]) -> List[Metric]:
+    """Return the metrics of tasks, each before those that its task prefers it to."""
+    ordered: List[Metric] = []
+    for task in tasks:
+        at = len(ordered)
+        for metric in reversed(task.metrics):
+            at = ordered.index(metric) if metric in ordered else at
+            ordered[at:at] = [] if metric in ordered else [metric]
+    return ordered
+
+
+METRICS = tuple(sorted(_in_order(TASKS.values()), key=lambda metric: not metric.higher_is_better))
 """Metrics of all tasks, in order of preference: scores, then losses."""
 METRICS_BY_NAME = {metric.name: metric for metric in METRICS}

@@ -111,6 +111,10 @@ class ColumnNames(Protocol):
         """Column with the label."""
 
     @property
+    def labels(self) -> Optional[Tuple[str, ...]]:
+        """Columns that stand for one label each, if they replace the column with the label."""
+
+    @property
     def target(self) -> str:
         """Column with the text to generate."""
 

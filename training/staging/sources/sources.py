@@ -181,7 +181,8 @@ def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
     load = cache(lambda split: _load_split(hub, split, revision))
 
     def open_hub() -> Tables:
-        names = getattr(load(hub.splits.train).features.get(label), "names", None)
+        column = load(hub.splits.train).features.get(label)
+        names = getattr(getattr(column, "feature", column), "names", None)  # a column of lists has a feature within
         tables = _hub_tables(hub, lambda split, name: _hub_rows(load(split), name, columns))
         return replace(tables, label_names=tuple(names) if names else None)
 
