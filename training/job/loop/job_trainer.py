@@ -5,7 +5,8 @@ import math
 import random
 import shutil
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Optional
@@ -19,6 +20,7 @@ from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_callback import PrinterCallback, TrainerControl, TrainerState
 from transformers.training_args import OptimizerNames
 
+from training.job.data.channels import Rows
 from training.job.data.padding import IS_PADDED, NO_WORK, WORK, BatchSharding, Collator, EvalSampler, TrainSampler
 from training.job.loop import sharding
 from training.job.loop.attention_masks import AttentionMasks
@@ -30,6 +32,7 @@ from training.job.processes.protocols import Model
 from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import CheckpointNotWritten, Diverged, Events, failure_class
 from training.job.settings.job_settings import Settings
+from training.job.tasks.own_quality import TRIED_ROWS
 from training.job.tasks.task import COMMONEST, Scorer
 from training.job.weights import adapters
 from training.job.weights.checkpoints import CheckpointKeeper, checkpoint_path
@@ -57,6 +60,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         self._use_cache = getattr(model.config, "use_cache", None)
         self.sampler, self._masks = train_sampler(settings), AttentionMasks(model)
         self.scorer = None if settings.evaluates_sample else task.scorer(evaluated)
+        self.quality = settings.quality
         self._eval_collator = Collator(settings.eval_padding, settings.validation.metadata, task.targets)
         super().__init__(
             model=model,
@@ -64,7 +68,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             data_collator=Collator(settings.padding, settings.train.metadata, task.targets, arguments.batch_size),
             train_dataset=settings.train.rows,
             eval_dataset=evaluated.rows,
-            compute_metrics=self.scorer and _without_filler(self.scorer, len(evaluated.rows)),
+            compute_metrics=self.scorer and self._metrics_of(self.scorer, len(evaluated.rows)),
             preprocess_logits_for_metrics=task.reduce_predictions,
         )
         # One process drives one device. Without this, Trainer would use all visible GPUs in a single process.
@@ -166,6 +170,30 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             self.control.should_save = self.control.should_training_stop = True
         return metrics
 
+    def try_quality(self) -> None:
+        """Score some rows with the user's own function, so that its errors show before the training.
+
+        Raises `ArgumentError`.
+        """
+        channel, logged = self.settings.evaluated, len(self.state.log_history)
+        sample = replace(channel, rows=channel.rows.sample(TRIED_ROWS))
+        self.compute_metrics = self._metrics_of(self.settings.task.scorer(sample), len(sample.rows))
+        with suppress(EvaluationAborted), self.compiler.eager(), in_16_bits(self.model), preserve_random_states():
+            super().evaluate(sample.rows)
+        assert self.scorer, "without a scorer there is no quality function"
+        self.compute_metrics = self._metrics_of(self.scorer, len(channel.rows))
+        del self.state.log_history[logged:]
+
+    def _metrics_of(self, scorer: Scorer, rows: int) -> Callable[[EvalPrediction], Dict[str, float]]:
+        """Return the function that scores an evaluation of this many rows, with the user's own metrics if any."""
+        score, quality = _without_filler(scorer, rows), self.quality
+
+        def with_own(prediction: EvalPrediction) -> Dict[str, float]:
+            metrics = score(prediction)
+            return {**metrics, **(quality(scorer.rows(), metrics) if quality else {})}
+
+        return with_own
+
     def save_model(self, *args: object, **kwargs: object) -> None:
         """Save the model with `use_cache` as it was before training."""
         self._set_use_cache(self._use_cache)
@@ -206,9 +234,8 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def _get_train_sampler(self, *_: object) -> TrainSampler:
         return self.sampler
 
-    def _get_eval_sampler(self, *_: object) -> EvalSampler:
-        settings = self.settings
-        return EvalSampler(len(settings.evaluated.rows), _sharding(settings, settings.arguments.eval_batch_size))
+    def _get_eval_sampler(self, rows: Rows) -> EvalSampler:
+        return EvalSampler(len(rows), _sharding(self.settings, self.settings.arguments.eval_batch_size))
 
     def _save_checkpoint(self, *args: object, **kwargs: object) -> None:
         """Save a checkpoint, at most once a step, and let `keeper` move it into the checkpoint folder."""
@@ -322,6 +349,10 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self._is_leaving = False
 
     def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
+        if self._trainer.quality:
+            self.is_quiet = True
+            self._trainer.try_quality()
+            self.is_quiet, self.evaluated_at_step = False, -1
         self._before_first_step()
         if self._trainer.owes_evaluation:
             self._trainer.evaluate()
