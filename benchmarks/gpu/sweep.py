@@ -7,11 +7,14 @@ The next call continues:
    target of everything after it. It is recorded before the first other training, and never changes.
 2. `sweep` batch sizes, two rules for the learning rate, and compilers, each setting trained to the target.
 3. `compare` the recipe with the cheapest setting of each compiler, with new seeds, in alternating waves.
+
+The workload `adapters` has its own arms, so only the comparison runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
 import os
@@ -76,6 +79,8 @@ class SweptWorkload:
     least_utilisation: float | None = LEAST_OF_THE_MATMUL_RATE
     """Target of the found settings' utilisation; None for a model below base size."""
     more: Mapping[str, str] = field(default_factory=dict)
+    baseline: str = "recipe"
+    """Arm with which the comparison compares the others. The experiment has its own arms if this is not the recipe."""
 
 
 SST2 = {**SST2_TEXT, "data.columns": "{text: sentence, label: label}", "data.labels": "[negative, positive]"}
@@ -123,6 +128,17 @@ WORKLOADS: Mapping[str, SweptWorkload] = {
         margin=0.01,
         more={"eval_batch_size": "32"},
     ),
+    "adapters": SweptWorkload(
+        title="MiniLM, emotion, full fine-tuning and adapters",
+        experiment="adapters",
+        data={**MINILM, **EMOTION, "data.train_rows": "4000"},
+        batch_size=8,
+        learning_rate="2e-4",
+        rows=4_000,
+        epochs=1,
+        more={"eval_strategy": "end", "eval_samples": "null", "data.validation_rows": "2000"},
+        baseline="full",
+    ),
 }
 """Published batch sizes, learning rates and lengths: emotion and tweets are padded to 512 tokens, SST-2 to 128 as in
 Hugging Face's `run_glue`, and GPT-2's blocks have 512 tokens at 5e-5 for a batch of 32."""
@@ -164,6 +180,13 @@ class GpuSweep:
     def run(self) -> str:
         """Run or continue the three steps. Return why the call ended: `DONE`, or a sentence."""
         self._forget_lost_jobs()
+        if self.workload.baseline != "recipe":
+            if not self._kept("compared"):
+                if why := self._command("compare", {**self.fields(), **self.adapter_arms()}):
+                    return why
+                self._keep("compared", self._comparison())
+            self.publish(is_last=True)
+            return DONE
         if not (target := self._kept("target")):
             if why := self._command("train", {**self.fields(), **self._recipe()}):
                 return why
@@ -226,6 +249,15 @@ class GpuSweep:
         arms = {"recipe": {name: yaml.safe_load(text) for name, text in self._recipe().items()}, **chosen}
         own = {"arms": json.dumps(arms), "baseline": "recipe", "repeats": str(self.limits.repeats)}
         return {f"compare.{name}": text for name, text in own.items()}
+
+    def adapter_arms(self) -> dict[str, str]:
+        """Return the fields of the experiment's own comparison, with QLoRA where its package is installed."""
+        arms = yaml.safe_load((ROOT / "experiments" / f"{self.workload.experiment}.yaml").read_text())["compare"][
+            "arms"
+        ]
+        if importlib.util.find_spec("bitsandbytes"):
+            arms["qlora-16"] = {**arms["lora-16"], "adapter.method": "qlora"}
+        return {"compare.arms": json.dumps(arms), "compare.repeats": str(min(self.limits.repeats, 3))}
 
     def _command(self, verb: str, fields: Mapping[str, str]) -> str:
         """Run a command of the product until it ends or the time is over. Return why it did not finish, or ""."""
@@ -359,6 +391,10 @@ class GpuSweep:
             if chart := picture([asdict(row) for row in rows]):
                 (IMAGES / f"gpu-sweep-{self.name}.png").write_bytes(chart.png)
 
+    @property
+    def _baseline(self) -> str:
+        return "the recipe" if self.workload.baseline == "recipe" else self.workload.baseline
+
     def notes(self) -> list[str]:
         """Return the target and its source, and the verdicts."""
         target, compared = self._kept("target"), self._kept("compared")
@@ -367,18 +403,19 @@ class GpuSweep:
         for each in compared.get("contrasts", ()):
             if ratio := each["ratio"]:
                 figures = f"{ratio['estimate']:.3g} ({ratio['low']:.3g} to {ratio['high']:.3g}) of its billable seconds"
-                notes.append(f"{self.name}, {each['arm']} over the recipe: {each['outcome']}, {figures}.")
+                notes.append(f"{self.name}, {each['arm']} over {self._baseline}: {each['outcome']}, {figures}.")
         return notes
 
     def rows(self) -> Iterator[Row]:
         """Yield the verdicts, and then the figures of every trained setting."""
         compared, most = self._kept("compared"), MOST_OF_THE_RECIPE
         for contrast in compared.get("contrasts", ()):
-            is_winner, ratio = contrast["arm"] == compared["winner"], contrast["ratio"]
-            role = "the winner" if is_winner else "another compiler"
+            is_winner, ratio = contrast["arm"] == compared.get("winner"), contrast["ratio"]
+            other = "another compiler" if self._baseline == "the recipe" else contrast["outcome"]
+            role = "the winner" if is_winner else other
             if ratio:
                 yield Row(
-                    name=f"{self.name}, {contrast['arm']} over the recipe: {role}",
+                    name=f"{self.name}, {contrast['arm']} over {self._baseline}: {role}",
                     value=ratio["estimate"],
                     unit="x",
                     spread=(ratio["high"] - ratio["low"]) / 2,
@@ -457,12 +494,14 @@ def main(arguments: Sequence[str]) -> int:
     if options.on_cpu:
         sizes, compilers = options.batch_sizes or "8..32", options.compilers or COMPILERS
         limits = Limits(rows=128, batch_sizes=sizes, compilers=compilers, precision="fp32", repeats=2)
-    print(
-        f"{workload.title}, at most {options.minutes:g} minutes: the recipe (batch {workload.batch_size}) once, for "
-        f"the target; batch sizes {limits.batch_sizes}, the rate scaled by {RULES}, with {limits.compilers}; then the "
-        f"recipe against the best of each, {limits.repeats} times at most. State: {options.state}",
-        flush=True,
+    steps = (
+        f"the recipe (batch {workload.batch_size}) once, for the target; batch sizes {limits.batch_sizes}, the rate "
+        f"scaled by {RULES}, with {limits.compilers}; then the recipe against the best of each, {limits.repeats} times "
+        "at most"
     )
+    if workload.baseline != "recipe":
+        steps = f"the experiment's comparison with {workload.baseline}"
+    print(f"{workload.title}, at most {options.minutes:g} minutes: {steps}. State: {options.state}", flush=True)
     if not (options.on_cpu or cards):
         print("This machine has no GPU that PyTorch can use. Nothing was run; --on-cpu runs it small.", flush=True)
         return NO_GPU

@@ -282,6 +282,23 @@ SECTIONS: Mapping[str, Section] = {
         ),
         command="make gpu-profile WORKLOAD=NAME",
     ),
+    "tasks": Section(
+        measures="Each task against the program that people usually write for it (`benchmarks/opponents`: a plain "
+        "Trainer, Seq2SeqTrainer, TRL, sentence-transformers), with the same rows and settings, fp32, no compiler, in "
+        "turns. Memory is the process's peak.",
+        figures=(
+            Figure(
+                "speed over the usual program, lower end",
+                r".*: lower end of the ratio's 95 % interval",
+                "Is a job slower than the program that people write for the same task?",
+            ),
+            Figure("speed over the usual program", r".*: speed over the usual program"),
+            Figure("LoRA: peak memory, ours", r"adapters, ours: peak memory"),
+            Figure("LoRA: peak memory, peft with Trainer", r"adapters, usual program: peak memory"),
+        ),
+        command="python -m benchmarks.opponents.bench_tasks [NAME ...]",
+        short="",
+    ),
     "gpu-sweep": Section(
         measures="Billable seconds to a target: the lowest loss of one training of the published recipe plus 5 % "
         "(GPT-2: 1 %). A sweep of batch sizes 8 to 1,024, two rules for the rate and two compilers; then its best "
@@ -296,13 +313,15 @@ SECTIONS: Mapping[str, Section] = {
                 Figure(f"{name}: winner over the recipe", rf"{name}, .* over the recipe: the winner")
                 for name in ("minilm-tweets", "bert-sst2", "gpt2-sst2")
             ),
+            Figure("adapters: over full fine-tuning", r"adapters, .* over full: .*"),
             Figure("other compiler's best over it", r".* over the recipe: another compiler"),
             Figure("recipe", r".*, recipe: repeats"),
             Figure("best of each compiler", r".*, (?!recipe)\w+: repeats"),
             Figure("base models, found settings: utilisation", r"(bert|gpt2)-.*: utilisation, found"),
         ),
         command="make gpu-sweep WORKLOAD=NAME",
-        short="The recipe pads emotion and tweets to 512 tokens, SST-2 to 128.",
+        short="The recipe pads emotion and tweets to 512 tokens, SST-2 to 128. `adapters` compares full fine-tuning, "
+        "LoRA at two ranks, a frozen body and, with bitsandbytes, QLoRA.",
     ),
     "gpu-paths": Section(
         measures="A short training for each precision, attention, optimizer, compiler mode and sharding. Its device, "

@@ -20,8 +20,10 @@ from typing import (
     Sequence,
     Tuple,
     Union,
+    runtime_checkable,
 )
 
+from training.job.tasks.checks import checked_text
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, fields, parameters, text
 
 if TYPE_CHECKING:
@@ -112,6 +114,10 @@ class ColumnNames(Protocol):
     @property
     def label(self) -> str:
         """Column with the label."""
+
+    @property
+    def target(self) -> str:
+        """Column with the text to generate."""
 
 
 Label = Union[str, int]
@@ -215,6 +221,26 @@ class Scorer(Protocol):
         """
 
 
+@runtime_checkable
+class TextScorer(Protocol):
+    """A scorer that also has these members scores texts that the model generates in each evaluation.
+
+    A probe evaluates a sample of the channel: its scorer should generate for the same share of the rows, so that the
+    time of a whole evaluation follows from the sample's.
+    """
+
+    @property
+    def prompts(self) -> "Sequence[Sequence[int]]":
+        """Tokens for which to generate: what an encoder reads, or what a decoder continues."""
+
+    @property
+    def generation_settings(self) -> Mapping[str, Any]:
+        """Arguments of transformers' `generate`, such as `max_new_tokens`."""
+
+    def take_texts(self, texts: List[str]) -> None:
+        """Take the text after each prompt, without special tokens. Called before the evaluation is scored."""
+
+
 class Task(ABC):
     """Everything that a task is. Members without a value must be set, and abstract methods defined.
 
@@ -234,8 +260,13 @@ class Task(ABC):
     """Fields of the experiment that only this task uses and that change the staged data, by name."""
     scoring_options: Tuple[str, ...] = ()
     """Options that an evaluation needs. Staging writes them into the metadata of the validation channel."""
+    evaluated_options: Tuple[str, ...] = ()
+    """Options that select what is evaluated. Models are compared only if these are equal."""
     answering_options: Tuple[str, ...] = ()
     """Fields of the experiment that a logged model needs to answer as in its evaluation."""
+
+    packages: Tuple[str, ...] = ()
+    """Packages that a job needs beside torch and transformers, with the versions that jobs on SageMaker install."""
 
     # The data and the channel
     classes: str = "none"
@@ -244,6 +275,9 @@ class Task(ABC):
     predicts_tokens: bool = False
     """True for a language model: every token is a prediction. So texts are cut into blocks, and models with different
     tokenizers are not evaluated on the same predictions."""
+    usual_columns: Mapping[Tuple[str, ...], str] = {}
+    """Columns that show the task of somebody's data, and the fields that read them, for the message about a missing
+    column: `{("messages",): "task: chat"}`."""
     without_rows: str = "no rows"
     """Description of data without usable rows, for messages."""
     group: str = "row"
@@ -377,6 +411,13 @@ class Task(ABC):
         given = [name for name in names if name in self.inputs or values.get(name) is not None]
         texts = [text(f"{location}.{name}", values[name], blank) for name in given]
         return Example(location, texts[0], texts[1] if len(texts) > 1 else None, options)
+
+    def input_value(self, place: object, column: str, value: Any) -> Any:
+        """Check a value of a file to predict, and return it as requests have it: by default a text.
+
+        `place` is the location of the row for messages. Raises `BadData`.
+        """
+        return checked_text(place, column, value, may_be_blank=True)
 
     @abstractmethod
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:

@@ -51,6 +51,8 @@ class Columns(Frozen):
     """Column with the second text of a pair; None for single texts."""
     label: Name = "label"
     """Column with the label: words, or whole numbers of at least 0."""
+    target: Name = "target"
+    """Column with the text to generate from the text (`seq2seq`)."""
 
 
 class Splits(Frozen):
