@@ -10,7 +10,18 @@ from training.job.tasks.classification import Classification
 from training.job.tasks.multi_label_classification import MultiLabelClassification
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
 from training.job.tasks.regression import Regression
-from training.job.tasks.task import LOSS, MAX_TOKENS, OPTIONS_FILE, SOURCE_ROWS, Encoded, Label, Metric, Row, Task
+from training.job.tasks.task import (
+    LOSS,
+    MAX_TOKENS,
+    OPTIONS_FILE,
+    OWN_METRICS,
+    SOURCE_ROWS,
+    Encoded,
+    Label,
+    Metric,
+    Row,
+    Task,
+)
 
 __all__ = [
     "DEFAULT_TASK",
@@ -19,6 +30,7 @@ __all__ = [
     "METRICS",
     "METRICS_BY_NAME",
     "OPTIONS_FILE",
+    "OWN_METRICS",
     "SOURCE_ROWS",
     "SQUAD_COLUMNS",
     "TASKS",
@@ -55,6 +67,6 @@ def _in_order(tasks: Iterable[Task]) -> List[Metric]:
     return ordered
 
 
-METRICS = tuple(sorted(_in_order(TASKS.values()), key=lambda metric: not metric.higher_is_better))
-"""Metrics of all tasks, in order of preference: scores, then losses."""
+METRICS = (*OWN_METRICS, *sorted(_in_order(TASKS.values()), key=lambda metric: not metric.higher_is_better))
+"""Metrics of all tasks, in order of preference: the user's own, scores, then losses."""
 METRICS_BY_NAME = {metric.name: metric for metric in METRICS}
