@@ -56,11 +56,10 @@ class Columns(Frozen):
     text_pair: Name | None = None
     """Column with the second text of a pair; None for single texts."""
     label: Name = "label"
-    """Column with the label: words, or whole numbers of at least 0. With several labels, a list of them; for
-    `regression`, a number."""
+    """Column with the label: words, or whole numbers of at least 0. With several labels, a list of them. It may
+    also be a number to predict."""
     labels: Annotated[tuple[Name, ...], BeforeValidator(_columns), Field(strict=False, min_length=2)] | None = None
-    """Columns that stand for one label each, with 1 or true in the rows that have it (`multi-label-classification`).
-    Replaces `label`."""
+    """Columns that stand for one label each, with 1 or true in the rows that have it. Replaces `label`."""
     target: Name = "target"
     """Column with the text to generate from the text (`seq2seq`)."""
 

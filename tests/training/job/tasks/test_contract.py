@@ -41,6 +41,11 @@ EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
         }
         for at, text in enumerate(TEXTS)
     ],
+    # One row in three has no label.
+    "multi-label-classification": [
+        {"text": text, "label": [["long"], ["odd", "long"], []][at % 3]} for at, text in enumerate(TEXTS)
+    ],
+    "regression": [{"text": text, "label": len(text) / 8} for text in TEXTS],
 }
 OPTIONS: Mapping[str, dict[str, Any]] = {"causal-lm": {"packing": False}, "question-answering": {"doc_stride": 4}}
 LENGTH, BATCH = 24, 5
