@@ -390,7 +390,7 @@ def quality_text(experiment: Experiment, margin: float | None, data: Staged | No
     `margin` is the experiment's, in the metric's unit; None takes the metric's own. `data` is None if it is not known.
     """
     scales = declared_scales(experiment.script.metrics) if experiment.script else {}
-    values = dict.fromkeys(scales if experiment.script else reported_metrics(experiment.task), ANY_VALUE)
+    values = dict.fromkeys(scales if experiment.script else reported_metrics(experiment), ANY_VALUE)
     by_jobs, by_scripts = ({}, values) if experiment.script else (values, {})
     if data and (counts := data.description.validation.class_counts):
         by_jobs[ACCURACY + COMMONEST] = (max(counts) / sum(counts),)

@@ -195,10 +195,10 @@ def _check_labels(experiment: ExperimentFields) -> None:
 
 def _check_metrics(experiment: ExperimentFields) -> None:
     if experiment.best_metric is not None:
-        check_metric("best_metric", experiment.best_metric, experiment.task)
+        check_metric("best_metric", experiment.best_metric, experiment)
     if (target := experiment.target) is None:
         return
-    check_metric("target.metric", target.metric, experiment.task)
+    check_metric("target.metric", target.metric, experiment)
     best, direction = METRICS_BY_NAME[target.metric].best, METRICS_BY_NAME[target.metric].direction
     if target.direction not in (None, direction):
         return  # the experiment sets the opposite direction on purpose

@@ -40,16 +40,20 @@ from training.services.registry import DEFAULT, ServiceName
 from training.staging.sources.request import Data, InputFields, TaskOptions
 
 
-def reported_metrics(task: str) -> list[str]:
-    """Return the metrics that the evaluation of a task reports."""
-    return [metric.name for metric in TASKS[task].metrics]
+def reported_metrics(experiment: ExperimentFields) -> list[str]:
+    """Return the metrics that the evaluations of an experiment with a task report."""
+    task, data = TASKS[experiment.task], experiment.data
+    return [metric.name for metric in (task.metrics_of(data.columns) if data else task.metrics)]
 
 
-def check_metric(field: str, metric: str, task: str) -> None:
-    """Raise ValueError if the evaluation of a task does not report a metric."""
-    reported = reported_metrics(task)
+def check_metric(field: str, metric: str, experiment: ExperimentFields) -> None:
+    """Raise ValueError if the evaluations of an experiment do not report a metric that judges quality."""
+    task, reported = experiment.task, reported_metrics(experiment)
     if metric not in reported:
-        raise ValueError(f"{field} {metric!r} is not reported by task {task}, which reports {', '.join(reported)}")
+        problem = f"is not reported by task {task}, which reports {', '.join(reported)}"
+        if metric == LOSS.name:
+            problem = f"depends on the batch size with task {task}: use {' or '.join(reported)}"
+        raise ValueError(f"{field} {metric!r} {problem}")
 
 
 class Target(Frozen):

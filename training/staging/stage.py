@@ -182,7 +182,10 @@ def _rows_material(request: StagingRequest) -> dict[str, Any]:
     data = request.data
     return {
         "task": request.task,
-        "columns": data.columns.model_dump(),
+        # Columns that came later count only where they are set.
+        "columns": data.columns.model_dump(
+            exclude={name for name in ("negative", "score") if getattr(data.columns, name) is None}
+        ),
         "labels": data.labels,
         # Pairs, because the order of the classes matters and `sort_keys` would change it.
         "label_map": list(data.label_map.items()) if data.label_map else None,
