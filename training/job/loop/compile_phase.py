@@ -104,11 +104,11 @@ def synthetic_rows(shape: Shape, task: Task, like: Row) -> List[Row]:
     rows = []
     for at in range(shape.rows):
         tokens = np.zeros(shape.length - int(shape.is_masked and at == shape.rows - 1), dtype=np.int64)
-        row: Row = {"input_ids": tokens, **dict.fromkeys(task.integer_columns, 0)}
+        row: Row = {"input_ids": tokens, **dict.fromkeys((*task.integer_columns, *task.number_columns), 0)}
         row.update(dict.fromkeys(task.list_columns, tokens))
         if TEXT_LENGTHS in like:
             lengths = np.full(len(like[TEXT_LENGTHS]), len(tokens))
-            row.update({name: like[name] for name in task.list_columns})
+            row.update({name: like[name] for name in (*task.list_columns, *task.number_columns)})
             row.update({"input_ids": np.zeros(lengths.sum(), dtype=np.int64), TEXT_LENGTHS: lengths})
         rows.append({**row, "token_type_ids": tokens} if "token_type_ids" in like else row)
     return rows

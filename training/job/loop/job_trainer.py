@@ -144,6 +144,21 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         with self._masks.of_batch(inputs.pop(IS_PADDED, None)):
             return super().training_step(model, inputs, *args, **kwargs)
 
+    def compute_loss(
+        self,
+        model: Callable[..., object],
+        inputs: Dict[str, torch.Tensor],
+        return_outputs: bool = False,
+        **kwargs: object,
+    ) -> object:
+        """Return the loss of a batch, from the task if it computes it, else from the model."""
+        task = self.settings.task
+        if not task.computes_loss:
+            return super().compute_loss(model, inputs, return_outputs, **kwargs)
+        output = model(**{name: value for name, value in inputs.items() if name not in task.label_inputs})
+        loss = task.loss(output, inputs)
+        return (loss, output) if return_outputs else loss
+
     def floating_point_ops(self, inputs: object) -> int:
         """Return 0: Trainer would count all parameters at every step for a number that nobody reads."""
         return 0

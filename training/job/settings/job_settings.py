@@ -210,7 +210,7 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     arguments = _with_resumed_values(arguments, device_kind, resumed)
     task = TASKS[arguments.task]
     train, validation = (
-        read_channel(folder, arguments.task, task.integer_columns, task.list_columns)
+        read_channel(folder, arguments.task, task.integer_columns, task.list_columns, task.number_columns)
         for folder in (folders.train, folders.validation)
     )
     return Settings(

@@ -23,7 +23,7 @@ from training.job.data import TEXT_LENGTHS
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text, short_text
 from training.job.tasks.correlation import SPEARMAN, spearman
-from training.job.tasks.encodings import cut_rows, encodings
+from training.job.tasks.encodings import cut_rows, encodings, numbers
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, TokenRow
 from training.job.tasks.task import (
     IGNORED_LABEL,
@@ -50,9 +50,6 @@ SCALE = 20.0
 """Factor on cosines in both losses, as in sentence-transformers."""
 FIRST_ANSWERS = 10
 """Answers that NDCG and MRR look at."""
-SCORE_UNITS = 1e6
-"""Units of a score in a channel: only the order of scores matters."""
-LARGEST_SCORE = 1e9
 POOLING = "embedding_pooling"
 """Field of a model's configuration that marks an encoder of this task."""
 MODULES = ("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")
@@ -75,8 +72,9 @@ class Embedding(Task):
             requires_task=True,
         )
     }
-    model_options = ("pooling",)
-    list_columns = (TEXT_LENGTHS, "score")
+    training_options = ("pooling",)
+    list_columns = (TEXT_LENGTHS,)
+    number_columns = ("score",)
     head = "AutoModel"
     architectures = ()
     has_new_head = False
@@ -127,7 +125,7 @@ class Embedding(Task):
         columns = list(self.columns(names))
         texts = columns[:-1] if names.score else columns
         checked = tuple(checked_text(place, name, value) for name, value in zip(texts, values))
-        score = _checked_score(place, columns[-1], values[-1]) if names.score else None
+        score = _checked_score(place, columns[-1], values[-1]) if names.score else math.nan
         # Rows with the same first text must not be on both sides.
         return Row(number, checked, group=checked[0], detail=score)
 
@@ -142,11 +140,10 @@ class Embedding(Task):
             for row, own in zip(rows, ids):
                 if not all(own):
                     raise BadData(f"row {row.number}: the tokenizer finds no tokens in one of its texts")
-            scores = [[] if row.detail is None else [round(row.detail * SCORE_UNITS)] for row in rows]
             columns = {
                 "input_ids": pa.array([[*chain.from_iterable(own)] for own in ids], pa.list_(pa.int32())),
                 TEXT_LENGTHS: pa.array([[len(each) for each in own] for own in ids], pa.list_(pa.int32())),
-                "score": pa.array(scores, pa.list_(pa.int64())),
+                "score": numbers([row.detail for row in rows]),
             }
             return Encoded(columns, sum(cut_rows(encoded[at : at + count]) > 0 for at in range(0, len(texts), count)))
 
@@ -182,17 +179,21 @@ class Embedding(Task):
         return predictions[:, :2] if labels.dim() == 2 else (predictions[:, 0] * predictions[:, 1]).sum(dim=-1)
 
     def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
-        """Return the score of each row; without scores, numbers of its texts, rows x texts, equal for equal texts."""
+        """Return the score of each row; without scores, numbers of its texts, rows x texts, equal for equal texts.
+
+        A filler row has NaN, or -100.
+        """
         import numpy as np
 
         rows = [*batch.rows, *[batch.rows[0]] * batch.filler_rows]
-        if len(rows[0]["score"]):
-            labels = np.array([row["score"][0] for row in rows], np.int64)
-        else:
-            tokens = [ids[mask == 1].tobytes() for ids, mask in zip(batch.input_ids, batch.attention_mask)]
-            numbers = {text: number for number, text in enumerate(tokens)}
-            labels = np.array([numbers[text] for text in tokens], np.int64).reshape(len(rows), -1)
-        labels[len(batch.rows) :] = IGNORED_LABEL if labels.ndim == 2 else NO_SCORE
+        if not math.isnan(rows[0]["score"]):
+            scores = np.array([row["score"] for row in rows], np.float32)
+            scores[len(batch.rows) :] = math.nan
+            return {"labels": scores}
+        tokens = [ids[mask == 1].tobytes() for ids, mask in zip(batch.input_ids, batch.attention_mask)]
+        number_of = {text: number for number, text in enumerate(tokens)}
+        labels = np.array([number_of[text] for text in tokens], np.int64).reshape(len(rows), -1)
+        labels[len(batch.rows) :] = IGNORED_LABEL
         return {"labels": labels}
 
     def scorer(self, channel: "Channel") -> Scorer:
@@ -241,21 +242,14 @@ class Embedding(Task):
             (folder / name).write_text(json.dumps(content, indent=2), "utf-8")
 
 
-NO_SCORE = -(2**63)
-"""Label of a filler row among scores."""
-
-
 def _checked_score(place: object, column: str, value: Any) -> float:
     """Return a score. CSV files have numbers as texts."""
     try:
         score = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else math.nan
     except ValueError:
         score = math.nan
-    if not abs(score) <= LARGEST_SCORE:
-        raise BadData(
-            f"{place}: column {column!r} must be a number from {-LARGEST_SCORE:g} to {LARGEST_SCORE:g}, not "
-            f"{short_text(value)}"
-        )
+    if not math.isfinite(score):
+        raise BadData(f"{place}: column {column!r} must be a number, not {short_text(value)}")
     return score
 
 
@@ -281,13 +275,13 @@ def ranking_loss(vectors: "Tensor", texts: "Tensor") -> "Tensor":
     """
     import torch
 
-    answers, numbers = vectors[:, 1:].transpose(0, 1).flatten(0, 1), texts[:, 1:].t().flatten()
+    answers, candidates = vectors[:, 1:].transpose(0, 1).flatten(0, 1), texts[:, 1:].t().flatten()
     with torch.autocast(vectors.device.type, enabled=False):
         scores = SCALE * vectors[:, 0] @ answers.t()
     # The answers of equal first texts; texts that do not match follow the answers.
     of_equal = torch.zeros_like(scores, dtype=torch.bool)
     of_equal[:, : len(texts)] = texts[:, :1] == texts[:, 0]
-    left_out = of_equal | (numbers == texts[:, 1:2]) | (numbers == texts[:, :1]) | (numbers == IGNORED_LABEL)
+    left_out = of_equal | (candidates == texts[:, 1:2]) | (candidates == texts[:, :1]) | (candidates == IGNORED_LABEL)
     scores = scores.masked_fill(left_out.fill_diagonal_(False), -math.inf)
     right = torch.arange(len(texts), device=texts.device).masked_fill(texts[:, 0] == IGNORED_LABEL, IGNORED_LABEL)
     return torch.nn.functional.cross_entropy(scores, right, ignore_index=IGNORED_LABEL)
@@ -296,14 +290,13 @@ def ranking_loss(vectors: "Tensor", texts: "Tensor") -> "Tensor":
 def cosent_loss(vectors: "Tensor", scores: "Tensor") -> "Tensor":
     """Return the logarithm of 1 plus the sum, over all ordered pairs of rows, of exp(20 x too large a cosine).
 
-    `vectors` are rows x 2 x width, and `scores` have the order of the rows.
+    `vectors` are rows x 2 x width. `scores` has a number for each row, NaN for a filler row.
     """
     import torch
 
     cosines = SCALE * (vectors[:, 0] * vectors[:, 1]).sum(dim=-1)
     excess = cosines.unsqueeze(1) - cosines
-    counts = (scores.unsqueeze(1) < scores) & (scores.unsqueeze(1) != NO_SCORE)
-    excess = excess.masked_fill(~counts, -math.inf).flatten()
+    excess = excess.masked_fill(~(scores.unsqueeze(1) < scores), -math.inf).flatten()
     return torch.logsumexp(torch.cat([excess.new_zeros(1), excess]), dim=0)
 
 
@@ -314,11 +307,11 @@ class EmbeddingScorer:
         rows = [channel.rows[at] for at in range(len(channel.rows))]
         self._order: List[int] = channel.rows.numbers.argsort().tolist()
         self._rows: List[float] = []
-        self._scores = [int(row["score"][0]) for row in rows if len(row["score"])]
-        numbers: Dict[bytes, int] = {}
+        self._scores = [row["score"] for row in rows if not math.isnan(row["score"])]
+        number_of: Dict[bytes, int] = {}
         ends = (row[TEXT_LENGTHS].cumsum() for row in rows)
         self._texts = [
-            [numbers.setdefault(row["input_ids"][start:end].tobytes(), len(numbers)) for start, end in _spans(each)]
+            [number_of.setdefault(row["input_ids"][start:end].tobytes(), len(number_of)) for start, end in _spans(each)]
             for row, each in zip(rows, ends)
         ]
 
@@ -341,7 +334,7 @@ class EmbeddingScorer:
 
     def rows(self) -> List[Dict[str, Any]]:
         """Return each row's score and cosine, or the place of the first right answer, where 1 is the best."""
-        scores = [score / SCORE_UNITS for score in self._scores] or [1] * len(self._rows)
+        scores = [*map(float, self._scores)] or [1] * len(self._rows)
         return [{"reference": scores[at], "prediction": self._rows[at]} for at in self._order]
 
 
@@ -370,17 +363,17 @@ def ranking(vectors: "np.ndarray", texts: "np.ndarray") -> "np.ndarray":
     import numpy as np
 
     _, at = np.unique(texts[:, 1], return_index=True)
-    answers, numbers = vectors[at, 1].astype(np.float32), texts[at, 1]
+    answers, candidates = vectors[at, 1].astype(np.float32), texts[at, 1]
     of_first: Dict[int, List[int]] = {}
     results = []
-    for first, answer in zip(texts[:, 0].tolist(), np.searchsorted(numbers, texts[:, 1]).tolist()):
+    for first, answer in zip(texts[:, 0].tolist(), np.searchsorted(candidates, texts[:, 1]).tolist()):
         of_first.setdefault(first, []).append(answer)
     gains = 1 / np.log2(np.arange(FIRST_ANSWERS) + 2)
     for start in range(0, len(vectors), BLOCK_ROWS):
         block = SCALE * (vectors[start : start + BLOCK_ROWS, 0].astype(np.float32) @ answers.T)
         for line, (first, second, *_) in zip(block, texts[start : start + BLOCK_ROWS].tolist()):
-            right, own = np.unique(of_first[first]), np.searchsorted(numbers, second)
-            line[(numbers == first) & ~np.isin(numbers, numbers[right])] = -np.inf
+            right, own = np.unique(of_first[first]), np.searchsorted(candidates, second)
+            line[(candidates == first) & ~np.isin(candidates, candidates[right])] = -np.inf
             # Rank of a right answer: the number of answers with a larger cosine. A tie counts as worse.
             places = np.sort([(line >= line[each]).sum() - 1 for each in right])
             others = np.delete(line, right[right != own]).astype(np.float64)

@@ -23,11 +23,13 @@ from typing import (
     runtime_checkable,
 )
 
+from training.job.tasks.checks import checked_text
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, fields, parameters, text
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+    from torch import Tensor
 
     from training.job.data.channels import Channel, ChannelMetadata
     from training.job.data.padding import Batch
@@ -120,6 +122,10 @@ class ColumnNames(Protocol):
     @property
     def score(self) -> Optional[str]:
         """Column with the number that says how similar the two texts are, if rows have one."""
+
+    @property
+    def target(self) -> str:
+        """Column with the text to generate."""
 
 
 Label = Union[str, int]
@@ -262,10 +268,15 @@ class Task(ABC):
     """Fields of the experiment that only this task uses and that change the staged data, by name."""
     scoring_options: Tuple[str, ...] = ()
     """Options that an evaluation needs. Staging writes them into the metadata of the validation channel."""
-    model_options: Tuple[str, ...] = ()
-    """Options that the model needs. Staging writes them into the metadata of both channels, as `options`."""
+    training_options: Tuple[str, ...] = ()
+    """Options that the training needs. Staging writes them into the metadata of the training channel."""
+    evaluated_options: Tuple[str, ...] = ()
+    """Options that select what is evaluated. Models are compared only if these are equal."""
     answering_options: Tuple[str, ...] = ()
     """Fields of the experiment that a logged model needs to answer as in its evaluation."""
+
+    packages: Tuple[str, ...] = ()
+    """Packages that a job needs beside torch and transformers, with the versions that jobs on SageMaker install."""
 
     # The data and the channel
     classes: str = "none"
@@ -274,6 +285,9 @@ class Task(ABC):
     predicts_tokens: bool = False
     """True for a language model: every token is a prediction. So texts are cut into blocks, and models with different
     tokenizers are not evaluated on the same predictions."""
+    usual_columns: Mapping[Tuple[str, ...], str] = {}
+    """Columns that show the task of somebody's data, and the fields that read them, for the message about a missing
+    column: `{("messages",): "task: chat"}`."""
     without_rows: str = "no rows"
     """Description of data without usable rows, for messages."""
     group: str = "row"
@@ -286,6 +300,8 @@ class Task(ABC):
     """Columns of the channel with one integer a row."""
     list_columns: Tuple[str, ...] = ()
     """Columns of the channel with a list of integers a row, besides the tokens."""
+    number_columns: Tuple[str, ...] = ()
+    """Columns of the channel with one number a row, in double precision."""
 
     # The model
     head: str
@@ -296,6 +312,8 @@ class Task(ABC):
     """Names of the model's label inputs."""
     has_new_head: bool = True
     """True if a training adds a head to the pretrained model, which `adapter.method: frozen` then trains."""
+    computes_loss: bool = False
+    """True if `loss` computes the loss. The model then gets no label inputs, and computes none."""
 
     # The evaluation
     metrics: Tuple[Metric, ...] = (LOSS,)
@@ -386,9 +404,19 @@ class Task(ABC):
     def write_files(self, model: Any, metadata: "ChannelMetadata", folder: Path) -> None:  # noqa: B027
         """Write files of the task's own beside a trained model."""
 
+    def start_head(self, model: Any, train: "Channel") -> None:  # noqa: B027
+        """Change the starting values of a loaded model's head, given the training rows."""
+
     @abstractmethod
     def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
-        """Return the label arrays of a padded batch, by label input."""
+        """Return the label arrays of a padded batch, by label input. The loss must ignore filler rows."""
+
+    def loss(self, output: Any, batch: "Mapping[str, Tensor]") -> "Tensor":
+        """Return the mean loss of a batch, a scalar tensor, if `computes_loss`.
+
+        `output` is the model's output, and `batch` has all tensors of the collated batch, label inputs included.
+        """
+        raise NotImplementedError
 
     def reduce_predictions(self, predictions: Any, labels: Any) -> Any:
         """Reduce a batch's predictions to what the scorer needs, with one row for each row of the batch."""
@@ -418,6 +446,13 @@ class Task(ABC):
         given = [name for name in names if name in self.inputs or values.get(name) is not None]
         texts = [text(f"{location}.{name}", values[name], blank) for name in given]
         return Example(location, texts[0], texts[1] if len(texts) > 1 else None, options)
+
+    def input_value(self, place: object, column: str, value: Any) -> Any:
+        """Check a value of a file to predict, and return it as requests have it: by default a text.
+
+        `place` is the location of the row for messages. Raises `BadData`.
+        """
+        return checked_text(place, column, value, may_be_blank=True)
 
     @abstractmethod
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:

@@ -55,6 +55,8 @@ class Columns(Frozen):
     """Embeddings: column with a text that does not match; None if rows have none."""
     score: Name | None = None
     """Embeddings: column with the similarity of the two texts, a number; None if the texts of a row match."""
+    target: Name = "target"
+    """Column with the text to generate from the text (`seq2seq`)."""
 
 
 class Splits(Frozen):

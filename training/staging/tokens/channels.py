@@ -35,7 +35,7 @@ from training.job.tasks import SOURCE_ROWS, TASKS, Encoded, Row
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Table
-from training.staging.tokens.rows import Channel, Selection, task_rows
+from training.staging.tokens.rows import BadRows, Channel, Selection, task_rows
 from training.staging.tokens.tokenizing import batches
 
 GROUP_VALUES = 2_000_000
@@ -277,9 +277,7 @@ def write_channel(
         raise InputError(f"the {purpose} {task.row}s of {name} {task.no_rows(_options(request), is_validation)}")
     if task.reports_first_rows:
         (writer.folder / SOURCE_ROWS).write_text(json.dumps(source_rows), "utf-8")
-    scoring = {name: request.options[name] for name in task.scoring_options} if is_validation else {}
-    options = {name: request.options[name] for name in task.model_options}
-    return {**scoring, **({"options": options} if options else {})}
+    return {name: request.options[name] for name in (task.scoring_options if is_validation else task.training_options)}
 
 
 def row_lengths(table: Table, request: StagingRequest, tokenizer: Any, *, for_scoring: bool = False) -> list[int]:
@@ -287,10 +285,12 @@ def row_lengths(table: Table, request: StagingRequest, tokenizer: Any, *, for_sc
     task = TASKS[request.task]
     encode = _encode(request, tokenizer, for_scoring=for_scoring)
     lengths: list[int] = []
-    rows = task_rows(task, table, request.data)
+    bad = BadRows(table)
+    rows = task_rows(task, table, request.data, bad)
     for batch in batches(rows, task.batch_characters, task.rows_per_batch):
         encoded = encode(batch, [[0] * len(row.labels) for row in batch])
         lengths += token_counts(encoded.columns).tolist()
+    bad.check()
     return lengths
 
 
