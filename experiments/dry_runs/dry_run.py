@@ -402,9 +402,10 @@ def quality_text(experiment: Experiment, margin: float | None, data: Staged | No
         return FROM_LOG
     if not measure.has_unit and margin is None:
         return f"{measure.label}, but its unit is not declared: add unit: fraction, percent or number to script.metrics"
+    label = f"score or error of {experiment.quality}" if experiment.quality else measure.label
     own = f"{100 * measure.margin:g} % of the baseline's value" if measure.is_relative else f"{measure.margin:g}"
     most = own if margin is None else f"{margin:g} (compare.quality_margin)"
-    return f"{measure.label}; a cheaper arm may be worse by at most {most}"
+    return f"{label}; a cheaper arm may be worse by at most {most}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ The container imports these files, and so does the launcher, whose `--help` must
 transformers, NumPy and pyarrow only in functions.
 """
 
+import math
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import (
@@ -83,6 +84,11 @@ class Metric(NamedTuple):
 
 LOSS = Metric("eval_loss", "validation loss")
 """Metric of every task."""
+OWN_METRICS = (
+    Metric("eval_score", "own score", higher_is_better=True, best=math.inf),
+    Metric("eval_error", "own error", best=-math.inf),
+)
+"""Metrics of the user's own function, for any task. They come before the task's own."""
 
 
 class Option(NamedTuple):
