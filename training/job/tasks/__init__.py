@@ -3,11 +3,12 @@
 A new task is a new file and its line in `TASKS`. It belongs here and nowhere else.
 """
 
-from typing import Any, Dict, Iterable, List, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from training.job.tasks.causal_lm import CausalLM
 from training.job.tasks.classification import Classification
 from training.job.tasks.multi_label_classification import MultiLabelClassification
+from training.job.tasks.embedding import Embedding
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
 from training.job.tasks.regression import Regression
 from training.job.tasks.task import (
@@ -42,8 +43,15 @@ __all__ = [
     "find_task",
 ]
 
-_TASKS = (Classification(), QuestionAnswering(), CausalLM(), MultiLabelClassification(), Regression())
-TASKS: Dict[str, Task] = {task.name: task for task in _TASKS}
+_TASKS: Tuple[Task, ...] = (
+    Classification(),
+    QuestionAnswering(),
+    CausalLM(),
+    Embedding(),
+    MultiLabelClassification(),
+    Regression(),
+)
+TASKS = {task.name: task for task in _TASKS}
 """Every task, by name."""
 DEFAULT_TASK = Classification.name
 

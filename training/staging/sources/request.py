@@ -60,6 +60,10 @@ class Columns(Frozen):
     also be a number to predict."""
     labels: Annotated[tuple[Name, ...], BeforeValidator(_columns), Field(strict=False, min_length=2)] | None = None
     """Columns that stand for one label each, with 1 or true in the rows that have it. Replaces `label`."""
+    negative: Name | None = None
+    """Embeddings: column with a text that does not match; None if rows have none."""
+    score: Name | None = None
+    """Embeddings: column with the similarity of the two texts, a number; None if the texts of a row match."""
     target: Name = "target"
     """Column with the text to generate from the text (`seq2seq`)."""
 
