@@ -3,12 +3,12 @@
 A new task is a new file and its line in `TASKS`. It belongs here and nowhere else.
 """
 
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, List, Mapping, Optional, Tuple
 
 from training.job.tasks.causal_lm import CausalLM
 from training.job.tasks.classification import Classification
-from training.job.tasks.multi_label_classification import MultiLabelClassification
 from training.job.tasks.embedding import Embedding
+from training.job.tasks.multi_label_classification import MultiLabelClassification
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
 from training.job.tasks.regression import Regression
 from training.job.tasks.task import (
@@ -64,17 +64,19 @@ def find_task(config: Mapping[str, Any]) -> Optional[Task]:
     return next((task for task in reversed(list(TASKS.values())) if task.fits(config)), None)
 
 
-def _in_order(tasks: Iterable[Task]) -> List[Metric]:
-    """Return the metrics of tasks, each before those that its task prefers it to."""
+def _in_order(*, scores: bool) -> List[Metric]:
+    """Return the scores or the losses of all tasks, each before those that its task prefers it to."""
     ordered: List[Metric] = []
-    for task in tasks:
+    for task in TASKS.values():
         at = len(ordered)
-        for metric in reversed(task.metrics):
-            at = ordered.index(metric) if metric in ordered else at
-            ordered[at:at] = [] if metric in ordered else [metric]
+        for metric in (each for each in reversed(task.metrics) if each.higher_is_better == scores):
+            if metric in ordered:
+                at = ordered.index(metric)
+            else:
+                ordered.insert(at, metric)
     return ordered
 
 
-METRICS = (*OWN_METRICS, *sorted(_in_order(TASKS.values()), key=lambda metric: not metric.higher_is_better))
+METRICS = (*OWN_METRICS, *_in_order(scores=True), *_in_order(scores=False))
 """Metrics of all tasks, in order of preference: the user's own, scores, then losses."""
 METRICS_BY_NAME = {metric.name: metric for metric in METRICS}

@@ -1,6 +1,5 @@
 """Classifiers of transformers whose labels are floats: their loss without filler rows, and the start of their head."""
 
-import json
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple
 
@@ -44,11 +43,8 @@ class FloatLabels(Classification):
         """
         import torch
 
-        from training.job.data.channels import METADATA
-
         bias = _new_bias(model)
-        metadata = json.loads((train.folder / METADATA).read_text("utf-8"))
-        if bias is not None and metadata.get(START_AT_MEAN, True):
+        if bias is not None and train.metadata.options[START_AT_MEAN]:
             with torch.no_grad():
                 bias.copy_(torch.from_numpy(self.mean_logits(train)))
 

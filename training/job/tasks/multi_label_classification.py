@@ -1,6 +1,5 @@
 """Classification with several labels: any number of labels for each text or pair of texts."""
 
-import json
 import math
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence, Tuple
 
@@ -155,11 +154,9 @@ class LabelScorer:
     def __init__(self, channel: "Channel") -> None:
         import numpy as np
 
-        from training.job.data.channels import METADATA
         from training.job.tasks.confusion import DataOrder
 
-        metadata = json.loads((channel.folder / METADATA).read_text("utf-8"))
-        self._threshold = float(metadata.get("threshold", DEFAULT_THRESHOLD))
+        self._threshold = channel.metadata.options["threshold"]
         self._names, self._order = list(channel.metadata.label_names), DataOrder(channel)
         # Of the last evaluation, rows x classes, in the order of evaluation.
         self._actual, self._logits = np.zeros((0, len(self._names)), bool), np.zeros((0, len(self._names)))

@@ -1,16 +1,14 @@
 """Regression: one number for each text or pair of texts."""
 
 import math
-import re
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
 
-from training.job.processes.reporting import BadData
-from training.job.tasks.checks import short_text
+from training.job.tasks.checks import checked_number
 from training.job.tasks.correlation import PEARSON, SPEARMAN, pearson, spearman
 from training.job.tasks.encodings import numbers
 from training.job.tasks.float_labels import FILLER, FloatLabels
 from training.job.tasks.inputs import EncodedInput, Rule
-from training.job.tasks.task import LOSS, ColumnNames, LoadedModel, Metric, Row, Scorer
+from training.job.tasks.task import COMMONEST, LOSS, ColumnNames, LoadedModel, Metric, Row, Scorer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,11 +18,6 @@ if TYPE_CHECKING:
     from training.job.data.channels import Channel, ChannelMetadata
     from training.job.data.padding import Batch
     from training.job.weights.pretrained import Pretrained
-
-NUMBER = re.compile(r"[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?")
-"""A number as text, as tables have it."""
-LARGEST = 1e18
-"""Largest number. The squared error of larger ones may not be finite in single precision."""
 
 
 class Regression(FloatLabels):
@@ -80,17 +73,6 @@ class Regression(FloatLabels):
         return [{"score": float(output[0])} for output in outputs]
 
 
-def checked_number(place: object, column: str, value: Any) -> float:
-    """Return a finite number, which a table holds as text. Raises `BadData` for anything else."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
-        is_number, value = True, float(value)
-    if not is_number or not math.isfinite(value) or abs(value) > LARGEST:
-        rule = f"a number from -{LARGEST:g} to {LARGEST:g}, with a point for decimals"
-        raise BadData(f"{place}: column {column!r} is {short_text(value)}: it must be {rule}")
-    return float(value)
-
-
 class NumberScorer:
     """Computes the scores for Trainer, and keeps the last evaluation for the table."""
 
@@ -124,11 +106,15 @@ class NumberScorer:
 
 
 def number_scores(actual: "np.ndarray", predicted: "np.ndarray") -> Dict[str, float]:
-    """Return correlations and errors. A correlation is 0 if all numbers of a side are equal."""
-    errors = predicted - actual
+    """Return correlations and errors, and the same of always answering the mean. Its correlations are 0."""
+    errors, of_mean = predicted - actual, actual - actual.mean()
     return {
         "spearman": spearman(predicted, actual),
         "pearson": pearson(predicted, actual),
         "rmse": float((errors**2).mean()) ** 0.5,
         "mae": float(abs(errors).mean()),
+        f"spearman{COMMONEST}": 0.0,
+        f"pearson{COMMONEST}": 0.0,
+        f"rmse{COMMONEST}": float((of_mean**2).mean()) ** 0.5,
+        f"mae{COMMONEST}": float(abs(of_mean).mean()),
     }

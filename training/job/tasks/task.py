@@ -42,8 +42,8 @@ IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""
 
 COMMONEST = "_commonest"
-"""End of the name of a score of always answering the commonest class of the evaluation rows. It is no measure, and only
-the result has it."""
+"""End of the name of a score of a constant answer to the evaluation rows: their commonest class, or the mean of their
+numbers. It is no measure, and only the result has it."""
 
 UNTRAINED = "_untrained"
 """End of the name of a score of the pretrained model, before the first step. It is no measure, and only the result has

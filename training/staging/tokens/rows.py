@@ -18,6 +18,7 @@ from typing import Any, Literal
 from training.contract.errors import InputError, nearest, short_text
 from training.job.processes.reporting import BadData
 from training.job.tasks import TASKS, Label, Row, Task
+from training.job.tasks.checks import LABEL_RULE
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Location, Table, Tables
@@ -121,10 +122,7 @@ class LabelSurvey:
             )
 
     def _invalid_label(self, label: Label) -> InputError:
-        return InputError(
-            f"{self._location(label)}: label {short_text(label)} must be a word or a whole number of at least 0, such "
-            "as 1 or 1.0"
-        )
+        return InputError(f"{self._location(label)}: label {short_text(label)} {LABEL_RULE}")
 
 
 def _is_other_number(label: Label) -> bool:
