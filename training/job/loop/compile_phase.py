@@ -15,6 +15,7 @@ import platform
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 from urllib.parse import urlparse
 
@@ -63,9 +64,12 @@ def compile_shapes(trainer: JobTrainer, model: Model, shapes: Sequence[Shape], d
     chosen = representatives(shapes) if dynamic and steps == 1 else shapes[::-1]
     # Trainer's loop sets this before every step, but the first step has not begun.
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
+    metadata = settings.train.metadata
+    if dynamic:  # a length of targets that equals the length of texts by chance would be compiled as the same symbol
+        metadata = replace(metadata, max_target_length=None)
     with preserve_random_states():
         for shape in chosen:
-            collator = Collator(Padding("max_length", shape.length), settings.train.metadata, task.targets)
+            collator = Collator(Padding("max_length", shape.length), metadata, task.targets)
             batch = collator(synthetic_rows(shape, task, settings.train.rows.types is not None))
             for _ in range(steps):
                 trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
@@ -105,6 +109,8 @@ def synthetic_rows(shape: Shape, task: Task, has_types: bool) -> List[Row]:
         tokens = np.zeros(shape.length - int(shape.is_masked and at == shape.rows - 1), dtype=np.int64)
         row: Row = {"input_ids": tokens, **dict.fromkeys(task.integer_columns, 0)}
         row.update(dict.fromkeys(task.list_columns, tokens))
+        if task.decoder_column:
+            row[task.decoder_column] = np.zeros(2 if shape.length != 2 else 3, dtype=np.int64)
         rows.append({**row, "token_type_ids": tokens} if has_types else row)
     return rows
 

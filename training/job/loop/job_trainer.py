@@ -62,10 +62,11 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         self.scorer = None if settings.evaluates_sample else scorer
         self._generator = TextGenerator(scorer, settings) if isinstance(scorer, TextScorer) else None
         self._eval_collator = Collator(settings.eval_padding, settings.validation.metadata, task.targets)
+        shared = (settings.train.metadata, task.targets, arguments.batch_size, task.decoder_column)
         super().__init__(
             model=model,
             args=trainer_arguments(settings),
-            data_collator=Collator(settings.padding, settings.train.metadata, task.targets, arguments.batch_size),
+            data_collator=Collator(settings.padding, *shared),
             train_dataset=settings.train.rows,
             eval_dataset=evaluated.rows,
             compute_metrics=self.scorer and _without_filler(self.scorer, len(evaluated.rows)),

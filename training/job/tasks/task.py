@@ -256,6 +256,10 @@ class Task(ABC):
     """Options that an evaluation needs. Staging writes them into the metadata of the validation channel."""
     evaluated_options: Tuple[str, ...] = ()
     """Options that select what is evaluated. Models are compared only if these are equal."""
+    training_options: Tuple[str, ...] = ()
+    """Options that the training needs. Staging writes them into the metadata of the training channel."""
+    length_options: Tuple[str, ...] = ()
+    """Options that are lengths in tokens, which the model's positions limit like `max_length`."""
     answering_options: Tuple[str, ...] = ()
     """Fields of the experiment that a logged model needs to answer as in its evaluation."""
 
@@ -284,6 +288,8 @@ class Task(ABC):
     """Columns of the channel with one integer a row."""
     list_columns: Tuple[str, ...] = ()
     """Columns of the channel with a list of integers a row, besides the tokens."""
+    decoder_column: str = ""
+    """The list column whose tokens a decoder reads beside the row's own tokens, so that they are work too."""
 
     # The model
     head: str

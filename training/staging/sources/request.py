@@ -52,7 +52,7 @@ class Columns(Frozen):
     label: Name = "label"
     """Column with the label: words, or whole numbers of at least 0."""
     target: Name = "target"
-    """Column with the text to generate from the text (`seq2seq`)."""
+    """Column with the text to generate, for tasks that generate one."""
 
 
 class Splits(Frozen):

@@ -264,7 +264,7 @@ def write_channel(
         raise InputError(f"the {purpose} {task.row}s of {name} {task.no_rows(_options(request), is_validation)}")
     if task.reports_first_rows:
         (writer.folder / SOURCE_ROWS).write_text(json.dumps(source_rows), "utf-8")
-    return {name: request.options[name] for name in task.scoring_options} if is_validation else {}
+    return {name: request.options[name] for name in (task.scoring_options if is_validation else task.training_options)}
 
 
 def row_lengths(table: Table, request: StagingRequest, tokenizer: Any, *, for_scoring: bool = False) -> list[int]:
