@@ -197,9 +197,8 @@ class Calibration:
         self._trainer.training_step(model, moved)
 
     def _collated(self, planned: Plan, numbers: np.ndarray) -> Batch:
-        settings, task = self._settings, self._settings.task
-        shared = (settings.train.metadata, task.targets, planned.batch_size, task.decoder_column)
-        collator = Collator(settings.padding, *shared)
+        settings = self._settings
+        collator = Collator(settings.padding, settings.train.metadata, settings.task.targets, planned.batch_size)
         return collator([settings.train.rows[int(number)] for number in numbers])
 
 

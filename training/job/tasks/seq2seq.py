@@ -3,10 +3,10 @@
 Evaluations generate texts and score them with BLEU and chrF by sacrebleu, and ROUGE-L.
 """
 
-import json
 import unicodedata
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
 
+from training.job.data import TARGET_IDS
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text
 from training.job.tasks.encodings import encodings, token_columns
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from training.job.data.channels import Channel
     from training.job.data.padding import Batch
 
-TARGET_IDS = "target_ids"
 TARGETS = "targets.parquet"
 """File with the source and the target of each validation row as texts."""
 MAX_TABLE_ROWS = 100
@@ -97,7 +96,6 @@ class Seq2Seq(Task):
     length_options = ("max_target_length", "max_new_tokens")
     packages = ("sacrebleu==2.6.0",)
     list_columns = (TARGET_IDS,)
-    decoder_column = TARGET_IDS
     head = "AutoModelForSeq2SeqLM"
     architectures = ("ForConditionalGeneration", "MTModel", "EncoderDecoderModel")
     # BLEU comes first: it scores what users get, and is comparable between tokenizers, which a loss per token is not.
@@ -229,21 +227,21 @@ class GeneratedTextScorer:
     """Scores the texts that were generated for the first sources, and the loss of all rows."""
 
     def __init__(self, channel: "Channel") -> None:
-        from training.job.data.channels import METADATA, read_texts
+        from training.job.data.channels import read_texts
 
-        metadata = json.loads((channel.folder / METADATA).read_text("utf-8"))
+        options = channel.metadata.options
         sources, targets = read_texts(channel.folder / TARGETS, ("source", "target"))
         # In the order of the data, though the channel's rows are in the order of their lengths.
         rows: Dict[str, List[int]] = {}
         numbers = channel.rows.numbers.tolist()
         for at in sorted(range(len(numbers)), key=numbers.__getitem__):
             rows.setdefault(sources[numbers[at]], []).append(at)
-        share = len(channel.rows) / metadata["rows"]
-        count = round(min(metadata["generate_rows"], len(set(sources))) * share)
+        share = len(channel.rows) / channel.metadata.rows
+        count = round(min(options["generate_rows"], len(set(sources))) * share)
         self._first_sources = list(rows)[: max(count, 1)]
         self._references = [[targets[numbers[at]].strip() for at in rows[source]] for source in self._first_sources]
         self.prompts = [channel.rows[rows[source][0]]["input_ids"] for source in self._first_sources]
-        self.generation_settings = {name: metadata[name] for name in ("max_new_tokens", "num_beams")}
+        self.generation_settings = {name: options[name] for name in ("max_new_tokens", "num_beams")}
         self._texts: List[str] = []
 
     def take_texts(self, texts: List[str]) -> None:
