@@ -177,10 +177,12 @@ def _check_sharding(experiment: ExperimentFields) -> None:
 
 
 def _check_task_options(experiment: ExperimentFields) -> None:
+    own = TASKS[experiment.task].options
     for task in TASKS.values():
-        for name, option in task.options.items() if task.name != experiment.task else ():
-            if option.requires_task and getattr(experiment, name) is not None:
-                raise ValueError(f"{name} requires task {task.name}; the task is {experiment.task}")
+        for name, option in task.options.items():
+            if name not in own and option.requires_task and getattr(experiment, name) is not None:
+                names = " or ".join(each.name for each in TASKS.values() if name in each.options)
+                raise ValueError(f"{name} requires task {names}; the task is {experiment.task}")
     TASKS[experiment.task].check_options(experiment)
 
 

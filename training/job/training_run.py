@@ -27,6 +27,7 @@ from training.job.data.channels import check_tokens
 from training.job.data.padding import NO_WORK, Work, planned_shapes
 from training.job.estimating.calibration import CalibrationFinished, calibrate
 from training.job.estimating.probe import Probe
+from training.job.loop.attention_masks import check_separation
 from training.job.loop.compile_phase import (
     compile_shapes,
     is_dynamic,
@@ -78,6 +79,8 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     settings = prepare(model, settings)
     flops = (multiplied_parameters(model), attention_flops_per_pair(model))
     trainer = JobTrainer(settings, model, meter, _checkpoint_keeper(settings, model))
+    if settings.train.metadata.is_packed:
+        check_separation(model)
     reporter = _reporter(trainer, events, stop)
     probe = Probe(trainer, events) if settings.is_probe else None
     if probe:
@@ -189,6 +192,7 @@ def _save(settings: Settings, trainer: JobTrainer) -> Dict[str, int]:
             name, revision = settings.arguments.model or settings.model_location, settings.arguments.model_revision
             adapters.describe(trainer.model, adapters.Base(name, revision, settings.pretrained.quantized), folder)
         save_tokenizer(settings.model_location, settings.arguments.model_revision, folder)
+        settings.task.finish_model(folder, settings.validation)
     weights = [path for path in folder.iterdir() if path.suffix in (".safetensors", ".bin")]
     # Trainer's arguments are in a file of their own. Its size depends on the paths of the machine.
     return {"model/bytes": sum(path.stat().st_size for path in weights if path.name != "training_args.bin")}

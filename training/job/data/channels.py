@@ -39,6 +39,8 @@ class ChannelMetadata:
     pad_token_type_id: int
     padding_side: str
     """left | right."""
+    is_packed: bool = False
+    """True if a row may hold several texts, which must not see each other."""
 
 
 class Lists:
@@ -165,6 +167,7 @@ def _read_metadata(file: Path) -> ChannelMetadata:
     try:
         fields = json.loads(file.read_text("utf-8"))
         fields["label_names"] = tuple(fields["label_names"])
+        fields.setdefault("is_packed", False)
         return ChannelMetadata(**{name: fields[name] for name in ChannelMetadata.__dataclass_fields__})
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise BadData(f"{file} cannot be read: {type(error).__name__}: {error}") from error

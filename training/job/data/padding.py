@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import Sampler
 
 from training.job.data.channels import DUPLICATE, ChannelMetadata, Row
+from training.job.tasks.task import SEGMENTS
 
 WORK = "work"
 """Key under which a training batch carries its `Work`."""
@@ -32,7 +33,8 @@ class Work(NamedTuple):
     """Rows times batch length, with filler rows and padding. With padding `none`, the tokens and filler tokens:
     the model's layers compute no others, though its embeddings and its head do."""
     pairs: int = 0
-    """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row."""
+    """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row, or of its text
+    in a row that holds several."""
 
 
 NO_WORK = Work(0, 0, 0, 0)
@@ -151,6 +153,12 @@ class Collator:
             line[span] = 1
         labels = self._targets(Batch(rows, filler_rows, [span.start for span in spans], ids, mask))
         arrays = {"input_ids": ids, "attention_mask": mask, **labels}
+        parts = lengths
+        if self._metadata.is_packed:
+            # transformers keeps texts apart whose positions restart, but only without a mask (`check_separation`).
+            del arrays["attention_mask"]
+            arrays["position_ids"] = _positions(filled, spans, ids.shape)
+            parts = np.concatenate([row[SEGMENTS] for row in rows])
         if "token_type_ids" in rows[0]:
             filler = self._metadata.pad_token_type_id
             arrays["token_type_ids"] = self._pad_column(filled, "token_type_ids", length, filler)
@@ -162,7 +170,7 @@ class Collator:
                 samples=len(rows),
                 tokens=int(lengths.sum()),
                 positions=int(mask.sum()) if self._padding.is_packed else len(filled) * length,
-                pairs=int((lengths.astype(np.int64) ** 2).sum()),
+                pairs=int((parts.astype(np.int64) ** 2).sum()),
             )
             tensors[IS_PADDED] = not mask.all()
             tensors[WORK] = work if unique else work._replace(samples=0, tokens=0, pairs=0)
@@ -176,6 +184,16 @@ class Collator:
 
     def _span(self, tokens: int, length: int) -> slice:
         return slice(length - tokens, length) if self._metadata.padding_side == "left" else slice(0, tokens)
+
+
+def _positions(rows: Sequence[Row], spans: Sequence[slice], shape: Tuple[int, ...]) -> np.ndarray:
+    """Return the position of each token in its text, and 0 for padding, where each token is then a text of its own."""
+    positions = np.zeros(shape, dtype=np.int64)
+    for line, row, span in zip(positions, rows, spans):
+        segments = row[SEGMENTS].astype(np.int64)
+        starts = np.repeat(np.cumsum(segments) - segments, segments)
+        line[span] = np.arange(len(starts)) - starts
+    return positions
 
 
 class Shape(NamedTuple):

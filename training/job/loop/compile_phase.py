@@ -32,6 +32,7 @@ from training.job.processes.reporting import Events
 from training.job.settings.declared import CUDA_GRAPH_MODES
 from training.job.settings.job_settings import Settings
 from training.job.tasks import Task
+from training.job.tasks.task import SEGMENTS
 
 RUNS_WITH_CUDA_GRAPHS = 3
 """torch.compile runs a program once without a graph and records the graph in the second run. The third only replays it
@@ -105,6 +106,8 @@ def synthetic_rows(shape: Shape, task: Task, has_types: bool) -> List[Row]:
         tokens = np.zeros(shape.length - int(shape.is_masked and at == shape.rows - 1), dtype=np.int64)
         row: Row = {"input_ids": tokens, **dict.fromkeys(task.integer_columns, 0)}
         row.update(dict.fromkeys(task.list_columns, tokens))
+        if SEGMENTS in row:
+            row[SEGMENTS] = np.array([len(tokens)])
         rows.append({**row, "token_type_ids": tokens} if has_types else row)
     return rows
 

@@ -6,6 +6,7 @@ A new task is a new file and its line in `TASKS`. It belongs here and nowhere el
 from typing import Any, Dict, Mapping, Optional
 
 from training.job.tasks.causal_lm import CausalLM
+from training.job.tasks.chat import Chat
 from training.job.tasks.classification import Classification
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
 from training.job.tasks.task import LOSS, MAX_TOKENS, OPTIONS_FILE, SOURCE_ROWS, Encoded, Label, Metric, Row, Task
@@ -28,7 +29,7 @@ __all__ = [
     "find_task",
 ]
 
-TASKS: Dict[str, Task] = {task.name: task for task in (Classification(), QuestionAnswering(), CausalLM())}
+TASKS: Dict[str, Task] = {task.name: task for task in (Classification(), QuestionAnswering(), CausalLM(), Chat())}
 """Every task, by name."""
 DEFAULT_TASK = Classification.name
 

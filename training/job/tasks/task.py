@@ -26,6 +26,8 @@ from training.job.tasks.checks import checked_text
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, fields, parameters, text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     import pyarrow as pa
 
@@ -44,6 +46,8 @@ the result has it."""
 
 OPTIONS_FILE = "answer_options.json"
 """File in a model's folder with the `answering_options` of its training."""
+SEGMENTS = "segments"
+"""Column of the channel with the tokens of each text in a row, for a task that packs several texts into a row."""
 SOURCE_ROWS = "source_rows.json"
 """File in the channel of a task that `reports_first_rows`: a list with their numbers in the user's data."""
 
@@ -92,6 +96,8 @@ class Option(NamedTuple):
     """Limits of the value, by pydantic's names."""
     requires_task: bool = False
     """True if an experiment of another task must not set it. Then None, which means `default`, is a value too."""
+    read: Optional[Callable[[Any], Any]] = None
+    """Returns what staging gets for a value of the experiment, such as the text of a file. Raises ValueError."""
 
 
 class ColumnNames(Protocol):
@@ -112,6 +118,18 @@ class ColumnNames(Protocol):
     @property
     def target(self) -> str:
         """Column with the text to generate."""
+
+    @property
+    def messages(self) -> str:
+        """Column with the messages of a conversation."""
+
+    @property
+    def prompt(self) -> Optional[str]:
+        """Column with what precedes a completion, if rows have no messages."""
+
+    @property
+    def completion(self) -> str:
+        """Column with the completion of a prompt."""
 
 
 Label = Union[str, int]
@@ -144,6 +162,10 @@ class Encoded(NamedTuple):
     """Rows of the data that are longer than `max_length`."""
     tables: "Optional[Dict[str, Dict[str, pa.Array]]]" = None
     """More Parquet files that an evaluation needs: columns by file name."""
+    left_out_rows: int = 0
+    """Rows of the data of which `max_length` cuts off all that is trained or scored, so that they make no row."""
+    metadata: Mapping[str, Any] = {}
+    """More fields of the channel's metadata, the same in every batch."""
 
 
 Encoder = Callable[[Sequence[Row], Sequence[Sequence[int]]], Encoded]
@@ -249,6 +271,9 @@ class Task(ABC):
     cut: str = "cut"
     """Participle that says what happens to a row longer than `max_length`."""
 
+    left_out: str = "left out"
+    """Participle that says what happens to a row of which `max_length` leaves nothing to learn."""
+
     # The experiment
     options: Mapping[str, Option] = {}
     """Fields of the experiment that only this task uses and that change the staged data, by name."""
@@ -331,6 +356,17 @@ class Task(ABC):
     def columns(self, names: ColumnNames) -> Dict[str, str]:
         """Return the data's columns that the task reads, in order, with their types as MLflow names them."""
 
+    def foreign_columns(self, names: ColumnNames) -> Dict[str, str]:
+        """Return columns that data for this task does not have, each with the fields that read such data."""
+        return {}
+
+    def packs(self, options: Mapping[str, Any]) -> bool:
+        """Return True if a training row may hold several texts, which must not see each other.
+
+        Their lengths are in the column `SEGMENTS`.
+        """
+        return False
+
     @property
     def has_classes(self) -> bool:
         """True if labels are numbered as classes."""
@@ -384,6 +420,9 @@ class Task(ABC):
     @abstractmethod
     def scorer(self, channel: "Channel") -> Scorer:
         """Return a new scorer for the rows of a channel, in their order."""
+
+    def finish_model(self, folder: "Path", channel: "Channel") -> None:  # noqa: B027
+        """Complete the folder of a trained model, given the validation channel. The tokenizer is in the folder."""
 
     def encode_may_refuse(self, loaded: LoadedModel) -> bool:
         """Return whether `encode_inputs` refuses some inputs that `read_inputs` accepts, such as too long ones."""

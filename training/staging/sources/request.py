@@ -53,6 +53,12 @@ class Columns(Frozen):
     """Column with the label: words, or whole numbers of at least 0."""
     target: Name = "target"
     """Column with the text to generate from the text (`seq2seq`)."""
+    messages: Name = "messages"
+    """Column with the messages of a conversation (`chat`)."""
+    prompt: Name | None = None
+    """Column with the prompt of a completion (`chat`); None reads `messages`."""
+    completion: Name = "completion"
+    """Column with the completion of a prompt (`chat`)."""
 
 
 class Splits(Frozen):
