@@ -119,7 +119,7 @@ def _check_objective(experiment: Experiment) -> None:
     named = f"objective {','.join(fields.objective)}"
     if cost not in COSTS:
         raise ValueError(f"{named} must begin with a cost: {', '.join(COSTS)}")
-    metrics = reported_metrics(experiment.task)
+    metrics = reported_metrics(experiment)
     for metric in [*others, *([fields.quality] if fields.worse_by is not None else [])]:
         if metric not in metrics:
             raise ValueError(f"{named}: task {experiment.task} does not log {metric}; it logs {', '.join(metrics)}")

@@ -115,6 +115,7 @@ def _load_model(settings: Settings) -> Model:
     folders = settings.folders
     for folder, channel in ((folders.train, settings.train), (folders.validation, settings.validation)):
         check_tokens(channel.rows, model.config.vocab_size, folder)
+    settings.task.start_head(model, settings.train)
     return model
 
 

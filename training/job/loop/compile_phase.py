@@ -104,7 +104,7 @@ def synthetic_rows(shape: Shape, task: Task, has_types: bool) -> List[Row]:
     rows = []
     for at in range(shape.rows):
         tokens = np.zeros(shape.length - int(shape.is_masked and at == shape.rows - 1), dtype=np.int64)
-        row: Row = {"input_ids": tokens, **dict.fromkeys(task.integer_columns, 0)}
+        row: Row = {"input_ids": tokens, **dict.fromkeys((*task.integer_columns, *task.number_columns), 0)}
         row.update(dict.fromkeys(task.list_columns, tokens))
         if SEGMENTS in row:
             row[SEGMENTS] = np.array([len(tokens)])

@@ -4,6 +4,7 @@ The container imports these files, and so does the launcher, whose `--help` must
 transformers, NumPy and pyarrow only in functions.
 """
 
+import math
 from abc import ABC, abstractmethod
 from typing import (
     TYPE_CHECKING,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     import numpy as np
     import pyarrow as pa
+    from torch import Tensor
 
     from training.job.data.channels import Channel, ChannelMetadata
     from training.job.data.padding import Batch
@@ -81,6 +83,11 @@ class Metric(NamedTuple):
 
 LOSS = Metric("eval_loss", "validation loss")
 """Metric of every task."""
+OWN_METRICS = (
+    Metric("eval_score", "own score", higher_is_better=True, best=math.inf),
+    Metric("eval_error", "own error", best=-math.inf),
+)
+"""Metrics of the user's own function, for any task. They come before the task's own."""
 
 
 class Option(NamedTuple):
@@ -279,6 +286,8 @@ class Task(ABC):
     """Fields of the experiment that only this task uses and that change the staged data, by name."""
     scoring_options: Tuple[str, ...] = ()
     """Options that an evaluation needs. Staging writes them into the metadata of the validation channel."""
+    training_options: Tuple[str, ...] = ()
+    """Options that the training needs. Staging writes them into the metadata of the training channel."""
     evaluated_options: Tuple[str, ...] = ()
     """Options that select what is evaluated. Models are compared only if these are equal."""
     answering_options: Tuple[str, ...] = ()
@@ -309,6 +318,8 @@ class Task(ABC):
     """Columns of the channel with one integer a row."""
     list_columns: Tuple[str, ...] = ()
     """Columns of the channel with a list of integers a row, besides the tokens."""
+    number_columns: Tuple[str, ...] = ()
+    """Columns of the channel with one number a row, in double precision."""
 
     # The model
     head: str
@@ -317,6 +328,8 @@ class Task(ABC):
     """Parts of the class names that saved models of the task have in their configuration."""
     label_inputs: Tuple[str, ...] = ("labels",)
     """Names of the model's label inputs."""
+    computes_loss: bool = False
+    """True if `loss` computes the loss. The model then gets no label inputs, and computes none."""
 
     # The evaluation
     metrics: Tuple[Metric, ...] = (LOSS,)
@@ -409,9 +422,19 @@ class Task(ABC):
         """Return fields of the model's configuration that belong to the head."""
         return {}
 
+    def start_head(self, model: Any, train: "Channel") -> None:  # noqa: B027
+        """Change the starting values of a loaded model's head, given the training rows."""
+
     @abstractmethod
     def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
-        """Return the label arrays of a padded batch, by label input."""
+        """Return the label arrays of a padded batch, by label input. The loss must ignore filler rows."""
+
+    def loss(self, output: Any, batch: "Mapping[str, Tensor]") -> "Tensor":
+        """Return the mean loss of a batch, a scalar tensor, if `computes_loss`.
+
+        `output` is the model's output, and `batch` has all tensors of the collated batch, label inputs included.
+        """
+        raise NotImplementedError
 
     def reduce_predictions(self, predictions: Any, labels: Any) -> Any:
         """Reduce a batch's predictions to what the scorer needs, with one row for each row of the batch."""

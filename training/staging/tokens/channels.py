@@ -274,8 +274,8 @@ def write_channel(
     if task.reports_first_rows:
         (writer.folder / SOURCE_ROWS).write_text(json.dumps(source_rows), "utf-8")
     packed = {"is_packed": True} if task.packs(request.options) and not is_validation else {}
-    options = {name: request.options[name] for name in task.scoring_options} if is_validation else {}
-    return {**options, **metadata, **packed}
+    names = task.scoring_options if is_validation else task.training_options
+    return {**{name: request.options[name] for name in names}, **metadata, **packed}
 
 
 def _check_left_out(left_out: int, rows: int, request: StagingRequest) -> None:
