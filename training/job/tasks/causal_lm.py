@@ -250,7 +250,7 @@ class TokenLoss:
     def __call__(self, prediction: Any) -> Dict[str, float]:
         self._sums = prediction.predictions
         # Replaces Trainer's eval_loss, which is the mean of the batch means.
-        loss_sum, tokens = prediction.predictions.astype("float64").sum(axis=0)
+        loss_sum, tokens = prediction.predictions.astype("float64").sum(axis=0)[:2]
         loss = float(loss_sum / tokens)
         # Without a perplexity if the model diverged.
         return {"loss": loss, **({"perplexity": math.exp(loss)} if loss <= LARGEST_EXPONENT else {})}
