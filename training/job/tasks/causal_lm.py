@@ -63,6 +63,7 @@ class CausalLM(Task):
         )
     }
     predicts_tokens = True
+    has_new_head = False
     head = "AutoModelForCausalLM"
     architectures = ("ForCausalLM", "LMHeadModel")
     metrics: Tuple[Metric, ...] = (LOSS, Metric("eval_perplexity", "perplexity", best=1.0, decimals=2))
@@ -261,4 +262,4 @@ class TokenLoss:
 
     def rows(self) -> List[Dict[str, Any]]:
         """Return each row's predicted `tokens` and their summed `loss`: a row of text has no single prediction."""
-        return [{"loss": loss, "tokens": int(tokens)} for loss, tokens in self._sums[self._order].tolist()]
+        return [{"loss": loss, "tokens": int(tokens)} for loss, tokens, *_ in self._sums[self._order].tolist()]

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from training.job.data import SEGMENTS
 from training.job.processes.reporting import BadData
 from training.job.tasks.causal_lm import CausalLM, TokenLoss
 from training.job.tasks.checks import checked_list, checked_text, from_json, nearest, short_text
@@ -18,7 +19,6 @@ from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, To
 from training.job.tasks.task import (
     IGNORED_LABEL,
     LOSS,
-    SEGMENTS,
     ColumnNames,
     Encoded,
     Encoder,
@@ -105,6 +105,7 @@ class Chat(CausalLM):
             {"ge": 0, "le": 20},
         ),
     }
+    training_options = ("packing",)
     evaluated_options = (TEMPLATE,)
     list_columns = (ANSWERS, SEGMENTS)
     metrics = (
@@ -130,10 +131,6 @@ class Chat(CausalLM):
         if names.prompt:
             return {names.prompt: "object", names.completion: "object"}
         return {names.messages: "object"}
-
-    def packs(self, options: Mapping[str, Any]) -> bool:
-        """Return True with the option `packing`."""
-        return bool(options["packing"])
 
     def check_options(self, options: Any) -> None:
         """Raise ValueError for padding `none` with packed rows, and for a template that cannot be read."""
@@ -239,15 +236,14 @@ class Chat(CausalLM):
         """Return the scorer of reduced predictions, which also generates some answers."""
         return AnswerScorer(channel)
 
-    def finish_model(self, folder: Path, channel: "Channel") -> None:
+    def write_files(self, model: Any, metadata: "ChannelMetadata", folder: Path) -> None:
         """Add the chat template to a saved model, and the token that ends a turn to those that end a text."""
-        metadata = _metadata(channel)
-        if TEMPLATE in metadata:
-            (folder / TEMPLATE_FILE).write_text(metadata[TEMPLATE], "utf-8")
+        if TEMPLATE in metadata.options:
+            (folder / TEMPLATE_FILE).write_text(metadata.options[TEMPLATE], "utf-8")
         file = folder / "generation_config.json"
         if file.is_file():
             config = json.loads(file.read_text("utf-8"))
-            config["eos_token_id"] = stop_tokens(config.get("eos_token_id"), metadata[STOP_TOKEN])
+            config["eos_token_id"] = stop_tokens(config.get("eos_token_id"), metadata.options[STOP_TOKEN])
             file.write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
     def input_value(self, place: object, column: str, value: Any) -> Any:
@@ -493,20 +489,14 @@ def stop_tokens(ends: Any, stop: int) -> List[int]:
     return list(dict.fromkeys([*known, stop]))
 
 
-def _metadata(channel: "Channel") -> Dict[str, Any]:
-    from training.job.data.channels import METADATA
-
-    fields: Dict[str, Any] = json.loads((channel.folder / METADATA).read_text("utf-8"))
-    return fields
-
-
 class AnswerScorer(TokenLoss):
     """Loss, perplexity and token accuracy of the answers, and some generated answers for people to read."""
 
     def __init__(self, channel: "Channel") -> None:
         from training.job.data.channels import read_texts
 
-        file, stop = channel.folder / SAMPLES_FILE, _metadata(channel)[STOP_TOKEN]
+        super().__init__(channel.rows.numbers.argsort())
+        file, stop = channel.folder / SAMPLES_FILE, channel.metadata.options[STOP_TOKEN]
         names = ("row", "prompt", "answer", "ids")
         self._samples = list(zip(*read_texts(file, names)))
         self.prompts = [ids for *_, ids in self._samples]

@@ -6,6 +6,7 @@ transformers, NumPy and pyarrow only in functions.
 
 import math
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -27,8 +28,6 @@ from training.job.tasks.checks import checked_text
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, fields, parameters, text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy as np
     import pyarrow as pa
     from torch import Tensor
@@ -46,10 +45,12 @@ COMMONEST = "_commonest"
 """End of the name of a score of always answering the commonest class of the evaluation rows. It is no measure, and only
 the result has it."""
 
+UNTRAINED = "_untrained"
+"""End of the name of a score of the pretrained model, before the first step. It is no measure, and only the result has
+it."""
+
 OPTIONS_FILE = "answer_options.json"
 """File in a model's folder with the `answering_options` of its training."""
-SEGMENTS = "segments"
-"""Column of the channel with the tokens of each text in a row, for a task that packs several texts into a row."""
 SOURCE_ROWS = "source_rows.json"
 """File in the channel of a task that `reports_first_rows`: a list with their numbers in the user's data."""
 
@@ -121,6 +122,14 @@ class ColumnNames(Protocol):
     @property
     def label(self) -> str:
         """Column with the label."""
+
+    @property
+    def negative(self) -> Optional[str]:
+        """Column with a text that does not match, if rows have one."""
+
+    @property
+    def score(self) -> Optional[str]:
+        """Column with the number that says how similar the two texts are, if rows have one."""
 
     @property
     def target(self) -> str:
@@ -328,12 +337,16 @@ class Task(ABC):
     """Parts of the class names that saved models of the task have in their configuration."""
     label_inputs: Tuple[str, ...] = ("labels",)
     """Names of the model's label inputs."""
+    has_new_head: bool = True
+    """True if a training adds a head to the pretrained model, which `adapter.method: frozen` then trains."""
     computes_loss: bool = False
     """True if `loss` computes the loss. The model then gets no label inputs, and computes none."""
 
     # The evaluation
     metrics: Tuple[Metric, ...] = (LOSS,)
     """Metrics in order of preference: comparisons judge quality by the first one."""
+    scores_untrained: bool = False
+    """True if the pretrained model already does the task, so that its scores before the first step are of interest."""
 
     # A trained model in use
     inputs: Tuple[str, ...] = ("text",)
@@ -341,7 +354,7 @@ class Task(ABC):
     optional_inputs: Tuple[str, ...] = ()
     """Texts that an input may have in addition."""
     answer_fields: Tuple[Tuple[str, str], ...]
-    """Fields of an answer, with their types in MLflow."""
+    """Fields of an answer, with their types in MLflow, such as `double`, or `double[]` for a list."""
     answer_parameters: Tuple[Tuple[str, str, Any], ...] = ()
     """Parameters that MLflow's signature offers: name, type in MLflow, default."""
     accepts_blanks: bool = False
@@ -373,12 +386,9 @@ class Task(ABC):
         """Return columns that data for this task does not have, each with the fields that read such data."""
         return {}
 
-    def packs(self, options: Mapping[str, Any]) -> bool:
-        """Return True if a training row may hold several texts, which must not see each other.
-
-        Their lengths are in the column `SEGMENTS`.
-        """
-        return False
+    def metrics_of(self, names: ColumnNames) -> Tuple[Metric, ...]:
+        """Return the metrics of an evaluation on data with these columns."""
+        return self.metrics
 
     @property
     def has_classes(self) -> bool:
@@ -422,6 +432,9 @@ class Task(ABC):
         """Return fields of the model's configuration that belong to the head."""
         return {}
 
+    def write_files(self, model: Any, metadata: "ChannelMetadata", folder: Path) -> None:  # noqa: B027
+        """Write files of the task's own beside a trained model."""
+
     def start_head(self, model: Any, train: "Channel") -> None:  # noqa: B027
         """Change the starting values of a loaded model's head, given the training rows."""
 
@@ -443,9 +456,6 @@ class Task(ABC):
     @abstractmethod
     def scorer(self, channel: "Channel") -> Scorer:
         """Return a new scorer for the rows of a channel, in their order."""
-
-    def finish_model(self, folder: "Path", channel: "Channel") -> None:  # noqa: B027
-        """Complete the folder of a trained model, given the validation channel. The tokenizer is in the folder."""
 
     def encode_may_refuse(self, loaded: LoadedModel) -> bool:
         """Return whether `encode_inputs` refuses some inputs that `read_inputs` accepts, such as too long ones."""
