@@ -227,7 +227,7 @@ def test_a_model_that_mixes_packed_conversations_is_refused() -> None:
         "ffn_dim": 8,
     }
     with pytest.raises(Unsupported, match="model type opt does not: set packing to false"):
-        check_separation(OPTForCausalLM(OPTConfig(vocab_size=50, ffn_dim=8, **size)))
+        check_separation(OPTForCausalLM(OPTConfig(vocab_size=50, **size)))
 
 
 def test_losses_equal_a_plain_trainers_and_the_model_answers(tmp_path: Path, base: Path) -> None:
