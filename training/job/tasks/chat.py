@@ -1,19 +1,24 @@
 """Chat: train on the assistant's answers in conversations, in the format of the tokenizer's chat template.
 
-The template writes a conversation as one text. The messages before an answer, rendered with the generation prompt, must
-be a prefix of it. What follows, up to the next message, is the answer: it includes the token that ends the turn, and
-comes after the same tokens as in a request.
+`chat_template.py` finds the answers' tokens. Several conversations fill a row, each as a whole.
 """
 
 import json
 from bisect import bisect_left, insort
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from training.job.data import SEGMENTS
 from training.job.processes.reporting import BadData
 from training.job.tasks.causal_lm import CausalLM, TokenLoss
+from training.job.tasks.chat_template import (
+    Conversation,
+    Message,
+    Template,
+    read_template,
+    stop_tokens,
+    template_of,
+)
 from training.job.tasks.checks import checked_list, checked_text, from_json, nearest, short_text
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow
 from training.job.tasks.task import (
@@ -37,9 +42,8 @@ if TYPE_CHECKING:
     from training.job.data.padding import Batch
     from training.job.weights.pretrained import Pretrained
 
-Message = Dict[str, str]
-"""`{"role": ..., "content": ...}`."""
 ROLES = ("system", "user", "assistant")
+KEYS = {"role", "from"}
 SHAREGPT_ROLES = {"human": "user", "gpt": "assistant"}
 """Roles of ShareGPT's messages `{"from": ..., "value": ...}`."""
 ANSWERS = "answers"
@@ -50,24 +54,6 @@ SAMPLES_FILE = "sampled_prompts.parquet"
 """File in the validation channel with the prompts for which evaluations generate."""
 SAMPLE_TOKENS = 64
 """Most tokens that an evaluation generates for a prompt."""
-
-TEMPLATES = {
-    "chatml": "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + "
-    "'<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
-}
-"""Templates that can be named."""
-
-
-def read_template(value: Optional[str]) -> Optional[str]:
-    """Return the template of a field's value: a name, or a file. Raises ValueError."""
-    if value is None or value in TEMPLATES:
-        return TEMPLATES.get(value or "")
-    try:
-        return Path(value).expanduser().read_text("utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        names = " or ".join(TEMPLATES)
-        raise ValueError(f"chat_template {value!r} cannot be read: {reason}; it must be {names}, or a file") from error
 
 
 class Chat(CausalLM):
@@ -113,6 +99,7 @@ class Chat(CausalLM):
         Metric("eval_token_accuracy", "token accuracy", "fraction", higher_is_better=True, best=1.0),
         CausalLM.metrics[1],
     )
+    texts_table = "generated_answers.json"
     inputs = ("messages",)
     answer_parameters = (("max_new_tokens", "long", 256), ("do_sample", "boolean", False))
     example: Mapping[str, str] = {"messages": "Winter is coming. What should I pack?"}
@@ -262,8 +249,10 @@ class Chat(CausalLM):
             location = "inputs" if is_one else f"inputs[{at}]"
             if not isinstance(value, (str, list)):
                 raise BadInputs(f"{location} must be a list of messages or a text, not {short_text(value)}")
+            # A text stays one, even if it looks like messages.
+            value = [{"role": "user", "content": value}] if isinstance(value, str) else value
             try:
-                messages = checked_messages(location, "messages", value, "user")
+                messages = checked_messages(location, "messages", value)
             except BadData as error:
                 raise BadInputs(str(error)) from error
             if messages[-1]["role"] != "user":
@@ -274,7 +263,7 @@ class Chat(CausalLM):
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
         """Render and tokenize the conversations. Raises `BadInputs` for one that leaves no room for an answer."""
         try:
-            made = _template_of(loaded.tokenizer).tokens([(each.detail, True) for each in examples])
+            made = template_of(loaded.tokenizer).tokens([(each.detail, True) for each in examples])
         except BadData as error:
             raise BadInputs(str(error)) from error
         for example, ids in zip(examples, made):
@@ -284,7 +273,7 @@ class Chat(CausalLM):
     def generation_settings(self, loaded: LoadedModel) -> Dict[str, Any]:
         """Return the tokens that end an answer."""
         ends = loaded.model.generation_config.eos_token_id
-        return {"eos_token_id": stop_tokens(ends, _template_of(loaded.tokenizer).stop)}
+        return {"eos_token_id": stop_tokens(ends, template_of(loaded.tokenizer).stop)}
 
 
 def checked_messages(place: object, column: str, value: Any, role_of_text: str = "") -> List[Message]:
@@ -292,8 +281,10 @@ def checked_messages(place: object, column: str, value: Any, role_of_text: str =
 
     With `role_of_text`, the value may also be a text, which is one message of this role.
     """
+    # A text may be JSON, but not of messages.
     parsed = from_json(value)
-    if role_of_text and not (isinstance(parsed, list) and all(isinstance(each, dict) for each in parsed)):
+    are_messages = isinstance(parsed, list) and all(isinstance(each, dict) and {*each} & KEYS for each in parsed)
+    if role_of_text and isinstance(value, str) and not are_messages:
         return [{"role": role_of_text, "content": checked_text(place, column, value)}]
     messages = checked_list(place, column, value)
     if not messages:
@@ -305,7 +296,7 @@ def _message(place: object, name: str, value: Any) -> Message:
     if not isinstance(value, dict):
         raise BadData(f"{place}: {name} must be an object with 'role' and 'content', not {short_text(value)}")
     if "role" not in value and "from" in value:
-        value = {"role": SHAREGPT_ROLES.get(value["from"], value["from"]), "content": value.get("value")}
+        value = {"role": SHAREGPT_ROLES.get(str(value["from"]), value["from"]), "content": value.get("value")}
     role, content = value.get("role"), value.get("content")
     if role not in ROLES:
         hint = nearest(str(role), ROLES)
@@ -315,23 +306,6 @@ def _message(place: object, name: str, value: Any) -> Message:
     if isinstance(content, list):
         raise BadData(f"{place}: {name}.content is a list of parts: join their texts; images are not supported")
     return {"role": role, "content": checked_text(place, f"{name}.content", content, may_be_blank=role == "system")}
-
-
-class Conversation(NamedTuple):
-    """The tokens of a conversation, or of its beginning."""
-
-    ids: List[int]
-    answers: List[Tuple[int, int]]
-    """First token of each answer that is trained, and the token after it."""
-
-    def cut(self, length: int) -> "Conversation":
-        """Return the first `length` tokens."""
-        answers = [(start, min(end, length)) for start, end in self.answers if start < length]
-        return Conversation(self.ids[:length], answers)
-
-    def with_all_tokens(self) -> "Conversation":
-        """Return the conversation with all tokens as answer but the first, which nothing precedes."""
-        return Conversation(self.ids, [(1, len(self.ids))])
 
 
 def _joined(conversations: Sequence[Conversation]) -> Tuple[List[int], List[int], List[int]]:
@@ -374,121 +348,6 @@ def _samples(chosen: Sequence[Tuple[Row, Conversation]]) -> "Dict[str, pa.Array]
     }
 
 
-PROBE = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Good morning"}]
-
-
-class Template:
-    """A tokenizer's chat template, and the tokens of the conversations that it renders."""
-
-    def __init__(self, tokenizer: Any, template: Optional[str] = None) -> None:
-        """Take the template, by default the tokenizer's own. Raises `BadData` if answers cannot be found by it."""
-        if template:
-            tokenizer.chat_template = template
-        if not tokenizer.chat_template:
-            raise BadData(
-                "the tokenizer has no chat template: set chat_template to chatml or to a file with a Jinja template, "
-                "or use a model that was trained to chat"
-            )
-        self._tokenizer = tokenizer
-        added = tokenizer.added_tokens_decoder
-        self._control = [token.content for token in added.values() if not token.content.isspace()]
-        (found,) = self.conversations([(PROBE, 0, "the chat template")])
-        prompt = self.tokens([(PROBE[:1], True)])[0]
-        if found.answers[0][0] != len(prompt):
-            raise BadData(
-                "the chat template's prompt for an answer has other tokens than the beginning of an answered "
-                "conversation, because its last token joins the answer's first: use another chat_template"
-            )
-        special = {number for number, token in added.items() if token.special} | set(tokenizer.all_special_ids)
-        ends = [token for token in found.ids[len(prompt) :] if token in special]
-        if not ends:
-            raise BadData(
-                "the chat template ends an answer without a special token, so a model would never learn to stop: use a "
-                "chat_template that ends answers with eos_token, or with a special token of the tokenizer"
-            )
-        self.stop = ends[-1]
-        """Token that ends an answer."""
-
-    def conversations(self, rows: Sequence[Tuple[List[Message], int, object]]) -> List[Conversation]:
-        """Return the tokens and answers of conversations: messages, number of the first that is trained, and location.
-
-        Raises `BadData` with the location if the template does not render an answer after its prompt.
-        """
-        wanted = [
-            (messages, [at for at in range(first, len(messages)) if messages[at]["role"] == "assistant"], place)
-            for messages, first, place in rows
-        ]
-        chats = [
-            (messages[: at + is_answered], not is_answered)
-            for messages, turns, _ in wanted
-            for at in turns
-            for is_answered in (False, True)
-        ]
-        texts = [self._text(*each) for each in chats]
-        rendered = iter(zip(texts, self._encoded(chats, texts)))
-        made = []
-        for _, turns, place in wanted:
-            parts = [next(rendered) for _ in range(2 * len(turns))]
-            text, ids = parts[-1]
-            if not all(text.startswith(part) for part, _ in parts):
-                raise BadData(
-                    f"{place}: the chat template renders an earlier message differently when others follow, so the "
-                    "answers' tokens cannot be found: use another chat_template, such as chatml"
-                )
-            bounds = [_common(ids, part) for _, part in parts]
-            made.append(Conversation(ids, list(zip(bounds[::2], bounds[1::2]))))
-        return made
-
-    def tokens(self, chats: Sequence[Tuple[List[Message], bool]]) -> List[List[int]]:
-        """Return the tokens of messages, each with the prompt for an answer or not. Raises `BadData`."""
-        return self._encoded(chats, [self._text(*each) for each in chats])
-
-    def _text(self, messages: List[Message], has_prompt: bool) -> str:
-        try:
-            return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=has_prompt))
-        except Exception as error:  # Jinja's, or any of the template's own
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            roles = ", ".join(message["role"] for message in messages)
-            raise BadData(f"the chat template refuses messages of {roles}: {reason}") from error
-
-    def _encoded(self, chats: Sequence[Tuple[List[Message], bool]], texts: Sequence[str]) -> List[List[int]]:
-        if not texts:
-            return []
-        made = list(self._tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"])
-        for at, (messages, has_prompt) in enumerate(chats):
-            # A control token in somebody's text must not end the turn or begin one of another role.
-            if any(token in message["content"] for message in messages for token in self._control):
-                made[at] = self._sanitized(messages, has_prompt, made[at])
-        return made
-
-    def _sanitized(self, messages: List[Message], has_prompt: bool, otherwise: List[int]) -> List[int]:
-        """Return the tokens with control tokens in messages as plain text, if transformers can do so (since 5.20)."""
-        try:
-            made = self._tokenizer.apply_chat_template(
-                messages, add_generation_prompt=has_prompt, return_dict=True, sanitize_control_tokens=True
-            )
-        except (TypeError, ValueError, NotImplementedError):
-            return otherwise
-        return list(made["input_ids"])
-
-
-@lru_cache(maxsize=4)
-def _template_of(tokenizer: Any) -> Template:
-    return Template(tokenizer)
-
-
-def _common(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return the number of equal tokens at the start of two rows."""
-    shorter = min(len(first), len(second))
-    return next((at for at in range(shorter) if first[at] != second[at]), shorter)
-
-
-def stop_tokens(ends: Any, stop: int) -> List[int]:
-    """Return the tokens that end a text, which a configuration has as a number, a list or None, and `stop`."""
-    known = [] if ends is None else ends if isinstance(ends, list) else [ends]
-    return list(dict.fromkeys([*known, stop]))
-
-
 class AnswerScorer(TokenLoss):
     """Loss, perplexity and token accuracy of the answers, and some generated answers for people to read."""
 
@@ -518,4 +377,4 @@ class AnswerScorer(TokenLoss):
         """Return the generated answers beside the data's."""
         names = ("row", "prompt", "answer")
         rows = [{**dict(zip(names, each)), "generated": text} for each, text in zip(self._samples, self._texts)]
-        return {"generated_answers.json": rows} if rows else {}
+        return {Chat.texts_table: rows} if rows else {}

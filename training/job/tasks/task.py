@@ -348,6 +348,9 @@ class Task(ABC):
     scores_untrained: bool = False
     """True if the pretrained model already does the task, so that its scores before the first step are of interest."""
 
+    texts_table: str = ""
+    """Table of an evaluation that the report shows: row of the data, prompt, the data's text and the model's text."""
+
     # A trained model in use
     inputs: Tuple[str, ...] = ("text",)
     """Texts that an input must have. If there is only one, an input is a text, else an object with these fields."""

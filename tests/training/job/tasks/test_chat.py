@@ -22,7 +22,8 @@ from training.job.data.padding import Collator, Padding
 from training.job.loop.attention_masks import check_separation
 from training.job.processes.reporting import BadData, Unsupported
 from training.job.tasks import TASKS
-from training.job.tasks.chat import Template, best_fit, read_template
+from training.job.tasks.chat import best_fit
+from training.job.tasks.chat_template import Template, read_template
 from training.job.tasks.inputs import BadInputs
 from training.job.tasks.task import IGNORED_LABEL
 from training.staging.sources.request import Data, StagingRequest
@@ -98,15 +99,15 @@ def test_the_answers_and_the_ends_of_their_turns_are_trained(template: str) -> N
 
 def test_a_prompt_and_its_completion(tmp_path: Path, base: Path) -> None:
     rows = [
-        {"q": "Hi", "a": "Yes"},
+        {"q": "Hi", "a": '[{"name": "Yes"}]'},
         {"q": [USER, TURN, {"role": "user", "content": "And?"}], "a": [{"role": "assistant", "content": "No"}]},
     ]
     made = staged(tmp_path, base, rows, {"prompt": "q", "completion": "a"}, max_length=128, packing=False)
-    assert trained_texts(channel(made, "train")) == [["Yes<|im_end|>\n"], ["No<|im_end|>\n"]]
+    assert trained_texts(channel(made, "train")) == [['[{"name": "Yes"}]<|im_end|>\n'], ["No<|im_end|>\n"]]
     whole = staged(tmp_path, base, rows, {"prompt": "q", "completion": "a"}, max_length=128, train_on_prompt=True)
     (packed,) = trained_texts(channel(whole, "train"))
     assert [text[:6] for text in packed] == ["user\nH", "user\nH"]  # all but each conversation's first token
-    assert trained_texts(channel(whole, "validation")) == [["Yes<|im_end|>\n"], ["No<|im_end|>\n"]]
+    assert trained_texts(channel(whole, "validation")) == [['[{"name": "Yes"}]<|im_end|>\n'], ["No<|im_end|>\n"]]
 
 
 def test_control_tokens_in_a_text_are_text() -> None:
@@ -275,6 +276,8 @@ def test_losses_equal_a_plain_trainers_and_the_model_answers(tmp_path: Path, bas
     assert both == [*one, *text]
     assert list(one[0]) == ["generated_text"]
     assert "1?" not in text[0]["generated_text"]
+    (looks_like_messages,) = predictor.read(json.dumps([USER]))
+    assert looks_like_messages.detail == [{"role": "user", "content": json.dumps([USER])}]
     for inputs, message in (
         ([USER, TURN], "inputs ends with the assistant: the last message must be the user's"),
         ([[USER], [{"role": "usr", "content": "a"}]], r"inputs\[1\]: messages\[0\].role is 'usr'"),
