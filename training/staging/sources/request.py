@@ -58,11 +58,11 @@ class Columns(Frozen):
     target: Name = "target"
     """Column with the text to generate from the text (`seq2seq`)."""
     messages: Name = "messages"
-    """Column with the messages of a conversation (`chat`)."""
+    """Column with the messages of a conversation."""
     prompt: Name | None = None
-    """Column with the prompt of a completion (`chat`); None reads `messages`."""
+    """Column with the prompt of a completion; None reads `messages`."""
     completion: Name = "completion"
-    """Column with the completion of a prompt (`chat`)."""
+    """Column with the completion of a prompt."""
 
 
 class Splits(Frozen):
