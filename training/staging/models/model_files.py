@@ -52,7 +52,7 @@ TOKENIZER_FILES = (
     "vocab.txt",
 )
 CHAT_TEMPLATE_FILE = "chat_template.jinja"
-"""File of a tokenizer with its template of conversations. It is apart, so that identities of tokenizers without it stay valid."""
+"""File with a tokenizer's template of conversations. It is apart, so that identities of other tokenizers stay valid."""
 VOCABULARY_FILES = frozenset(TOKENIZER_FILES) - {
     "added_tokens.json",
     "special_tokens_map.json",

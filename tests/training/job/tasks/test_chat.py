@@ -14,7 +14,7 @@ import transformers
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, OPTConfig, OPTForCausalLM
 
 from models.inference.predictor import load_predictor
-from tests.support.job.job_process import Job
+from tests.support.job.job_process import Ended, Job
 from tests.support.staging.fast_tokenizers import chat
 from training.contract.errors import InputError
 from training.job.data.channels import Channel, read_channel
@@ -231,14 +231,31 @@ def test_a_model_that_mixes_packed_conversations_is_refused() -> None:
         check_separation(OPTForCausalLM(OPTConfig(vocab_size=50, **size)))
 
 
-def test_losses_equal_a_plain_trainers_and_the_model_answers(tmp_path: Path, base: Path) -> None:
-    made = staged(tmp_path, base, ROWS, packing=False)
-    job = Job(tmp_path / "job", base)
+def run(folder: Path, base: Path, made: Staged, **settings: Any) -> Ended:
+    job = Job(folder / "job", base)
     job.environment |= {
         f"SM_CHANNEL_{name.upper()}": unquote(urlparse(uri).path) for name, uri in made.channels.items()
     }
-    settings = {"batch_size": 12, "max_steps": 3, "learning_rate": 0.01, "attention": "eager", "padding": "longest"}
-    ended = job.run(task="chat", **settings, weight_decay=0.0)
+    fixed = {"learning_rate": 0.01, "attention": "eager", "padding": "longest", "weight_decay": 0.0}
+    return job.run(task="chat", **fixed, **settings)
+
+
+def test_a_job_trains_on_packed_conversations(tmp_path: Path, base: Path) -> None:
+    packed = staged(tmp_path, base, ROWS, sampled_answers=0)
+    rows, padded = channel(packed, "train").rows, channel(staged(tmp_path, base, ROWS, packing=False), "train").rows
+    ended = run(tmp_path, base, packed, batch_size=len(rows), max_steps=1)
+    assert ended.result["metrics"]["tokens"] == rows.lengths.sum() == padded.lengths.sum()
+    # The mean over all answers' tokens does not depend on the rows in which they are.
+    targets = Collator(Padding("longest", 64), channel(packed, "validation").metadata, CHAT.targets)
+    with torch.no_grad():
+        loss = float(llama()(**targets([padded[at] for at in range(12)])).loss)
+    assert ended.losses[0] == pytest.approx(loss, abs=1e-4)
+    assert "generated_answers.json" not in ended.result["tables"]
+
+
+def test_losses_equal_a_plain_trainers_and_the_model_answers(tmp_path: Path, base: Path) -> None:
+    made = staged(tmp_path, base, ROWS, packing=False)
+    ended = run(tmp_path, base, made, batch_size=12, max_steps=3)
 
     tokenizer = chat()
     prompts, answers = ["<|im_start|>user\n{}?<|im_end|>\n<|im_start|>assistant\n", "{}<|im_end|>\n"]
