@@ -10,6 +10,7 @@ from training.job.tasks.chat import Chat
 from training.job.tasks.classification import Classification
 from training.job.tasks.embedding import Embedding
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
+from training.job.tasks.seq2seq import Seq2Seq
 from training.job.tasks.task import (
     LOSS,
     MAX_TOKENS,
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 TASKS: Dict[str, Task] = {
-    task.name: task for task in (Classification(), QuestionAnswering(), CausalLM(), Chat(), Embedding())
+    task.name: task for task in (Classification(), QuestionAnswering(), CausalLM(), Chat(), Embedding(), Seq2Seq())
 }
 """Every task, by name."""
 DEFAULT_TASK = Classification.name

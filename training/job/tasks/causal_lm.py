@@ -16,6 +16,7 @@ from training.job.tasks.inputs import (
     boolean,
     number,
     parameters,
+    same_options,
     whole_number,
 )
 from training.job.tasks.task import (
@@ -226,11 +227,7 @@ class CausalLM(Task):
         pipeline samples by default (`do_sample`).
         """
         made: List[Any] = [None] * len(encoded)
-        left = list(range(len(encoded)))
-        while left:
-            options = encoded[left[0]].example.options
-            same = [at for at in left if encoded[at].example.options == options]
-            left = [at for at in left if at not in set(same)]
+        for same, options in same_options(encoded):
             settings = {"do_sample": False, "max_new_tokens": self.new_tokens, **options}
             settings.update(self.generation_settings(loaded))
             is_whole = settings.pop("return_full_text", self.returns_prompt)
