@@ -101,6 +101,7 @@ class Chat(CausalLM):
     )
     texts_table = "generated_answers.json"
     inputs = ("messages",)
+    names_input = True
     answer_parameters = (("max_new_tokens", "long", 256), ("do_sample", "boolean", False))
     example: Mapping[str, str] = {"messages": "Winter is coming. What should I pack?"}
     parameter_rules: Mapping[str, Rule] = {

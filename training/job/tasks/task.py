@@ -358,6 +358,8 @@ class Task(ABC):
     """Texts that an input must have. If there is only one, an input is a text, else an object with these fields."""
     optional_inputs: Tuple[str, ...] = ()
     """Texts that an input may have in addition."""
+    names_input: bool = False
+    """True if MLflow's signature names an only input, because it would take a list of lists for a table."""
     answer_fields: Tuple[Tuple[str, str], ...]
     """Fields of an answer, with their types in MLflow, such as `double`, or `double[]` for a list."""
     answer_parameters: Tuple[Tuple[str, str, Any], ...] = ()

@@ -194,8 +194,13 @@ def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -
     plain = [next(iter(each.values())) if len(each) == 1 else each for each in inputs]
     if task.name == "chat":
         plain = [messages[:-1] for messages in plain]
+        inputs = [{"messages": messages} for messages in plain]
     parameters = {"max_new_tokens": 2} if task.generates else None
-    answers = mlflow.pyfunc.load_model(str(tmp_path)).predict(plain, parameters).to_dict(orient="records")
+    answers = (
+        mlflow.pyfunc.load_model(str(tmp_path))
+        .predict(inputs if task.names_input else plain, parameters)
+        .to_dict(orient="records")
+    )
     predictor = load_predictor(tmp_path / "model", evaluation=evaluation)
     predictor.loaded = replace(predictor.loaded, options=answering)
     assert answers == predictor.answer(plain, parameters)
