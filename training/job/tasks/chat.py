@@ -256,8 +256,8 @@ class Chat(CausalLM):
                 messages = checked_messages(location, "messages", value)
             except BadData as error:
                 raise BadInputs(str(error)) from error
-            if messages[-1]["role"] != "user":
-                raise BadInputs(f"{location} ends with the {messages[-1]['role']}: the last message must be the user's")
+            if (role := messages[-1]["role"]) != "user":
+                raise BadInputs(f"{location} ends with the {role}: the last message must be the user's, so remove it")
             examples.append(Example(location, messages[-1]["content"], options=options, detail=messages))
         return examples
 
