@@ -27,6 +27,7 @@ from training.job.data.channels import check_tokens
 from training.job.data.padding import NO_WORK, Work, planned_shapes
 from training.job.estimating.calibration import CalibrationFinished, calibrate
 from training.job.estimating.probe import Probe
+from training.job.loop.attention_masks import check_separation
 from training.job.loop.compile_phase import (
     compile_shapes,
     is_dynamic,
@@ -42,6 +43,7 @@ from training.job.measuring.meter import (
     Meter,
     attention_flops_per_pair,
     clock_for,
+    decoder_share,
     multiplied_parameters,
     padding_metrics,
     throughput_metrics,
@@ -76,8 +78,10 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     if installed_seconds is not None:
         meter.add_phase("install", installed_seconds)
     settings = prepare(model, settings)
-    flops = (multiplied_parameters(model), attention_flops_per_pair(model))
+    flops = (multiplied_parameters(model), attention_flops_per_pair(model), decoder_share(model))
     trainer = JobTrainer(settings, model, meter, _checkpoint_keeper(settings, model))
+    if settings.train.metadata.is_packed:
+        check_separation(model)
     reporter = _reporter(trainer, events, stop)
     probe = Probe(trainer, events) if settings.is_probe else None
     if probe:
@@ -212,7 +216,7 @@ def _start_fields(settings: Settings, model: Model, parameters: int) -> Dict[str
 
 
 def _result_metrics(
-    settings: Settings, trainer: JobTrainer, reporter: Reporter, flops: Tuple[int, Optional[int]]
+    settings: Settings, trainer: JobTrainer, reporter: Reporter, flops: Tuple[int, Optional[int], float]
 ) -> Dict[str, object]:
     """Return the metrics of the `result` event. All processes must call this, because it sums their work."""
     meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
@@ -233,7 +237,7 @@ def _result_metrics(
             steady_work,
             flops[0],
             peak and peak * settings.processes,
-            flops[1],
+            *flops[1:],
         ),
         **padding_metrics(sum_of(meter.work)),
         **hardware.memory_metrics(settings.device_kind),

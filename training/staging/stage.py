@@ -34,6 +34,7 @@ from training.staging.sources.sources import (
     Tables,
     file_table,
     find_source,
+    has_column,
     is_offline,
     streamed_tables,
     tables_of,
@@ -129,8 +130,13 @@ class Inputs:
 def find_inputs(request: StagingRequest, home: Path) -> Inputs:
     """Find the model and the data. Raises InputError."""
     model = find_starting_model(request, home)
-    columns = list(TASKS[request.task].columns(request.data.columns))
-    source = find_source(request.data, columns, home / "docstrings", request.account)
+    task, names = TASKS[request.task], request.data.columns
+    source = find_source(request.data, list(task.columns(names)), home / "docstrings", request.account)
+    for column, fields in task.foreign_columns(names).items():
+        if has_column(source, request.data, column):
+            raise InputError(
+                f"{source.description} has a column {column!r}, which task {task.name} would not read: set {fields}"
+            )
     key = staging_key(request, source, model)
     return Inputs(request=request, model=model, source=source, key=key, folder=home.absolute() / "staged" / key)
 
@@ -211,7 +217,7 @@ def _split(request: StagingRequest) -> list[Any] | None:
 def _write(inputs: Inputs, progress: Progress) -> Manifest:
     """Create both channels and write them atomically."""
     request, scratch = inputs.request, inputs.model.scratch
-    config = scratch.configuration(request.max_length) if scratch else None
+    config = scratch.configuration(request) if scratch else None
     selection = select(inputs.source.open, request, progress)
     names = selection.classes.names
     progress.begin("loading the tokenizer")

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import Sampler
 
-from training.job.data import TEXT_LENGTHS
+from training.job.data import MAX_TARGET_LENGTH, SEGMENTS, TARGET_IDS, TEXT_LENGTHS
 from training.job.data.channels import DUPLICATE, ChannelMetadata, Row
 
 WORK = "work"
@@ -33,7 +33,11 @@ class Work(NamedTuple):
     """Rows times batch length, with filler rows and padding. With padding `none`, the tokens and filler tokens:
     the model's layers compute no others, though its embeddings and its head do."""
     pairs: int = 0
-    """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row."""
+    """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row, or of its text
+    in a row that holds several. For an encoder-decoder, attention of the decoder to itself and to the encoder is
+    added."""
+    decoder_tokens: int = 0
+    """Those of the tokens that an encoder-decoder's decoder reads."""
 
 
 NO_WORK = Work(0, 0, 0, 0)
@@ -108,6 +112,8 @@ class Batch:
     """1 for a token, 0 for padding; same shape."""
     classes: int = 0
     """Number of classes of the channel's labels."""
+    target_length: Optional[int] = None
+    """Length to which a decoder's targets are padded if the shapes of batches are limited; None: their longest."""
 
     @property
     def length(self) -> int:
@@ -133,7 +139,11 @@ class Collator:
     """
 
     def __init__(
-        self, padding: Padding, metadata: ChannelMetadata, targets: Targets, batch_size: Optional[int] = None
+        self,
+        padding: Padding,
+        metadata: ChannelMetadata,
+        targets: Targets,
+        batch_size: Optional[int] = None,
     ) -> None:
         self._padding, self._metadata, self._targets, self._batch_size = padding, metadata, targets, batch_size
 
@@ -153,9 +163,16 @@ class Collator:
         spans = [self._span(len(row["input_ids"]), length) for row in filled]
         for line, span in zip(mask, spans):
             line[span] = 1
-        starts = [span.start for span in spans]
-        labels = self._targets(Batch(rows, filler_rows, starts, ids, mask, len(self._metadata.label_names)))
+        target_length = self._metadata.options.get(MAX_TARGET_LENGTH) if self._padding.is_static else None
+        starts, classes = [span.start for span in spans], len(self._metadata.label_names)
+        labels = self._targets(Batch(rows, filler_rows, starts, ids, mask, classes, target_length))
         arrays = {"input_ids": ids, "attention_mask": mask, **labels}
+        parts = lengths
+        if self._metadata.is_packed:
+            # transformers keeps texts apart whose positions restart, but only without a mask (`check_separation`).
+            del arrays["attention_mask"]
+            arrays["position_ids"] = _positions(filled, spans, ids.shape)
+            parts = np.concatenate([row[SEGMENTS] for row in rows])
         if "token_type_ids" in rows[0]:
             filler = self._metadata.pad_token_type_id
             arrays["token_type_ids"] = self._pad_column(filled, "token_type_ids", length, filler)
@@ -163,14 +180,23 @@ class Collator:
         if self._padding.is_packed:
             tensors[PACKED_TOKENS] = int(mask.sum())
         if self._batch_size:
+            lengths = lengths.astype(np.int64)
             work = Work(
                 samples=len(rows),
                 tokens=int(lengths.sum()),
                 positions=int(mask.sum()) if self._padding.is_packed else len(filled) * length,
-                pairs=int((lengths.astype(np.int64) ** 2).sum()),
+                pairs=int((parts.astype(np.int64) ** 2).sum()),
             )
+            if TARGET_IDS in rows[0]:
+                decoded = np.array([len(row[TARGET_IDS]) for row in rows], np.int64)
+                work = work._replace(
+                    tokens=work.tokens + int(decoded.sum()),
+                    positions=work.positions + arrays["labels"].size,
+                    pairs=work.pairs + int((decoded * (decoded + lengths)).sum()),
+                    decoder_tokens=int(decoded.sum()),
+                )
             tensors[IS_PADDED] = not mask.all()
-            tensors[WORK] = work if unique else work._replace(samples=0, tokens=0, pairs=0)
+            tensors[WORK] = work if unique else NO_WORK._replace(positions=work.positions)
         return tensors
 
     def _pad_column(self, rows: Sequence[Row], name: str, length: int, filler: int) -> np.ndarray:
@@ -181,6 +207,16 @@ class Collator:
 
     def _span(self, tokens: int, length: int) -> slice:
         return slice(length - tokens, length) if self._metadata.padding_side == "left" else slice(0, tokens)
+
+
+def _positions(rows: Sequence[Row], spans: Sequence[slice], shape: Tuple[int, ...]) -> np.ndarray:
+    """Return the position of each token in its text, and 0 for padding, where each token is then a text of its own."""
+    positions = np.zeros(shape, dtype=np.int64)
+    for line, row, span in zip(positions, rows, spans):
+        segments = row[SEGMENTS].astype(np.int64)
+        starts = np.repeat(np.cumsum(segments) - segments, segments)
+        line[span] = np.arange(len(starts)) - starts
+    return positions
 
 
 def _texts(row: Row) -> List[Row]:

@@ -6,11 +6,13 @@ A new task is a new file and its line in `TASKS`. It belongs here and nowhere el
 from typing import Any, List, Mapping, Optional, Tuple
 
 from training.job.tasks.causal_lm import CausalLM
+from training.job.tasks.chat import Chat
 from training.job.tasks.classification import Classification
 from training.job.tasks.embedding import Embedding
 from training.job.tasks.multi_label_classification import MultiLabelClassification
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
 from training.job.tasks.regression import Regression
+from training.job.tasks.seq2seq import Seq2Seq
 from training.job.tasks.task import (
     LOSS,
     MAX_TOKENS,
@@ -47,7 +49,9 @@ _TASKS: Tuple[Task, ...] = (
     Classification(),
     QuestionAnswering(),
     CausalLM(),
+    Chat(),
     Embedding(),
+    Seq2Seq(),
     MultiLabelClassification(),
     Regression(),
 )

@@ -51,6 +51,8 @@ TOKENIZER_FILES = (
     "vocab.json",
     "vocab.txt",
 )
+CHAT_TEMPLATE_FILE = "chat_template.jinja"
+"""File with a tokenizer's template of conversations. It is apart, so that identities of other tokenizers stay valid."""
 VOCABULARY_FILES = frozenset(TOKENIZER_FILES) - {
     "added_tokens.json",
     "special_tokens_map.json",
@@ -89,7 +91,8 @@ class ModelSource:
         if self.folder is None:
             return f"hub:{self.name}@{self.revision or 'main'}"
         files = b""
-        for name in ("config.json", *TOKENIZER_FILES):
+        template = [CHAT_TEMPLATE_FILE] if (self.folder / CHAT_TEMPLATE_FILE).is_file() else []
+        for name in ("config.json", *TOKENIZER_FILES, *template):
             content = (self.folder / name).read_bytes() if (self.folder / name).is_file() else b""
             files += f"{name} {len(content)}\n".encode() + content
         return f"files:{digest(files)}"
@@ -207,10 +210,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def check_max_length(name: str, longest: int | None, max_length: int) -> None:
-    """Raise InputError if `max_length` exceeds the longest sequence of a model; None is no limit."""
+def check_max_length(name: str, longest: int | None, max_length: int, field: str = "max_length") -> None:
+    """Raise InputError if the value of a field exceeds the longest sequence of a model; None is no limit."""
     if longest is not None and max_length > longest:
-        raise InputError(f"max_length is {max_length}, but {name} accepts at most {longest} tokens")
+        raise InputError(f"{field} is {max_length}, but {name} accepts at most {longest} tokens")
 
 
 def usable_positions(config: Mapping[str, Any]) -> int | None:

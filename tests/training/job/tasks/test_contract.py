@@ -32,6 +32,11 @@ TEXTS = [f"{CONTEXT[at:]} {'won ' * (at % 4)}in 1999" for at in range(0, 48, 2)]
 EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
     "classification": [{"text": text, "label": ("lost", "won")[at % 2]} for at, text in enumerate(TEXTS)],
     "causal-lm": [{"text": text} for text in TEXTS],
+    "chat": [
+        {"messages": [{"role": "user", "content": "Who won?"}, {"role": "assistant", "content": text[:12]}]}
+        for text in TEXTS
+    ],
+    "seq2seq": [{"text": text, "target": text.split()[-3]} for text in TEXTS],
     "embedding": [{"text": text, "positive": f"{text[:20]} lost"} for text in TEXTS],
     "question-answering": [
         {
@@ -49,7 +54,17 @@ EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
     "regression": [{"text": text, "label": len(text) / 8} for text in TEXTS],
 }
 COLUMNS: Mapping[str, Columns] = {"embedding": Columns(text_pair="positive")}
-OPTIONS: Mapping[str, dict[str, Any]] = {"causal-lm": {"packing": False}, "question-answering": {"doc_stride": 4}}
+TEMPLATE = (
+    "{% for m in messages %}{{ ('[CLS]' if m['role'] == 'assistant' else '') + m['content'] + '[SEP]' }}{% endfor %}"
+    "{{ '[CLS]' if add_generation_prompt else '' }}"
+)
+"""A chat template with the special tokens of BERT."""
+OPTIONS: Mapping[str, dict[str, Any]] = {
+    "causal-lm": {"packing": False},
+    "chat": {"packing": False, "chat_template": TEMPLATE},
+    "question-answering": {"doc_stride": 4},
+    "seq2seq": {"source_prefix": "lose: ", "max_target_length": 4, "max_new_tokens": 2, "num_beams": 2},
+}
 LENGTH, BATCH = 24, 5
 SETTINGS = {"max_length": LENGTH, "eval_batch_size": BATCH, "learning_rate": 0.01, "attention": "eager"}
 QUALITY = """
@@ -74,8 +89,8 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def base_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random BERT without a head, with a tokenizer."""
-    from transformers import BertConfig, BertModel, set_seed
+    """A random BERT without a head, with a tokenizer, and beside it `encoder-decoder`, a random T5 with the same."""
+    from transformers import BertConfig, BertModel, T5Config, T5ForConditionalGeneration, set_seed
 
     set_seed(1)
     folder, tokenizer = tmp_path_factory.mktemp("base"), wordpiece()
@@ -83,7 +98,18 @@ def base_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     layers = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     BertModel(BertConfig(**size, **layers)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    t5 = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.0}
+    ends = {"decoder_start_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.sep_token_id}
+    T5ForConditionalGeneration(T5Config(vocab_size=len(tokenizer), **t5, **ends)).save_pretrained(folder / T5)
+    tokenizer.save_pretrained(folder / T5)
     return folder
+
+
+T5 = "encoder-decoder"
+
+
+def model_for(task: Task, base: Path) -> Path:
+    return base / T5 if task.name == "seq2seq" else base
 
 
 def columns_of(task: Task) -> Columns:
@@ -94,6 +120,7 @@ def request_for(task: Task, rows: list[dict[str, Any]], model: Path, folder: Pat
     file = folder / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     data = Data(train=str(file), validation=str(file), columns=columns_of(task))
+    model = model_for(task, model)
     return StagingRequest(task=task.name, data=data, model=str(model), max_length=LENGTH, **OPTIONS.get(task.name, {}))
 
 
@@ -108,7 +135,7 @@ def trained(request: pytest.FixtureRequest, base_model: Path, tmp_path_factory: 
     rows = EXAMPLES[task.name]
     staged = stage(request_for(task, rows, base_model, folder), folder / "home")
     channels = {name: Path(unquote(urlparse(uri).path)) for name, uri in staged.channels.items()}
-    job = Job(folder / "job", base_model).with_checkpoints()
+    job = Job(folder / "job", model_for(task, base_model)).with_checkpoints()
     channels["quality"] = folder / "quality"
     channels["quality"].mkdir()
     (channels["quality"] / "own.py").write_text(QUALITY)
@@ -170,8 +197,15 @@ def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -
 
     inputs = [{name: row[name] for name in task.inputs} for row in trained.rows]
     plain = [next(iter(each.values())) if len(each) == 1 else each for each in inputs]
+    if task.name == "chat":
+        plain = [messages[:-1] for messages in plain]
+        inputs = [{"messages": messages} for messages in plain]
     parameters = {"max_new_tokens": 2} if task.generates else None
-    answers = mlflow.pyfunc.load_model(str(tmp_path)).predict(plain, parameters).to_dict(orient="records")
+    answers = (
+        mlflow.pyfunc.load_model(str(tmp_path))
+        .predict(inputs if task.names_input else plain, parameters)
+        .to_dict(orient="records")
+    )
     predictor = load_predictor(tmp_path / "model", evaluation=evaluation)
     predictor.loaded = replace(predictor.loaded, options=answering)
     assert answers == predictor.answer(plain, parameters)
@@ -184,7 +218,7 @@ def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -
 def test_bad_rows_and_inputs_are_refused(trained: Trained, base_model: Path, tmp_path: Path) -> None:
     task, column = trained.task, trained.task.inputs[0]
     rows = [*trained.rows[:3], {**trained.rows[3], column: 7}, *trained.rows[4:]]
-    with pytest.raises(InputError, match=rf"rows\.jsonl line 4.*column '{column}' must be text, not 7"):
+    with pytest.raises(InputError, match=rf"rows\.jsonl line 4.*column '{column}' must be (text|a list), not 7"):
         stage(request_for(task, rows, base_model, tmp_path), tmp_path / "home")
     predictor = load_predictor(trained.ended.folder / "model", precision="fp32")
     with pytest.raises(BadInputs, match="inputs must be"):
