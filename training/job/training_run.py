@@ -42,6 +42,7 @@ from training.job.measuring.meter import (
     Meter,
     attention_flops_per_pair,
     clock_for,
+    decoder_share,
     multiplied_parameters,
     padding_metrics,
     throughput_metrics,
@@ -76,7 +77,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     if installed_seconds is not None:
         meter.add_phase("install", installed_seconds)
     settings = prepare(model, settings)
-    flops = (multiplied_parameters(model), attention_flops_per_pair(model))
+    flops = (multiplied_parameters(model), attention_flops_per_pair(model), decoder_share(model))
     trainer = JobTrainer(settings, model, meter, _checkpoint_keeper(settings, model))
     reporter = _reporter(trainer, events, stop)
     probe = Probe(trainer, events) if settings.is_probe else None
@@ -112,6 +113,7 @@ def _load_model(settings: Settings) -> Model:
     folders = settings.folders
     for folder, channel in ((folders.train, settings.train), (folders.validation, settings.validation)):
         check_tokens(channel.rows, model.config.vocab_size, folder)
+    settings.task.start_head(model, settings.train)
     return model
 
 
@@ -189,6 +191,7 @@ def _save(settings: Settings, trainer: JobTrainer) -> Dict[str, int]:
             name, revision = settings.arguments.model or settings.model_location, settings.arguments.model_revision
             adapters.describe(trainer.model, adapters.Base(name, revision, settings.pretrained.quantized), folder)
         save_tokenizer(settings.model_location, settings.arguments.model_revision, folder)
+        settings.task.write_files(trainer.model, settings.train.metadata, folder)
     weights = [path for path in folder.iterdir() if path.suffix in (".safetensors", ".bin")]
     # Trainer's arguments are in a file of their own. Its size depends on the paths of the machine.
     return {"model/bytes": sum(path.stat().st_size for path in weights if path.name != "training_args.bin")}
@@ -210,7 +213,7 @@ def _start_fields(settings: Settings, model: Model, parameters: int) -> Dict[str
 
 
 def _result_metrics(
-    settings: Settings, trainer: JobTrainer, reporter: Reporter, flops: Tuple[int, Optional[int]]
+    settings: Settings, trainer: JobTrainer, reporter: Reporter, flops: Tuple[int, Optional[int], float]
 ) -> Dict[str, object]:
     """Return the metrics of the `result` event. All processes must call this, because it sums their work."""
     meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
@@ -223,7 +226,7 @@ def _result_metrics(
     name = str(hardware.describe(settings.device_kind, settings.processes)["name"])
     peak = hardware.peak_flops_per_second(name) if settings.device_kind == "cuda" else None
     # Under Trainer's names.
-    logged = {**reporter.summary, **reporter.last_evaluation}
+    logged = {**reporter.summary, **reporter.scores_untrained, **reporter.last_evaluation}
     return {
         **{name: float(value) for name, value in logged.items() if isinstance(value, (int, float))},
         **throughput_metrics(
@@ -231,7 +234,7 @@ def _result_metrics(
             steady_work,
             flops[0],
             peak and peak * settings.processes,
-            flops[1],
+            *flops[1:],
         ),
         **padding_metrics(sum_of(meter.work)),
         **hardware.memory_metrics(settings.device_kind),
