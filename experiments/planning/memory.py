@@ -23,8 +23,10 @@ STATES = 8
 """Bytes of AdamW's states for each trained weight: two numbers in single precision."""
 PROCESS_BYTES = 0.5 * GIB
 """Resident memory of a job on a CPU beside its tensors: Python, torch, transformers and pyarrow. Measured."""
-CPU_HEAP = 0.18
-"""Memory of gaps between activations on a CPU, as a share of them: measured with MiniLM at batches of 8, 64 and 256."""
+CPU_GAPS = 0.18
+"""Gaps between activations in a CPU's heap, as a share of them: measured with MiniLM at batches of 8, 64 and 256."""
+CPU_SCORE_GAPS = 1.0
+"""The same for the scores of a language model, which are a few large blocks: measured with a small GPT-2."""
 CONTEXT_BYTES = 0.6 * GIB
 """Memory of a GPU that torch and CUDA use beside tensors. Not measured: see docs/measuring.md."""
 BLOCK_QUERIES = 256
@@ -268,15 +270,16 @@ def estimate(shape: Shape, batch: Batch) -> Memory:
     shards = batch.replicas if batch.is_sharded else 1
     gradients = trained * float(SINGLE) * (1 + (batch.replicas > 1 and not batch.is_sharded))
     copies = 2.0 * (shape.parameters - shape.embedded) if batch.is_16_bit else 0.0
-    activations = copies + activation_bytes(shape, batch) + _score_bytes(shape, batch)
+    kept, scores = copies + activation_bytes(shape, batch), _score_bytes(shape, batch)
+    gaps = CPU_GAPS * kept + CPU_SCORE_GAPS * scores
     return Memory(
         parameters=shape.parameters,
         trained=trained,
         weights=weights / shards,
         gradients=gradients / shards,
         optimizer=trained * float(STATES) / shards,
-        activations=activations,
-        process=CONTEXT_BYTES if batch.on_gpu else PROCESS_BYTES + CPU_HEAP * activations,
+        activations=kept + scores,
+        process=CONTEXT_BYTES if batch.on_gpu else PROCESS_BYTES + gaps,
         adds=batch.accumulates,
     )
 

@@ -68,8 +68,7 @@ def memory_of(
     if calibrated := values("calibration_batch_sizes"):
         sizes = [int(size) for size in str(calibrated).split(",")]
     device, limit, on_gpu = _device(experiment)
-    planned = batch_of(values, experiment, inputs, on_gpu=on_gpu)
-    sizes = sizes or [planned.rows]
+    sizes = sizes or [int(values("batch_size"))]
     least, most = (
         estimate(shape, batch_of(values, experiment, inputs, on_gpu=on_gpu, rows=size))
         for size in (sizes[0], sizes[-1])
@@ -117,11 +116,13 @@ def batch_of(values: Values, experiment: Experiment, inputs: Staged, *, on_gpu: 
     is_whole = values("padding") == "max_length" or inputs.sample_rows is not None or longest >= experiment.max_length
     precision = values("precision")
     is_16_bit = precision in ("bf16", "fp16", "fp8") or (precision in (None, "auto") and (on_gpu or _has_bf16()))
-    dropout = values("adapter_dropout")
+    dropout, task, data = values("adapter_dropout"), TASKS[experiment.task], experiment.data
+    # A model without a head embeds each text of a row by itself.
+    kinds = task.columns(data.columns).values() if data and task.head == "AutoModel" else ["string"]
     return Batch(
-        rows=rows or int(values("batch_size")),
+        rows=(rows or int(values("batch_size"))) * sum(each == "string" for each in kinds),
         length=most if is_whole else min(most, longest),
-        target_length=most,
+        target_length=int(getattr(experiment, "max_target_length", None) or most),
         on_gpu=on_gpu,
         is_16_bit=is_16_bit,
         attention=str(values("attention") or "auto"),

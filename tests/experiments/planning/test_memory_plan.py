@@ -96,7 +96,7 @@ def test_the_peak_of_a_gpu_is_compared_without_the_context(tmp_path: Path) -> No
     earlier = ended_job(planned.job, {"hp_precision": "bf16"}, {"memory_peak_allocated_gib": allocated / 0.92})
     assert planned.memory(earlier).errors == pytest.approx((-0.08,))
     text = shown(planned, planned.memory(earlier))["Memory"]
-    assert " of 22.4 GiB on the A10G GPU of ml.g5.xlarge (weights 86.7 MiB, gradients 86.7 MiB, " in text
+    assert " of 22.4 GiB on the A10G GPU of ml.g5.xlarge (weights 86.6 MiB, gradients 86.6 MiB, " in text
     assert text.endswith("the estimate was 8 % below the measured peak of 1 training here")
 
 
