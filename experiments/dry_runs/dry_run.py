@@ -280,7 +280,7 @@ def job_entry(
         spot=spot,
         request=request,
         runtime=tuple(runtime),
-        memory=memory_of(planned, experiment, inputs, arm.batch_sizes, earlier),
+        memory=memory_of(planned, experiment, inputs, earlier),
         estimated=tuple(estimated),
     )
 

@@ -104,12 +104,17 @@ class Shape:
     vocabulary: int
     dropout: float
     attention_dropout: float
-    embedded: int
-    """Parameters of the token embeddings."""
+    width: int
+    """Units of a token's embedding."""
     predicts_tokens: bool
     parameters: int = 0
     new: int = 0
     """Parameters of the head that are trained beside an adapter."""
+
+    @property
+    def embedded(self) -> int:
+        """Parameters of the token embeddings."""
+        return self.vocabulary * self.width
 
 
 def shape_of(config: Mapping[str, Any], head: str, labels: int = 2) -> Shape | None:
@@ -144,7 +149,7 @@ def shape_of(config: Mapping[str, Any], head: str, labels: int = 2) -> Shape | N
         vocabulary=of("vocab_size"),
         dropout=of("hidden_dropout_prob", "resid_pdrop", "dropout_rate", "dropout"),
         attention_dropout=of("attention_probs_dropout_prob", "attn_pdrop", "dropout_rate", "attention_dropout"),
-        embedded=of("vocab_size") * of("embedding_size", default=hidden),
+        width=of("embedding_size", default=hidden),
         predicts_tokens="LM" in head,
     )
     of_head = _head_parameters(kind, config, shape, head, labels)
@@ -156,51 +161,36 @@ def _body_parameters(kind: str, config: Mapping[str, Any], shape: Shape) -> int:
     """Return the number of parameters without the head. Tests compare them with transformers' models."""
     hidden, inner, attended, keys = shape.hidden, shape.inner, shape.attended, shape.keys
     is_plain = kind in (*DECODERS, "t5")  # without biases, and with norms of one vector
-    bias = 0 if is_plain else 1
-    of_norm = (2 - is_plain) * hidden
-    attention = 2 * hidden * (attended + keys) + bias * (2 * attended + 2 * keys)
-    feed = (2 + shape.kept.is_gated) * hidden * inner + bias * (inner + hidden)
-    layer = attention + feed + 2 * of_norm
-    if kind == "qwen2" or config.get("attention_bias"):
-        layer += attended + 2 * keys + (hidden if kind != "qwen2" else 0)
-    if kind == "qwen3":
-        layer += 2 * attended // shape.heads
+    bias, norm = (0, hidden) if is_plain else (1, 2 * hidden)
+    attention = 2 * (hidden + bias) * (attended + keys)
+    layer = attention + 2 * norm + (2 + shape.kept.is_gated) * hidden * inner + bias * (inner + hidden)
+    layer += attended + 2 * keys if kind == "qwen2" else 2 * attended // shape.heads if kind == "qwen3" else 0
     layers = int(config.get("num_hidden_groups", shape.layers))  # ALBERT's layers share their weights
-    total = shape.embedded + layers * layer
-    width = shape.embedded // shape.vocabulary
+    total = shape.embedded + layers * layer + shape.decoder_layers * (layer + attention + norm)
+    positions, width = int(config.get("max_position_embeddings") or config.get("n_positions") or 0), shape.width
     if kind == "t5":
-        buckets = int(config.get("relative_attention_num_buckets", 32)) * shape.heads
-        total += shape.decoder_layers * (layer + attention + of_norm) + 2 * (of_norm + buckets)
-    elif kind == "bart":
-        total += shape.decoder_layers * (layer + attention + of_norm) + 2 * of_norm
-        total += 2 * hidden * (int(config["max_position_embeddings"]) + 2)
-    elif is_plain:
-        total += of_norm
-    else:
-        positions = config.get("max_position_embeddings") or config.get("n_positions")
-        types = 0 if kind in ("distilbert", "gpt2") else int(config.get("type_vocab_size", 2))
-        total += width * (int(positions or 0) + types) + 2 * (hidden if kind == "gpt2" else width)
-        if width != hidden or kind == "albert":
-            total += width * hidden + hidden
-    return total
+        return total + 2 * (norm + int(config.get("relative_attention_num_buckets", 32)) * shape.heads)
+    if kind == "bart":
+        return total + 2 * norm + 2 * hidden * (positions + 2)
+    if is_plain:
+        return total + norm
+    types = 0 if kind in ("distilbert", "gpt2") else int(config.get("type_vocab_size", 2))
+    projection = (width + 1) * hidden if width != hidden or kind == "albert" else 0
+    return total + width * (positions + types + 2) + projection
 
 
 def _head_parameters(kind: str, config: Mapping[str, Any], shape: Shape, head: str, labels: int) -> int:
-    hidden = shape.hidden
+    hidden, is_decoder = shape.hidden, kind in (*DECODERS, "gpt2")
     if shape.predicts_tokens:
         own = 0 if config.get("tie_word_embeddings", kind not in UNTIED) else shape.embedded
-        if kind in (*DECODERS, "gpt2", "t5", "bart"):
-            return own
-        width = shape.embedded // shape.vocabulary
-        return own + width * hidden + 3 * width + shape.vocabulary
-    pooler = hidden * hidden + hidden
-    if "SequenceClassification" in head:
-        return hidden * labels if kind in (*DECODERS, "gpt2") else pooler + hidden * labels + labels
-    if "QuestionAnswering" in head:
-        return 2 * hidden + 2
+        is_plain = is_decoder or shape.decoder_layers
+        return own if is_plain else own + shape.width * (hidden + 3) + shape.vocabulary
+    has_pooler = kind in ("albert", "bert", "camembert", "roberta", "xlm-roberta")
     if head.endswith("AutoModel"):
-        return pooler if kind in ("bert", "albert", "roberta", "xlm-roberta", "camembert") else 0
-    return hidden * labels + labels
+        return hidden * (hidden + 1) if has_pooler else 0
+    if "SequenceClassification" in head:
+        return hidden * labels if is_decoder else (hidden + 1) * (hidden + labels)
+    return (hidden + 1) * labels
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,11 +34,8 @@ Values = Callable[[str], Any]
 class MemoryPlan:
     """Estimated memory of a job on each device."""
 
-    least: Memory
-    """With its batch size, or the smallest of the sizes to choose from."""
-    most: Memory
-    """With its batch size, or the largest of them."""
-    batch_sizes: tuple[int, int]
+    memory: Memory
+    """With the smallest batch size, if there are several to choose from."""
     device: str
     """Name of the device, such as `an A10G GPU`."""
     device_bytes: float | None
@@ -48,50 +45,38 @@ class MemoryPlan:
 
     @property
     def fits(self) -> bool | None:
-        """False if the estimate with the smallest batch exceeds the device's memory; None if that is unknown."""
-        return None if self.device_bytes is None else self.least.peak <= self.device_bytes
+        """False if the estimate exceeds the device's memory; None if that is unknown."""
+        return None if self.device_bytes is None else self.memory.peak <= self.device_bytes
 
 
 def memory_of(
-    job: PlannedJob, experiment: Experiment, inputs: Inputs, sizes: Sequence[int] = (), earlier: Sequence[Job] = ()
+    job: PlannedJob, experiment: Experiment, inputs: Inputs, earlier: Sequence[Job] = ()
 ) -> MemoryPlan | None:
-    """Return the memory of a job; None for scripts, and for models and compilers that cannot be estimated.
-
-    `sizes` are the batch sizes to choose from, and empty if the batch size is a number.
-    """
+    """Return the memory of a job; None for scripts, and for models and compilers that cannot be estimated."""
     if not isinstance(inputs, Staged) or experiment.compiler.startswith("trcomp"):
         return None
     shape = _shape(experiment, inputs)
     if shape is None:
         return None
-    values: Values = job.spec.hyperparameters.get
-    if calibrated := values("calibration_batch_sizes"):
-        sizes = [int(size) for size in str(calibrated).split(",")]
     device, limit, on_gpu = _device(experiment)
-    sizes = sizes or [int(values("batch_size"))]
-    least, most = (
-        estimate(shape, batch_of(values, experiment, inputs, on_gpu=on_gpu, rows=size))
-        for size in (sizes[0], sizes[-1])
-    )
     return MemoryPlan(
-        least=least,
-        most=most,
-        batch_sizes=(sizes[0], sizes[-1]),
+        memory=estimate(shape, batch_of(job.spec.hyperparameters.get, experiment, inputs, on_gpu=on_gpu)),
         device=device,
         device_bytes=limit,
         errors=tuple(_errors(job, experiment, inputs, shape, earlier)),
     )
 
 
-def check_memory(job: PlannedJob, experiment: Experiment, inputs: Inputs, sizes: Sequence[int] = ()) -> None:
+def check_memory(job: PlannedJob, experiment: Experiment, inputs: Inputs) -> None:
     """Raise InputError for a job whose weights, gradients and optimizer states alone exceed the memory of its GPU."""
-    plan = memory_of(job, experiment, inputs, sizes)
-    if plan is None or plan.device_bytes is None or plan.least.held <= plan.device_bytes:
+    plan = memory_of(job, experiment, inputs)
+    if plan is None or plan.device_bytes is None or plan.memory.held <= plan.device_bytes:
         return
+    parameters, held = f"{plan.memory.parameters:,}", size_text(plan.memory.held)
     raise InputError(
-        f'arm "{job.arm}" cannot fit: its {plan.least.parameters:,} parameters take {size_text(plan.least.held)} with '
-        f"their gradients and AdamW's states, and {plan.device} has {size_text(plan.device_bytes)}: set adapter, or "
-        "sharding with more machine.devices, or choose an instance type with more memory"
+        f'arm "{job.arm}" cannot fit: its {parameters} parameters take {held} with gradients and AdamW\'s states, and '
+        f"{plan.device} has {size_text(plan.device_bytes)}: set adapter, set sharding with more machine.devices, or "
+        "choose an instance type with more memory"
     )
 
 
@@ -110,8 +95,8 @@ def _shape(experiment: Experiment, inputs: Staged) -> Shape | None:
     return shape_of(read_config(file.parent), TASKS[experiment.task].head, labels)
 
 
-def batch_of(values: Values, experiment: Experiment, inputs: Staged, *, on_gpu: bool, rows: int | None = None) -> Batch:
-    """Return what a job with these hyperparameters computes at once. `rows` replaces its batch size."""
+def batch_of(values: Values, experiment: Experiment, inputs: Staged, *, on_gpu: bool) -> Batch:
+    """Return what a job with these hyperparameters computes at once."""
     most, longest = int(values("max_length") or experiment.max_length), inputs.lengths.max_tokens
     is_whole = values("padding") == "max_length" or inputs.sample_rows is not None or longest >= experiment.max_length
     precision = values("precision")
@@ -120,7 +105,7 @@ def batch_of(values: Values, experiment: Experiment, inputs: Staged, *, on_gpu: 
     # A model without a head embeds each text of a row by itself.
     kinds = task.columns(data.columns).values() if data and task.head == "AutoModel" else ["string"]
     return Batch(
-        rows=(rows or int(values("batch_size"))) * sum(each == "string" for each in kinds),
+        rows=int(values("batch_size")) * sum(each == "string" for each in kinds),
         length=most if is_whole else min(most, longest),
         target_length=int(getattr(experiment, "max_target_length", None) or most),
         on_gpu=on_gpu,
@@ -193,54 +178,32 @@ def _errors(
     return errors
 
 
+PARTS = ("weights", "gradients", "optimizer", "activations")
+
+
 def memory_text(plan: MemoryPlan) -> str:
     """Return the estimate in a sentence, with its parts and how far it was off."""
-    parts = {
-        "weights": plan.most.weights,
-        "gradients": plan.most.gradients,
-        "optimizer": plan.most.optimizer,
-        "activations": plan.most.activations,
-    }
-    listed = ", ".join(f"{name} {size_text(size)}" for name, size in parts.items())
-    least, most = size_text(plan.least.peak), size_text(plan.most.peak)
-    needed = most if plan.batch_sizes[0] == plan.batch_sizes[1] else f"{least} to {most}"
+    parts = ", ".join(f"{name} {size_text(getattr(plan.memory, name))}" for name in PARTS)
     limit = "" if plan.device_bytes is None else f" of {size_text(plan.device_bytes)}"
-    return f"{needed}{limit} on {plan.device} ({listed}); {error_text(plan.errors)}"
-
-
-def error_text(errors: Sequence[float]) -> str:
-    """Return how far the estimate was off."""
-    if not errors:
-        return "not checked against a training yet"
-    percent = 100 * median(errors)
-    side = "above" if percent >= 0 else "below"
-    peaks = "peak" if len(errors) == 1 else "peaks"
-    return (
-        f"the estimate was {abs(percent):.0f} % {side} the measured {peaks} of {counted(len(errors), 'training')} here"
-    )
+    checked = "not checked against a training yet"
+    if plan.errors:
+        percent, count = 100 * median(plan.errors), len(plan.errors)
+        side, peaks = "above" if percent >= 0 else "below", "peak" if count == 1 else "peaks"
+        trainings = counted(count, "training")
+        checked = f"the estimate was {abs(percent):.0f} % {side} the measured {peaks} of {trainings} here"
+    return f"{size_text(plan.memory.peak)}{limit} on {plan.device} ({parts}); {checked}"
 
 
 def memory_warning(plan: MemoryPlan) -> str:
     """Return a warning about a job that may not fit, or an empty text."""
-    if plan.fits is not False or plan.device_bytes is None:
+    if plan.device_bytes is None or plan.fits:
         return ""
     return (
-        f"the estimate of {size_text(plan.least.peak)} exceeds the {size_text(plan.device_bytes)} of {plan.device}: "
+        f"the estimate of {size_text(plan.memory.peak)} exceeds the {size_text(plan.device_bytes)} of {plan.device}: "
         "lower batch_size and raise gradient_accumulation_steps, lower max_length, or set adapter"
     )
 
 
 def memory_fields(plan: MemoryPlan) -> Mapping[str, Any]:
-    """Return the estimate as numbers in bytes."""
-    parts = {name: getattr(plan.most, name) for name in ("weights", "gradients", "optimizer", "activations", "process")}
-    return {
-        "peak_bytes": plan.most.peak,
-        **{f"{name}_bytes": size for name, size in parts.items()},
-        "smallest_batch_peak_bytes": plan.least.peak,
-        "parameters": plan.most.parameters,
-        "trained_parameters": plan.most.trained,
-        "device": plan.device,
-        "device_bytes": plan.device_bytes,
-        "fits": plan.fits,
-        "errors": plan.errors,
-    }
+    """Return the estimate for JSON, in bytes."""
+    return {"peak_bytes": plan.memory.peak, "fits": plan.fits, **asdict(plan)}

@@ -274,7 +274,7 @@ def prepare_launch(verb: str, overrides: Mapping[str, str], steps: Preparation) 
     for arm, inputs in launch.arm_inputs:
         [job] = plan(CHECK, launch.name, [arm], 1, [inputs], home())
         steps.attempt(partial(context.check, job.spec))
-        steps.attempt(partial(check_memory, job, arm.experiment, inputs, arm.batch_sizes))
+        steps.attempt(partial(check_memory, job, arm.experiment, inputs))
     budget = budget_of(launch.experiment)
     if not launch.is_complete or not budget.budget.is_limited:
         return launch

@@ -70,7 +70,7 @@ FEW_KEYS = {"num_key_value_heads": 2, "head_dim": 32}
         ("albert", {**SMALL, "embedding_size": 32}, (CLASSIFIER,)),
         ("distilbert", {"dim": 64, "hidden_dim": 128, "n_heads": 4, "n_layers": 2}, (CLASSIFIER,)),
         ("gpt2", {"n_embd": 64, "n_head": 4, "n_layer": 2}, (CLASSIFIER, DECODER)),
-        ("llama", {**SMALL, **FEW_KEYS, "attention_bias": True}, (CLASSIFIER, DECODER)),
+        ("llama", {**SMALL, **FEW_KEYS}, (CLASSIFIER, DECODER)),
         *((kind, {**SMALL, **FEW_KEYS}, (CLASSIFIER, DECODER)) for kind in ("mistral", "qwen2", "qwen3", "gemma")),
         ("t5", {"d_model": 64, "d_ff": 128, "d_kv": 8, "num_heads": 4, "num_layers": 2}, (PAIR,)),
         ("t5", {"d_model": 64, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}, (PAIR,)),

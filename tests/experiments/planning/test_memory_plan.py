@@ -54,8 +54,8 @@ class Planned:
         arm = Arm(label="only", experiment=self.experiment, is_baseline=True)
         self.job: PlannedJob = job("demo-a0r0", "demo", arm, 0, self.inputs, folder)
 
-    def memory(self, *earlier: Job, sizes: tuple[int, ...] = ()) -> MemoryPlan:
-        plan = memory_of(self.job, self.experiment, self.inputs, sizes, earlier)
+    def memory(self, *earlier: Job) -> MemoryPlan:
+        plan = memory_of(self.job, self.experiment, self.inputs, earlier)
         assert plan is not None
         return plan
 
@@ -76,9 +76,9 @@ def test_the_error_is_that_of_earlier_trainings_with_their_own_settings(tmp_path
     own, small = planned.memory(), Planned(tmp_path, MINILM, precision="fp32", batch_size="8").memory()
     assert own.errors == ()
     assert memory_text(own).endswith("; not checked against a training yet")
-    assert small.most.peak < own.most.peak
-    twice = planned.earlier(own.most.peak / 2 / GIB)
-    checked = planned.memory(twice, planned.earlier(small.most.peak / 1.5 / GIB, hp_batch_size="8"))
+    assert small.memory.peak < own.memory.peak
+    twice = planned.earlier(own.memory.peak / 2 / GIB)
+    checked = planned.memory(twice, planned.earlier(small.memory.peak / 1.5 / GIB, hp_batch_size="8"))
     assert checked.errors == pytest.approx((1.0, 0.5))
     assert memory_text(checked).endswith("the estimate was 75 % above the measured peaks of 2 trainings here")
     others = (
@@ -92,7 +92,7 @@ def test_the_error_is_that_of_earlier_trainings_with_their_own_settings(tmp_path
 def test_the_peak_of_a_gpu_is_compared_without_the_context(tmp_path: Path) -> None:
     planned = Planned(tmp_path, MINILM, service="sagemaker", machine__instance_type="ml.g5.xlarge")
     own = planned.memory()
-    allocated = (own.most.peak - own.most.process) / GIB
+    allocated = (own.memory.peak - own.memory.process) / GIB
     earlier = ended_job(planned.job, {"hp_precision": "bf16"}, {"memory_peak_allocated_gib": allocated / 0.92})
     assert planned.memory(earlier).errors == pytest.approx((-0.08,))
     text = shown(planned, planned.memory(earlier))["Memory"]
@@ -101,15 +101,10 @@ def test_the_peak_of_a_gpu_is_compared_without_the_context(tmp_path: Path) -> No
 
 
 def test_a_batch_that_does_not_fit_is_a_warning(tmp_path: Path) -> None:
-    """A range of batch sizes is a warning only if its smallest size does not fit."""
     fields = {"service": "sagemaker", "machine__instance_type": "ml.g4dn.xlarge", "max_length": "512"}
     planned = Planned(tmp_path, MINILM, **fields, batch_size="16384", padding="max_length", bucket_lengths="null")
     assert planned.memory().fits is False
     assert shown(planned, planned.memory())["Warning"].startswith("the estimate of ")
-    chosen = planned.memory(sizes=(8, 16384))
-    assert chosen.fits
-    assert "Warning" not in shown(planned, chosen)
-    assert " to " in memory_text(chosen).partition(" of ")[0]
     check_memory(planned.job, planned.experiment, planned.inputs)
 
 
@@ -133,9 +128,8 @@ def test_the_fields_of_the_json(tmp_path: Path) -> None:
         planned=planned.job, experiment=planned.experiment, size=None, expected=None, request={}, memory=plan
     )
     [made] = json.loads(json_text(CommandPlan(verb="train", name="demo", jobs=(entry,))))["jobs"]
-    memory = made["memory"]
-    parts = ("weights_bytes", "optimizer_bytes", "activations_bytes", "process_bytes")
-    assert memory["peak_bytes"] == pytest.approx(sum(memory[each] for each in parts))
+    memory, parts = made["memory"], ("weights", "optimizer", "activations", "process")
+    assert memory["peak_bytes"] == pytest.approx(sum(memory["memory"][each] for each in parts))
     assert (memory["device"], memory["device_bytes"], memory["fits"]) == ("machine.memory_gib", 2 * GIB, True)
     assert memory["errors"] == []
 
