@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,7 +24,7 @@ from training.contract.plain_text import counted, size_text
 from training.job.tasks import TASKS
 from training.services.local.toolkit import local_path
 from training.services.registry import traits_of
-from training.services.sagemaker.machines import accelerators
+from training.services.sagemaker.machines import accelerators, is_gpu
 from training.staging.models.model_files import read_config
 from training.staging.tokens.staged import MODEL, Staged
 
@@ -136,12 +138,12 @@ def _device(experiment: Experiment) -> tuple[str, float | None, bool]:
     if not traits_of(experiment.service).runs_here:
         found = accelerators(machine.instance_type)
         if found is None:
-            return f"an instance {machine.instance_type}", None, False
+            return f"an instance {machine.instance_type}", None, is_gpu(machine.instance_type)
         memory = found.memory_mib and found.memory_mib * 2.0**20
         return f"the {found.name} GPU of {machine.instance_type}", memory or None, True
     if this_machine().has_gpu:
         return "this machine's GPU", local_gpu_bytes(), True
-    limit = machine.memory_gib * GIB if machine.memory_gib else float(psutil.virtual_memory().total)
+    limit = machine.memory_gib * GIB if machine.memory_gib else psutil.virtual_memory().total / machine.devices
     return "machine.memory_gib" if machine.memory_gib else "this machine", limit, False
 
 
@@ -160,22 +162,24 @@ def _errors(
     """Return the errors of the estimates for the earlier trainings of this model, with their own settings."""
     errors = []
     for each in earlier:
-
-        def recorded(name: str, of: Job = each) -> Any:
-            column = f"hp_{name}"
-            return of.text.get(column) if of.text.get(column) is not None else of.numbers.get(column)
-
-        allocated, resident = each.number("memory_peak_allocated_gib"), each.number("memory_peak_resident_gib")
-        is_same = recorded("model") == job.spec.hyperparameters.get("model")
+        recorded = partial(_recorded, each)
+        is_same = recorded("model") == job.spec.hyperparameters.get("model") and not each.is_script
         is_same &= experiment.first_weights == "pretrained" or each.text.get("data_key") == job.data_key
         if not (is_same and each.succeeded and recorded("batch_size") and each.text.get("role") != "calibration"):
             continue
+        allocated, resident = each.number("memory_peak_allocated_gib"), each.number("memory_peak_resident_gib")
         memory = estimate(shape, batch_of(recorded, experiment, inputs, on_gpu=allocated > 0))
         if allocated > 0:
             errors.append((memory.peak - memory.process) / (allocated * GIB) - 1)
         elif resident > 0:
             errors.append(memory.peak / (resident * GIB) - 1)
     return errors
+
+
+def _recorded(job: Job, name: str) -> Any:
+    """Return a hyperparameter as an earlier job recorded it; None if it did not."""
+    number = job.number(f"hp_{name}")
+    return job.text.get(f"hp_{name}") if math.isnan(number) else number
 
 
 PARTS = ("weights", "gradients", "optimizer", "activations")
