@@ -182,7 +182,10 @@ def _rows_material(request: StagingRequest) -> dict[str, Any]:
     data = request.data
     return {
         "task": request.task,
-        "columns": data.columns.model_dump(),
+        "columns": {
+            **data.columns.model_dump(include={"text", "text_pair", "label"}),
+            **data.columns.model_dump(exclude_defaults=True),  # so that new fields leave earlier keys as they are
+        },
         "labels": data.labels,
         # Pairs, because the order of the classes matters and `sort_keys` would change it.
         "label_map": list(data.label_map.items()) if data.label_map else None,

@@ -9,6 +9,7 @@ from training.job.tasks.causal_lm import CausalLM
 from training.job.tasks.classification import Classification
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
 from training.job.tasks.task import LOSS, MAX_TOKENS, OPTIONS_FILE, SOURCE_ROWS, Encoded, Label, Metric, Row, Task
+from training.job.tasks.token_classification import TokenClassification
 
 __all__ = [
     "DEFAULT_TASK",
@@ -28,7 +29,9 @@ __all__ = [
     "find_task",
 ]
 
-TASKS: Dict[str, Task] = {task.name: task for task in (Classification(), QuestionAnswering(), CausalLM())}
+TASKS: Dict[str, Task] = {
+    task.name: task for task in (Classification(), QuestionAnswering(), CausalLM(), TokenClassification())
+}
 """Every task, by name."""
 DEFAULT_TASK = Classification.name
 

@@ -75,6 +75,8 @@ class Metric(NamedTuple):
 
 LOSS = Metric("eval_loss", "validation loss")
 """Metric of every task."""
+F1 = Metric("eval_f1", "F1", "percent", higher_is_better=True, best=100.0, decimals=2)
+"""F1 of answers or of entities."""
 
 
 class Option(NamedTuple):
@@ -106,6 +108,14 @@ class ColumnNames(Protocol):
     @property
     def label(self) -> str:
         """Column with the label."""
+
+    @property
+    def tokens(self) -> str:
+        """Column with the words of a sentence, a list."""
+
+    @property
+    def tags(self) -> str:
+        """Column with the tags of these words, a list."""
 
 
 Label = Union[str, int]
@@ -304,6 +314,9 @@ class Task(ABC):
 
     def check_options(self, options: Any) -> None:  # noqa: B027
         """Raise ValueError if the experiment's options contradict each other."""
+
+    def check_classes(self, names: Sequence[str]) -> None:  # noqa: B027
+        """Raise `BadData` if the task cannot use classes with these names. They are known once all rows are read."""
 
     @abstractmethod
     def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Optional[Row]:
