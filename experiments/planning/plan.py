@@ -259,15 +259,18 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
         model = f"model {experiment.model!r} is downloaded from the Hub: download it first, and set model to its folder"
         uses = [] if "model" in staged.channels else [model]
         method = experiment.adapter.method if experiment.adapter else "frozen"
-        if packages := ADAPTER_PACKAGES[method]:
-            uses.append(f"adapter.method {method} installs {' and '.join(packages)}")
+        by_field = {
+            f"adapter.method {method}": ADAPTER_PACKAGES[method],
+            f"task {experiment.task}": TASKS[experiment.task].packages,
+        }
+        uses += [f"{field} installs {' and '.join(packages)}" for field, packages in by_field.items() if packages]
         return {
             "hyperparameters": hyperparameters(experiment, staged.bucket_lengths),
             "channels": dict(staged.channels),
             "source_uri": SOURCE.as_uri(),
             "metric_definitions": METRIC_DEFINITIONS,
             "network_uses": tuple(uses),
-            "requirements": packages,
+            "requirements": tuple(package for packages in by_field.values() for package in packages),
         }
     assert experiment.script is not None
     own = tuple(MetricDefinition(name=name, regex=regex) for name, regex in experiment.script.patterns.items())

@@ -174,18 +174,22 @@ def evaluation_key(request: StagingRequest, source: Source, model: StartingModel
             else None
         ),
     }
+    if options := {name: request.options[name] for name in TASKS[request.task].evaluated_options}:
+        material["options"] = options
     return key_of(material)
+
+
+FIRST_COLUMNS = {"text", "text_pair", "label"}
+"""Fields of `data.columns` that are in every key. Later ones are in it if they are set, so that keys stay valid."""
 
 
 def _rows_material(request: StagingRequest) -> dict[str, Any]:
     """Return everything of a request that determines how a row is read."""
     data = request.data
+    columns = data.columns.model_dump(include=FIRST_COLUMNS)
     return {
         "task": request.task,
-        "columns": {
-            **data.columns.model_dump(include={"text", "text_pair", "label"}),
-            **data.columns.model_dump(exclude_defaults=True),  # so that new fields leave earlier keys as they are
-        },
+        "columns": columns | data.columns.model_dump(exclude=FIRST_COLUMNS, exclude_defaults=True),
         "labels": data.labels,
         # Pairs, because the order of the classes matters and `sort_keys` would change it.
         "label_map": list(data.label_map.items()) if data.label_map else None,

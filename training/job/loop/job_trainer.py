@@ -17,12 +17,14 @@ from torch.utils.data import DataLoader
 from transformers import EvalPrediction, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_callback import PrinterCallback, TrainerControl, TrainerState
+from transformers.trainer_utils import EvalLoopOutput
 from transformers.training_args import OptimizerNames
 
 from training.job.data.padding import IS_PADDED, NO_WORK, WORK, BatchSharding, Collator, EvalSampler, TrainSampler
 from training.job.loop import sharding
 from training.job.loop.attention_masks import AttentionMasks
 from training.job.loop.prepared_model import in_16_bits, whole_vocabulary
+from training.job.loop.text_generation import TextGenerator
 from training.job.measuring.hardware import process_age_seconds
 from training.job.measuring.meter import Meter
 from training.job.processes import ranks
@@ -30,7 +32,7 @@ from training.job.processes.protocols import Model
 from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import CheckpointNotWritten, Diverged, Events, failure_class
 from training.job.settings.job_settings import Settings
-from training.job.tasks.task import COMMONEST, Scorer
+from training.job.tasks.task import COMMONEST, Scorer, TextScorer
 from training.job.weights import adapters
 from training.job.weights.checkpoints import CheckpointKeeper, checkpoint_path
 
@@ -56,7 +58,9 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         # then save a model that generates slowly.
         self._use_cache = getattr(model.config, "use_cache", None)
         self.sampler, self._masks = train_sampler(settings), AttentionMasks(model)
-        self.scorer = None if settings.evaluates_sample else task.scorer(evaluated)
+        scorer = task.scorer(evaluated)
+        self.scorer = None if settings.evaluates_sample else scorer
+        self._generator = TextGenerator(scorer, settings) if isinstance(scorer, TextScorer) else None
         self._eval_collator = Collator(settings.eval_padding, settings.validation.metadata, task.targets)
         super().__init__(
             model=model,
@@ -165,6 +169,20 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         if self.owes_evaluation:
             self.control.should_save = self.control.should_training_stop = True
         return metrics
+
+    def evaluation_loop(self, *args: object, **kwargs: object) -> EvalLoopOutput:
+        """Generate the texts that the scorer needs, then evaluate."""
+        if self._generator:
+
+            def after_batch() -> None:
+                self.callback_handler.on_prediction_step(self.args, self.state, self.control)
+
+            self.model.eval()
+            if self._is_sharded:
+                self.model.unshard()  # generate() also runs the encoder alone, which does not gather shared embeddings
+            with self.compute_loss_context_manager():
+                self._generator.run(self.model, self.args.device, after_batch, synced_gpus=self._is_sharded)
+        return super().evaluation_loop(*args, **kwargs)
 
     def save_model(self, *args: object, **kwargs: object) -> None:
         """Save the model with `use_cache` as it was before training."""

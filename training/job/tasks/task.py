@@ -19,6 +19,7 @@ from typing import (
     Sequence,
     Tuple,
     Union,
+    runtime_checkable,
 )
 
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, fields, parameters, text
@@ -116,6 +117,10 @@ class ColumnNames(Protocol):
     @property
     def tags(self) -> str:
         """Column with the tags of these words, a list."""
+
+    @property
+    def target(self) -> str:
+        """Column with the text to generate."""
 
 
 Label = Union[str, int]
@@ -219,6 +224,26 @@ class Scorer(Protocol):
         """
 
 
+@runtime_checkable
+class TextScorer(Protocol):
+    """A scorer that also has these members scores texts that the model generates in each evaluation.
+
+    A probe evaluates a sample of the channel: its scorer should generate for the same share of the rows, so that the
+    time of a whole evaluation follows from the sample's.
+    """
+
+    @property
+    def prompts(self) -> "Sequence[Sequence[int]]":
+        """Tokens for which to generate: what an encoder reads, or what a decoder continues."""
+
+    @property
+    def generation_settings(self) -> Mapping[str, Any]:
+        """Arguments of transformers' `generate`, such as `max_new_tokens`."""
+
+    def take_texts(self, texts: List[str]) -> None:
+        """Take the text after each prompt, without special tokens. Called before the evaluation is scored."""
+
+
 class Task(ABC):
     """Everything that a task is. Members without a value must be set, and abstract methods defined.
 
@@ -238,8 +263,13 @@ class Task(ABC):
     """Fields of the experiment that only this task uses and that change the staged data, by name."""
     scoring_options: Tuple[str, ...] = ()
     """Options that an evaluation needs. Staging writes them into the metadata of the validation channel."""
+    evaluated_options: Tuple[str, ...] = ()
+    """Options that select what is evaluated. Models are compared only if these are equal."""
     answering_options: Tuple[str, ...] = ()
     """Fields of the experiment that a logged model needs to answer as in its evaluation."""
+
+    packages: Tuple[str, ...] = ()
+    """Packages that a job needs beside torch and transformers, with the versions that jobs on SageMaker install."""
 
     # The data and the channel
     classes: str = "none"

@@ -155,10 +155,11 @@ def _versions(spec: JobSpec, image: Image | None) -> str | None:
 def _requirements(spec: JobSpec, image: Image | None) -> str | None:
     if image is None or not spec.requirements or int(image.python[1:]) >= PYTHON_FOR_PACKAGES:
         return None
+    is_adapter = any(line.startswith("peft=") for line in spec.requirements)
     return (
         f"{' and '.join(spec.requirements)} needs Python 3.{PYTHON_FOR_PACKAGES} or later, but the image has "
-        f"{image.python[0]}.{image.python[1:]}: choose a newer machine.image, or adapter.method frozen, which needs "
-        "no package"
+        f"{image.python[0]}.{image.python[1:]}: choose a newer machine.image"
+        + (", or adapter.method frozen, which needs no package" if is_adapter else "")
     )
 
 

@@ -55,6 +55,8 @@ class Columns(Frozen):
     """Column with the words of a sentence, a list, for token classification."""
     tags: Name = "ner_tags"
     """Column with the tags of these words, a list: names, or the numbers of `data.labels`."""
+    target: Name = "target"
+    """Column with the text to generate from the text (`seq2seq`)."""
 
 
 class Splits(Frozen):

@@ -56,8 +56,9 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     ({"compiler": "inductor", "image": OLD}, "compiler 'inductor' needs PyTorch 2.0 or later; the image has 1.9"),
     (
         {"requirements": ("peft==0.21.2",), "image": OLD},
-        "peft==0.21.2 needs Python 3.10 or later, but the image has 3.8: choose a newer machine.image",
+        "peft==0.21.2 needs Python 3.10 or later, but the image has 3.8: choose a newer machine.image, or adapter",
     ),
+    ({"requirements": ("sacrebleu==2.6.0",), "image": OLD}, "sacrebleu==2.6.0 needs Python 3.10 or later"),
     ({"devices": 2, "instance_type": "ml.m5.large"}, "runs only on GPUs and Trainium; ml.m5.large has neither"),
     ({"devices": 2, "image": OLD}, "launcher 'torchrun' needs PyTorch 1.13.1 or later on GPUs; the image has 1.9"),
     ({"devices": 2, "program": "train.sh"}, "starts only Python programs; 'train.sh' is not one"),
