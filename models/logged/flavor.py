@@ -165,6 +165,6 @@ def signature(task: Task, plan: ModelPlan) -> ModelSignature:
     """
     names = task.input_fields(plan.is_of_pairs)
     inputs = [ColSpec(AnyType(), name) for name in names] if len(names) > 1 else [ColSpec(AnyType())]
-    outputs = [ColSpec(kind, name) for name, kind in task.answer_fields]
+    outputs = [ColSpec(AnyType() if kind == "any" else kind, name) for name, kind in task.answer_fields]
     params = ParamSchema([ParamSpec(*parameter) for parameter in task.answer_parameters])
     return ModelSignature(Schema(inputs), Schema(outputs), params if params.params else None)  # type: ignore[arg-type]

@@ -309,7 +309,7 @@ class Task(ABC):
     optional_inputs: Tuple[str, ...] = ()
     """Texts that an input may have in addition."""
     answer_fields: Tuple[Tuple[str, str], ...]
-    """Fields of an answer, with their types in MLflow."""
+    """Fields of an answer, with their types in MLflow; `any` for lists and objects."""
     answer_parameters: Tuple[Tuple[str, str, Any], ...] = ()
     """Parameters that MLflow's signature offers: name, type in MLflow, default."""
     accepts_blanks: bool = False

@@ -29,6 +29,7 @@ from training.staging.stage import stage
 
 CONTEXT = "The Denver Broncos defeated the Carolina Panthers to earn their third title in Santa Clara"
 TEXTS = [f"{CONTEXT[at:]} {'won ' * (at % 4)}in 1999" for at in range(0, 48, 2)]
+TAGS = {"Denver": "B-team", "Broncos": "I-team", "Carolina": "B-team", "Panthers": "I-team", "Clara": "B-place"}
 EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
     "classification": [{"text": text, "label": ("lost", "won")[at % 2]} for at, text in enumerate(TEXTS)],
     "causal-lm": [{"text": text} for text in TEXTS],
@@ -40,6 +41,9 @@ EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
             "answers": {"text": ["Panthers"], "answer_start": [len(text) + 1]},
         }
         for at, text in enumerate(TEXTS)
+    ],
+    "token-classification": [
+        {"tokens": text.split(), "ner_tags": [TAGS.get(word, "O") for word in text.split()]} for text in TEXTS
     ],
 }
 OPTIONS: Mapping[str, dict[str, Any]] = {"causal-lm": {"packing": False}, "question-answering": {"doc_stride": 4}}
@@ -136,7 +140,7 @@ def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -
     import mlflow.pyfunc  # its warnings were silenced when the model was written
 
     inputs = [{name: row[name] for name in task.inputs} for row in trained.rows]
-    plain = [next(iter(each.values())) if len(each) == 1 else each for each in inputs]
+    plain = [each["text"] if list(each) == ["text"] else each for each in inputs]
     parameters = {"max_new_tokens": 2} if task.generates else None
     answers = mlflow.pyfunc.load_model(str(tmp_path)).predict(plain, parameters).to_dict(orient="records")
     predictor = load_predictor(tmp_path / "model", evaluation=evaluation)
@@ -145,7 +149,13 @@ def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -
     names = [name for name, _ in task.answer_fields]
     assert [list(each) for each in answers] == [names] * len(answers)
     table = trained.ended.result["tables"].get("predictions.json", [])
-    assert [each[names[0]] for each in answers][: len(table)] == [row["prediction"] for row in table]
+    assert [shown(each[names[0]]) for each in answers][: len(table)] == [row["prediction"] for row in table]
+
+
+def shown(answer: Any) -> Any:
+    """Return an answer as the table of predictions shows it: entities as a text."""
+    is_list = isinstance(answer, list)
+    return "; ".join(f"{each['entity_group']}: {each['word']}" for each in answer) if is_list else answer
 
 
 def test_bad_rows_and_inputs_are_refused(trained: Trained, base_model: Path, tmp_path: Path) -> None:
