@@ -18,7 +18,6 @@ from training.contract.errors import InputError, nearest, short_text
 from training.job.processes.reporting import BadData
 from training.job.tasks import SQUAD_COLUMNS as SQUAD
 from training.job.tasks import TASKS
-from training.job.tasks.checks import checked_text
 from training.job.tasks.inputs import BadInputs
 from training.staging.formats.files import TextFormat
 from training.staging.formats.readers import is_json_array
@@ -43,7 +42,7 @@ class InputRow(NamedTuple):
     id: Any
     """Value of the id column, if the user names one."""
     inputs: Any
-    """The model's input: a text, or texts by role."""
+    """The model's input: a value, such as a text, or values by role."""
 
 
 def read_rows(files: DataFiles, task: str, columns: Mapping[str, str], text: TextFormat) -> Iterator[InputRow]:
@@ -65,7 +64,7 @@ def read_rows(files: DataFiles, task: str, columns: Mapping[str, str], text: Tex
         place, row = rows.location(number), dict(zip(names, values, strict=True))
         try:
             texts = {
-                role: checked_text(place, names[role], row[role], may_be_blank=True)
+                role: TASKS[task].input_value(place, names[role], row[role])
                 for role in known
                 if role in names and role != ID
             }
@@ -77,7 +76,7 @@ def read_rows(files: DataFiles, task: str, columns: Mapping[str, str], text: Tex
             raise InputError(f"{place}: {problem}") from None
         if files.reader_name == ".txt":  # the reader of plain text keeps line endings
             texts = {role: line.rstrip("\n") for role, line in texts.items()}
-        yield InputRow(number, place, row.get(ID), texts["text"] if list(texts) == ["text"] else texts)
+        yield InputRow(number, place, row.get(ID), next(iter(texts.values())) if len(texts) == 1 else texts)
 
 
 def check(predictor: Predictor, rows: Iterable[InputRow], parameters: Mapping[str, Any]) -> int:
@@ -125,7 +124,8 @@ def predict(
 
 
 def _characters(row: InputRow) -> int:
-    return len(row.inputs) if isinstance(row.inputs, str) else sum(map(len, row.inputs.values()))
+    values = row.inputs.values() if isinstance(row.inputs, dict) else [row.inputs]
+    return sum(len(value if isinstance(value, str) else str(value)) for value in values)
 
 
 @contextmanager

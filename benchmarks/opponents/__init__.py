@@ -1,5 +1,4 @@
-"""Usual programs with the libraries of the field, one a task, for comparisons of throughput and losses.
+"""The usual programs that people would write in place of a job of ours, one file for each.
 
-Each file has one function `trainer(model_folder, rows, training_arguments)`, which returns a Trainer that is ready to
-train. None of them imports a package of ours.
+Each has a function `trainer(model_folder, rows, training_arguments)`. `bench_tasks.py` runs them.
 """

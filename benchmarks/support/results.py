@@ -282,6 +282,23 @@ SECTIONS: Mapping[str, Section] = {
         ),
         command="make gpu-profile WORKLOAD=NAME",
     ),
+    "tasks": Section(
+        measures="Each task against the program that people usually write for it (`benchmarks/opponents`: a plain "
+        "Trainer, Seq2SeqTrainer, TRL, sentence-transformers), with the same rows and settings, fp32, no compiler, in "
+        "turns. Memory is the process's peak.",
+        figures=(
+            Figure(
+                "speed over the usual program, lower end",
+                r".*: lower end of the ratio's 95 % interval",
+                "Is a job slower than the program that people write for the same task?",
+            ),
+            Figure("speed over the usual program", r".*: speed over the usual program"),
+            Figure("LoRA: peak memory, ours", r"adapters, ours: peak memory"),
+            Figure("LoRA: peak memory, peft with Trainer", r"adapters, usual program: peak memory"),
+        ),
+        command="python -m benchmarks.opponents.bench_tasks [NAME ...]",
+        short="",
+    ),
     "gpu-sweep": Section(
         measures="Billable seconds to a target: the lowest loss of one training of the published recipe plus 5 % "
         "(GPT-2: 1 %). A sweep of batch sizes 8 to 1,024, two rules for the rate and two compilers; then its best "

@@ -1,7 +1,8 @@
 """Checks of the values in a row of data. Each error is one sentence with the place of the row."""
 
 import difflib
-from typing import Any, Iterable, Optional
+import json
+from typing import Any, Iterable, List, Optional
 
 from training.job.processes.reporting import BadData
 
@@ -20,6 +21,25 @@ def checked_text(place: object, column: str, value: Any, may_be_blank: bool = Fa
         raise BadData(f"{place}: column {column!r} has {size}; split the text into several rows")
     if "\0" in value or not is_unicode(value):
         raise BadData(f"{place}: column {column!r} contains a NUL or an unpaired surrogate")
+    return value
+
+
+def checked_list(place: object, column: str, value: Any) -> List[Any]:
+    """Return the value of a column of lists. Raises `BadData` for anything else."""
+    value = from_json(value)
+    if isinstance(value, list):
+        return value
+    hint = '; a table holds a list as JSON, such as ["a", "b"]' if isinstance(value, str) else ""
+    raise BadData(f"{place}: column {column!r} must be a list, not {short_text(value)}{hint}")
+
+
+def from_json(value: Any) -> Any:
+    """Return the list or object that a cell of a table holds as JSON, and any other value unchanged."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            pass
     return value
 
 

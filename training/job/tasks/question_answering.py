@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from training.job.processes.reporting import BadData
-from training.job.tasks.checks import checked_text, short_text
+from training.job.tasks.checks import checked_text, from_json, short_text
 from training.job.tasks.encodings import integers, takes_types, token_columns
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, whole_number
 from training.job.tasks.task import (
@@ -264,6 +264,7 @@ class Answer(NamedTuple):
 
 def _pairs(place: object, answers: Any) -> List[Tuple[Any, Any]]:
     """Return (text, start) of each answer, from an object of two lists or a list of objects."""
+    answers = from_json(answers)
     if isinstance(answers, list) and all(isinstance(each, dict) for each in answers):
         answers = {key: [each.get(key) for each in answers] for key in ("text", "answer_start")}
     texts, starts = (answers.get("text"), answers.get("answer_start")) if isinstance(answers, dict) else (None, None)

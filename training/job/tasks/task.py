@@ -22,6 +22,7 @@ from typing import (
     runtime_checkable,
 )
 
+from training.job.tasks.checks import checked_text
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, fields, parameters, text
 
 if TYPE_CHECKING:
@@ -278,6 +279,9 @@ class Task(ABC):
     predicts_tokens: bool = False
     """True for a language model: every token is a prediction. So texts are cut into blocks, and models with different
     tokenizers are not evaluated on the same predictions."""
+    usual_columns: Mapping[Tuple[str, ...], str] = {}
+    """Columns that show the task of somebody's data, and the fields that read them, for the message about a missing
+    column: `{("messages",): "task: chat"}`."""
     without_rows: str = "no rows"
     """Description of data without usable rows, for messages."""
     group: str = "row"
@@ -414,6 +418,13 @@ class Task(ABC):
         given = [name for name in names if name in self.inputs or values.get(name) is not None]
         texts = [text(f"{location}.{name}", values[name], blank) for name in given]
         return Example(location, texts[0], texts[1] if len(texts) > 1 else None, options)
+
+    def input_value(self, place: object, column: str, value: Any) -> Any:
+        """Check a value of a file to predict, and return it as requests have it: by default a text.
+
+        `place` is the location of the row for messages. Raises `BadData`.
+        """
+        return checked_text(place, column, value, may_be_blank=True)
 
     @abstractmethod
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:

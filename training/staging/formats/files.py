@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, TextIO
 from state.digests import file_digest
 from training.contract.errors import InputError, nearest, nearest_sibling
 from training.contract.plain_text import size_text
+from training.job.tasks import TASKS
 
 Row = tuple[int, list[Any]]
 """Number of the line (in Parquet: of the row) from 1, and the values of the requested columns."""
@@ -50,10 +51,19 @@ class MissingColumn(InputError):
 
 
 def missing_column(location: str, column: str, known: Sequence[str]) -> MissingColumn:
-    """Return the error for a missing column. It lists the existing columns and suggests the nearest."""
+    """Return the error for a missing column. It lists the existing columns and suggests the nearest, or a task."""
     listed = ", ".join(repr(str(name)[:60]) for name in known[:20])
-    guess = nearest(column, [str(name) for name in known[:MAX_COMPARED]])
+    guess = nearest(column, [str(name) for name in known[:MAX_COMPARED]]) or _task_of(known)
     return MissingColumn(f"{location} has no column {column!r}; it has {listed or 'none'}.{guess}")
+
+
+def _task_of(known: Sequence[str]) -> str:
+    """Return a sentence with the task that reads data of these columns, or an empty string."""
+    for task in TASKS.values():
+        for columns, fields in task.usual_columns.items():
+            if set(columns) <= set(known):
+                return f" To train on {' and '.join(map(repr, columns))}, set {fields}."
+    return ""
 
 
 @dataclass(frozen=True)

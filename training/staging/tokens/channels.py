@@ -34,7 +34,7 @@ from training.job.tasks import SOURCE_ROWS, TASKS, Encoded, Row
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Table
-from training.staging.tokens.rows import Channel, Selection, task_rows
+from training.staging.tokens.rows import BadRows, Channel, Selection, task_rows
 from training.staging.tokens.tokenizing import batches
 
 GROUP_VALUES = 2_000_000
@@ -272,10 +272,12 @@ def row_lengths(table: Table, request: StagingRequest, tokenizer: Any, *, for_sc
     task = TASKS[request.task]
     encode = _encode(request, tokenizer, for_scoring=for_scoring)
     lengths: list[int] = []
-    rows = task_rows(task, table, request.data)
+    bad = BadRows(table)
+    rows = task_rows(task, table, request.data, bad)
     for batch in batches(rows, task.batch_characters, task.rows_per_batch):
         encoded = encode(batch, [[0] * len(row.labels) for row in batch])
         lengths += token_counts(encoded.columns).tolist()
+    bad.check()
     return lengths
 
 

@@ -23,6 +23,10 @@ from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Location, Table, Tables
 
 MAX_LABEL_CHARACTERS = 20_000_000
+MAX_BAD_ROWS = 1_000
+"""Bad rows after which no more are read."""
+MAX_PROBLEMS = 5
+"""Different problems in a message, and further rows with the same one."""
 LABEL_CHARACTERS = 100
 """Counted for each different label in addition to its text."""
 
@@ -259,8 +263,47 @@ class Selection:
         return self.tables.train.name
 
 
-def task_rows(task: Task, table: Table, data: Data) -> Iterator[Row]:
-    """Check and yield the rows of a table, except those with a label in `data.skip_labels`. Raises InputError."""
+class BadRows:
+    """The bad rows of a table, for one message about all of them."""
+
+    def __init__(self, table: Table) -> None:
+        self._table, self._count = table, 0
+        self._locations: dict[str, list[str]] = {}
+        """Locations of the rows with the same problem, by the problem."""
+
+    def add(self, number: int, error: BadData) -> None:
+        """Note the problem of a row. Raises InputError if there are too many to read on."""
+        location = self._table.location(number)
+        self._count += 1
+        self._locations.setdefault(str(error).removeprefix(location), []).append(location)
+        if self._count == MAX_BAD_ROWS:
+            self.check()
+
+    def check(self) -> None:
+        """Raise InputError if there are bad rows."""
+        problems = [f"{first}{problem}{_also(first, others)}" for problem, (first, *others) in self._locations.items()]
+        if len(problems) > MAX_PROBLEMS:
+            problems[MAX_PROBLEMS:] = [f"and {len(problems) - MAX_PROBLEMS:,} more problems"]
+        if self._count > 1:
+            at_least = " or more" if self._count == MAX_BAD_ROWS else ""
+            problems[0] = f"{self._count:,}{at_least} bad rows: {problems[0]}"
+        if problems:
+            raise InputError("; ".join(problems))
+
+
+def _also(first: str, others: Sequence[str]) -> str:
+    """Return the locations of other rows with the problem of the first, in brackets, without what they share."""
+    place = first.rpartition(" ")[0]
+    listed = [each.removeprefix(f"{place} ") for each in others[:MAX_PROBLEMS]]
+    more = f" and {len(others) - len(listed):,} more" if len(others) > len(listed) else ""
+    return f" (also {', '.join(listed)}{more})" if listed else ""
+
+
+def task_rows(task: Task, table: Table, data: Data, bad: BadRows | None = None) -> Iterator[Row]:
+    """Check and yield the rows of a table, except those with a label in `data.skip_labels`.
+
+    `bad` collects the bad rows; without it, the first raises InputError.
+    """
     names = data.columns
     skip = frozenset(map(label_text, data.skip_labels or ()))
     label_at = list(task.columns(names)).index(names.label) if skip else 0
@@ -270,7 +313,10 @@ def task_rows(task: Task, table: Table, data: Data) -> Iterator[Row]:
         try:
             row = task.read(number, Location(table, number), values, names)
         except BadData as error:
-            raise InputError(str(error)) from error
+            if bad is None:
+                raise InputError(str(error)) from error
+            bad.add(number, error)
+            continue
         if row is not None:
             yield row
 
@@ -379,9 +425,9 @@ class _Reading:
     """Limits on rows, share and seed of the split."""
     progress: Progress
 
-    def checked(self, table: Table) -> Iterator[Row]:
+    def checked(self, table: Table, bad: BadRows) -> Iterator[Row]:
         """Read the rows of a table for the first time."""
-        return self.progress.count(f"checking {Path(table.name).name}", task_rows(self.task, table, self.data))
+        return self.progress.count(f"checking {Path(table.name).name}", task_rows(self.task, table, self.data, bad))
 
     def again(self, channel: Channel, rows: int) -> Iterator[Row]:
         """Read the first rows of a table again."""
@@ -422,10 +468,11 @@ def _check_names(task: Task, classes: Classes, source: str) -> None:
 
 def _survey(reading: _Reading, table: Table, limit: int | None, channel: Channel) -> tuple[Survey, Part]:
     """Return the survey of the first `limit` rows of a table, or all, and these rows."""
-    survey, rows = Survey(reading.task, table, reading.data), 0
-    for row in islice(reading.checked(table), limit):
+    survey, bad, rows = Survey(reading.task, table, reading.data), BadRows(table), 0
+    for row in islice(reading.checked(table, bad), limit):
         survey.add(row)
         rows += 1
+    bad.check()
     survey.finish(lambda: reading.again(channel, rows))
     return survey, Part(rows=rows, read=lambda: _exactly(rows, reading.again(channel, rows)))
 
@@ -435,9 +482,9 @@ def _split_off(reading: _Reading, table: Table) -> tuple[Survey, Part, Part]:
 
     With a limit on training rows, only the first rows of the table are read and split: as many as both parts need.
     """
-    data, survey = reading.data, Survey(reading.task, table, reading.data)
+    data, survey, bad = reading.data, Survey(reading.task, table, reading.data), BadRows(table)
     rows, needed, split = 0, first_rows(data), None
-    unread = reading.checked(table)
+    unread = reading.checked(table, bad)
     while True:
         for row in islice(unread, None if needed is None else needed - rows):
             survey.add(row)
@@ -449,6 +496,7 @@ def _split_off(reading: _Reading, table: Table) -> tuple[Survey, Part, Part]:
         if aside >= (data.validation_rows or 1) and rows - aside >= (data.train_rows or 1):
             break
         needed += max(needed // 10, 1)
+    bad.check()
     survey.finish(lambda: reading.again("train", rows))
     if needed is None or rows < needed:
         split = survey.split(data.validation_share, data.split_seed)
