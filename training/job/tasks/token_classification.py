@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from training.job.processes.reporting import BadData
-from training.job.tasks.checks import checked_label, checked_text, short_text
+from training.job.tasks.checks import checked_label, checked_list, checked_text, from_json
 from training.job.tasks.encodings import integers, token_columns
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, TokenRow, fields, text
 from training.job.tasks.task import (
@@ -113,6 +113,10 @@ class TokenClassification(Task):
         Metric("eval_recall", "recall", "percent", higher_is_better=True, best=100.0, decimals=2),
         LOSS,
     )
+    usual_columns: Mapping[Tuple[str, ...], str] = {
+        ("tokens", "ner_tags"): "task: token-classification",
+        ("tokens",): "task: token-classification, and data.columns.tags",
+    }
     inputs = ("tokens",)
     answer_fields = (("entities", "any"),)
     example: Mapping[str, str] = {"tokens": "Ada Lovelace was born in London."}
@@ -147,11 +151,7 @@ class TokenClassification(Task):
 
     def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Row:
         """Check that there are as many tags as words."""
-        for column, value in zip((names.tokens, names.tags), values):
-            if not isinstance(value, (list, tuple)):
-                kind = "text" if column == names.tokens else "a list"
-                raise BadData(f"{place}: column {column!r} must be {kind}, not {short_text(value)}")
-        words, tags = values
+        words, tags = (checked_list(place, name, value) for name, value in zip((names.tokens, names.tags), values))
         if len(words) != len(tags):
             raise BadData(
                 f"{place}: column {names.tokens!r} has {len(words)} words, but {names.tags!r} has {len(tags)} tags"
@@ -239,6 +239,13 @@ class TokenClassification(Task):
     def encode_may_refuse(self, loaded: LoadedModel) -> bool:
         """Return False: any text can be read in windows."""
         return False
+
+    def input_value(self, place: object, column: str, value: Any) -> Any:
+        """Check a text or a list of words."""
+        value = from_json(value)
+        if not isinstance(value, list):
+            return checked_text(place, column, value)
+        return {"tokens": [checked_text(place, column, word, may_be_blank=True) for word in value]}
 
     def _example(self, location: str, value: object, options: Mapping[str, Any]) -> Example:
         """Return the words of a text, of a list of words, or of an object with `tokens`."""

@@ -256,7 +256,7 @@ def test_a_text_is_answered_as_its_words(tmp_path: Path) -> None:
         ({"ner_tags": ["O"]}, {}, r"line 2: column 'tokens' has 4 words, but 'ner_tags' has 1 tags"),
         ({"tokens": [], "ner_tags": []}, {}, r"line 2: column 'tokens' is empty; leave the row out"),
         ({"tokens": ["a", 7, "b", "c"]}, {}, r"line 2: column 'tokens' must be text, not 7"),
-        ({"ner_tags": "O O O O"}, {}, r"line 2: column 'ner_tags' must be a list, not 'O O O O'"),
+        ({"ner_tags": "O O O O"}, {}, r"line 2: column 'ner_tags' must be a list, not 'O O O O'; a table holds"),
         ({"ner_tags": ["O", None, "O", "O"]}, {}, r"line 2: label null must be a word"),
         ({"ner_tags": ["NOUN", "O", "O", "O"]}, {}, r"the tags 'NOUN' follow none of the schemes IOB, BIOES.*S-NOUN"),
         ({}, {"labels": ["O", "B-team", "I-team"]}, r"label 'B-place' is not in data.labels"),
