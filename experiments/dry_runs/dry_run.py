@@ -390,7 +390,7 @@ def quality_text(experiment: Experiment, margin: float | None, data: Staged | No
     `margin` is the experiment's, in the metric's unit; None takes the metric's own. `data` is None if it is not known.
     """
     scales = declared_scales(experiment.script.metrics) if experiment.script else {}
-    values = dict.fromkeys(scales if experiment.script else reported_metrics(experiment.task), ANY_VALUE)
+    values = dict.fromkeys(scales if experiment.script else reported_metrics(experiment), ANY_VALUE)
     by_jobs, by_scripts = ({}, values) if experiment.script else (values, {})
     if data and (counts := data.description.validation.class_counts):
         by_jobs[ACCURACY + COMMONEST] = (max(counts) / sum(counts),)
@@ -402,9 +402,10 @@ def quality_text(experiment: Experiment, margin: float | None, data: Staged | No
         return FROM_LOG
     if not measure.has_unit and margin is None:
         return f"{measure.label}, but its unit is not declared: add unit: fraction, percent or number to script.metrics"
+    label = f"score or error of {experiment.quality}" if experiment.quality else measure.label
     own = f"{100 * measure.margin:g} % of the baseline's value" if measure.is_relative else f"{measure.margin:g}"
     most = own if margin is None else f"{margin:g} (compare.quality_margin)"
-    return f"{measure.label}; a cheaper arm may be worse by at most {most}"
+    return f"{label}; a cheaper arm may be worse by at most {most}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ from experiments.planning.load import Arm
 from experiments.schema.experiment import Experiment, script_hyperparameters
 from experiments.schema.sections import Script
 from state.digests import KEY_CHARACTERS, digest
+from state.errors import system_reason
+from state.folders import is_usable, new_folder
 from state.home import home
 from state.locks import lock_for_use
-from training.contract.errors import InputError
+from state.regular_files import user_path
+from training.contract.errors import InputError, nearest
 from training.contract.job_spec import ScriptEntry, is_shell_safe
 from training.contract.s3_location import AccountFields
 from training.scripts.channels import Channels, find_channels
@@ -38,6 +42,8 @@ from training.staging.sources.progress import Progress, shown
 from training.staging.sources.request import InputFields, StagingRequest
 from training.staging.tokens.staged import Staged, lines
 
+QUALITY = "quality"
+"""Channel with the file of the user's own quality function."""
 PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
 """Launchers that start several processes of a Python file only."""
 FLAGS = re.compile(r"store_(true|false|const)|BooleanOptionalAction|\btype\s*=\s*bool\b")
@@ -110,11 +116,38 @@ def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *,
         return script_inputs(experiment, folder, echo, is_planned=is_planned)
     with shown(sys.stderr) as progress:
         staged = stage(staging_request(experiment), folder, echo, progress)
+    if experiment.quality is not None:
+        staged = replace(staged, channels={**staged.channels, QUALITY: quality_channel(experiment.quality, folder)})
     if not staged.cached:
         echo(f"Staged {staged.train_rows} + {staged.description.validation.rows} rows of {staged.source}")
         for line in lines(staged.description):
             echo(f"  {line}")
     return staged
+
+
+def quality_channel(reference: str, home: Path) -> str:
+    """Return the URI of a folder with a copy of the file of the user's quality function, named by its digest.
+
+    Raises InputError if the file cannot be read, or does not define the function.
+    """
+    path, _, function = reference.rpartition(":")
+    file = user_path(path, "quality")
+    try:
+        content = file.read_bytes()
+        defined = [each.name for each in ast.parse(content).body if isinstance(each, ast.FunctionDef)]
+    except OSError as error:
+        raise InputError(f"quality: {path} cannot be read: {system_reason(error)}") from error
+    except (SyntaxError, ValueError) as error:
+        line = f" line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        raise InputError(f"quality: {path}{line} is not Python: {error.args[0]}") from error
+    if function not in defined:
+        known = f"it defines {', '.join(defined)}" if defined else "it defines none"
+        raise InputError(f"quality: {path} has no function {function!r}; {known}.{nearest(function, defined)}")
+    folder = home / "sources" / digest(content, KEY_CHARACTERS)
+    if not is_usable(folder):
+        with new_folder(folder) as unfinished:
+            (unfinished / file.name).write_bytes(content)
+    return folder.as_uri()
 
 
 def _largest_step(experiment: Experiment) -> int:

@@ -52,7 +52,10 @@ from training.scripts.source import is_git_url
 from training.staging.models.model_files import PACKAGE_PREFIX
 
 FOLDER = Path(__file__).resolve().parent.parent
-PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name", "script.source", "aws.prices")
+PATH_FIELDS = (
+    *("model", "tokenizer", "data.train", "data.validation", "data.hub.name"),
+    *("script.source", "aws.prices", "quality"),
+)
 """Fields that may hold a path. A path in a file is relative to the folder of the file."""
 CHANNELS = "script.channels."
 """Beginning of the fields whose text, or whose `uri`, may be a path."""
@@ -179,7 +182,7 @@ def _rebased_path(name: str, value: Any, folder: Path) -> Any:
     if name.startswith("script."):
         is_path = not is_git_url(value) and not value.startswith((PACKAGE_PREFIX, BUILTIN_PREFIX))
     else:
-        is_path = name in {"data.train", "data.validation", "aws.prices"} or value.startswith(("./", "../"))
+        is_path = name in {"data.train", "data.validation", "aws.prices", "quality"} or value.startswith(("./", "../"))
     return str(folder / value) if is_path and value else value
 
 
@@ -193,6 +196,7 @@ NOT_IN_ARMS = (
     "service",
     "aws",
     "seed",
+    "quality",
     "push_to_hub",
     "published",
     *BUDGET_FIELDS,

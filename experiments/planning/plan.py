@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from experiments.planning.inputs import Inputs, ScriptInputs
+from experiments.planning.inputs import QUALITY, Inputs, ScriptInputs
 from experiments.planning.load import Arm
 from experiments.schema.experiment import Experiment, logged_hyperparameters, referenced_fields, script_hyperparameters
 from experiments.schema.fields import BUDGET_FIELDS, Calibration, Compare
@@ -107,11 +107,17 @@ def group_key(
             for arm in arms
         ],
         "data": [each.key for each in staged],
+        **({"quality": own} if (own := [each for each in map(_quality, staged) if each]) else {}),
         "source": source_digest(),
         **({"design": asdict(design)} if design else {}),
         **({"place": place} if place else {}),
     }
     return key_of(request)
+
+
+def _quality(staged: Inputs) -> str:
+    """Return the digest of the user's quality function, or an empty text."""
+    return staged.channels.get(QUALITY, "").rpartition("/")[2] if isinstance(staged, Staged) else ""
 
 
 def source_digest(folder: Path = SOURCE) -> str:
@@ -265,7 +271,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
         }
         uses += [f"{field} installs {' and '.join(packages)}" for field, packages in by_field.items() if packages]
         return {
-            "hyperparameters": hyperparameters(experiment, staged.bucket_lengths),
+            "hyperparameters": hyperparameters(experiment, staged.bucket_lengths, _quality(staged)),
             "channels": dict(staged.channels),
             "source_uri": SOURCE.as_uri(),
             "metric_definitions": METRIC_DEFINITIONS,
@@ -355,7 +361,9 @@ KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": Non
 """Fields without effect in a calibration, which trains nothing."""
 
 
-def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> dict[str, Scalar]:
+def hyperparameters(
+    experiment: Experiment, bucket_lengths: Sequence[int], quality_digest: str = ""
+) -> dict[str, Scalar]:
     """Return the arguments of `training/job/train.py`, without those that are not set."""
     if experiment.calibration is not None:
         experiment = experiment.model_copy(update=KEEPS_NOTHING)
@@ -369,6 +377,8 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "eval_batch_size": experiment.eval_batch_size or experiment.batch_size,
         "eval_strategy": eval_strategy,
         "eval_steps": eval_steps,
+        "quality_function": Path(experiment.quality).name if experiment.quality else None,
+        "quality_digest": quality_digest or None,
     }
     for section in ("target", "probe", "calibration"):
         arguments |= {f"{section}_{name}": value for name, value in getattr(experiment, section) or ()}

@@ -177,10 +177,11 @@ def _check_sharding(experiment: ExperimentFields) -> None:
 
 
 def _check_task_options(experiment: ExperimentFields) -> None:
-    for task in TASKS.values():
-        for name, option in task.options.items() if task.name != experiment.task else ():
-            if option.requires_task and getattr(experiment, name) is not None:
-                raise ValueError(f"{name} requires task {task.name}; the task is {experiment.task}")
+    own = TASKS[experiment.task].options
+    for name, option in (each for task in TASKS.values() for each in task.options.items()):
+        if option.requires_task and name not in own and getattr(experiment, name) is not None:
+            tasks = " or ".join(task.name for task in TASKS.values() if name in task.options)
+            raise ValueError(f"{name} requires task {tasks}; the task is {experiment.task}")
     TASKS[experiment.task].check_options(experiment)
 
 
@@ -195,10 +196,10 @@ def _check_labels(experiment: ExperimentFields) -> None:
 
 def _check_metrics(experiment: ExperimentFields) -> None:
     if experiment.best_metric is not None:
-        check_metric("best_metric", experiment.best_metric, experiment.task)
+        check_metric("best_metric", experiment.best_metric, experiment)
     if (target := experiment.target) is None:
         return
-    check_metric("target.metric", target.metric, experiment.task)
+    check_metric("target.metric", target.metric, experiment)
     best, direction = METRICS_BY_NAME[target.metric].best, METRICS_BY_NAME[target.metric].direction
     if target.direction not in (None, direction):
         return  # the experiment sets the opposite direction on purpose

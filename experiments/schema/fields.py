@@ -35,21 +35,28 @@ from training.job.settings.declared import (
     choices_of,
     traits_of,
 )
-from training.job.tasks import LOSS, MAX_TOKENS, TASKS
+from training.job.tasks import LOSS, MAX_TOKENS, OWN_METRICS, TASKS
 from training.services.registry import DEFAULT, ServiceName
 from training.staging.sources.request import Data, InputFields, TaskOptions
 
 
-def reported_metrics(task: str) -> list[str]:
-    """Return the metrics that the evaluation of a task reports."""
-    return [metric.name for metric in TASKS[task].metrics]
+def reported_metrics(experiment: ExperimentFields) -> list[str]:
+    """Return the metrics that an evaluation reports: the user's own, one of which it has, and the task's."""
+    own, task, data = OWN_METRICS if experiment.quality else (), TASKS[experiment.task], experiment.data
+    return [metric.name for metric in (*own, *(task.metrics_of(data.columns) if data else task.metrics))]
 
 
-def check_metric(field: str, metric: str, task: str) -> None:
-    """Raise ValueError if the evaluation of a task does not report a metric."""
-    reported = reported_metrics(task)
-    if metric not in reported:
-        raise ValueError(f"{field} {metric!r} is not reported by task {task}, which reports {', '.join(reported)}")
+def check_metric(field: str, metric: str, experiment: ExperimentFields) -> None:
+    """Raise ValueError if the evaluation does not report a metric, or it does not judge quality."""
+    reported = reported_metrics(experiment)
+    if metric in reported:
+        return
+    if metric in [each.name for each in OWN_METRICS]:
+        raise ValueError(f"{field} {metric!r} requires quality, your own function: see docs/tasks.md")
+    problem = f"is not reported by task {experiment.task}, which reports {', '.join(reported)}"
+    if metric == LOSS.name:
+        problem = f"depends on the batch size with task {experiment.task}: use {' or '.join(reported)}"
+    raise ValueError(f"{field} {metric!r} {problem}")
 
 
 class Target(Frozen):
@@ -349,6 +356,15 @@ LoggedModels = Annotated[
     BeforeValidator(lambda value: {"true": "each", "false": "none"}.get(str(value).lower(), value)),
 ]
 
+
+def _own_quality(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch(r".+\.py:[A-Za-z_]\w*", value, re.ASCII):
+        raise ValueError(f"quality must be a Python file and its function, such as my_metrics.py:score, not {value!r}")
+    return value
+
+
+OwnQuality = Annotated[Name, BeforeValidator(_own_quality)]
+
 BUDGET_FIELDS = ("max_usd", "max_billable_seconds", "min_run_seconds")
 """Fields of a group's budget. They are the same for all arms, and may change when a group is resumed."""
 
@@ -461,6 +477,9 @@ class ExperimentFields(InputFields, SharedFields):
 
     eval_samples: Count | None = None
     """Samples between two evaluations, the same for every batch size."""
+    quality: OwnQuality | None = None
+    """Your own function that scores each evaluation, such as `my_metrics.py:score`: see docs/tasks.md. Comparisons
+    judge by its `eval_score` or `eval_error`."""
     log_model: LoggedModels = "best"
     """Models to log to MLflow when the group closes: see docs/models.md."""
     push_to_hub: PushToHub | None = None

@@ -15,7 +15,7 @@ from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import Instances, MetricDefinition, Names, Style
 from training.contract.plain_text import is_likely_secret
 from training.contract.request import NAME_PATTERNS, check_metric, has_instance_groups
-from training.job.tasks import METRICS_BY_NAME
+from training.job.tasks import METRICS_BY_NAME, OWN_METRICS
 from training.scripts.channels import ScriptChannels, check_channels
 
 RESERVED_PREFIXES = ("SM_", "SAGEMAKER_", "TRAINFARE_")
@@ -239,7 +239,8 @@ def check_metrics(metrics: Mapping[str, ScriptMetric]) -> None:
             raise ValueError(f"script.metrics.{name} is empty: it needs a pattern, or a unit and a direction")
         if name in PROGRESS and (metric.unit or metric.better or not metric.pattern):
             raise ValueError(f"script.metrics.{name} gives the position in the training: it takes only a pattern")
-        direction = METRICS_BY_NAME[name].direction if name in METRICS_BY_NAME else ""
+        is_known = name in METRICS_BY_NAME and METRICS_BY_NAME[name] not in OWN_METRICS
+        direction = METRICS_BY_NAME[name].direction if is_known else ""
         known = {"min": "lower", "max": "higher"}.get(direction)
         if known and metric.better and metric.better != known:
             raise ValueError(

@@ -29,6 +29,7 @@ from tracking.recorded.arms import (
     target_of,
 )
 from tracking.recorded.recorded_job import MEASURES, Job
+from training.job.tasks import OWN_METRICS
 
 _ALIKE = frozenset(
     {
@@ -102,8 +103,9 @@ def measure_of(jobs: Sequence[Job]) -> Measure | None:
     succeeded = [job for job in jobs if job.succeeded]
     own, scripts = ([job for job in succeeded if job.is_script == is_script] for is_script in (False, True))
     scales = common_scales([read_scales(job.text.get(SCALES_COLUMN)) for job in jobs])
+    names = {metric.name for metric in OWN_METRICS}  # a script may log such a name with another meaning
     measure = choose_measure(
-        MEASURES,
+        [each for each in MEASURES if each.column not in names or finite(own, each.column)],
         lambda column: finite(own, column),
         lambda column: finite(scripts, column),
         scales,

@@ -53,6 +53,11 @@ def test_our_own_jobs_have_known_units() -> None:
     own = measure_of([job(1.0, eval_accuracy=NAN, eval_f1=0.8)])
     assert own is not None
     assert (own.label, own.has_unit, own.margin) == ("F1 (%)", True, 3.0)
+    # The user's own function decides before the task's metrics, but a script may log its name with another meaning.
+    chosen = measure_of([job(1.0, eval_error=2.0)])
+    assert chosen is not None
+    assert (chosen.column, chosen.higher_is_better, chosen.margin_at(2.0)) == ("eval_error", False, 0.1)
+    assert measure_of([script_job(eval_error=2.0)]) is None
     # A script's fractions cannot be compared with the accuracy of our own job in another unit.
     mixed = measure_of([job(1.0), script_job(eval_accuracy=90.0)])
     assert mixed is not None

@@ -3,7 +3,7 @@
 import copy
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from training.job.data import TEXT_LENGTHS
 from training.job.processes.reporting import BadData
 
 DATA = "data.parquet"
@@ -39,6 +40,8 @@ class ChannelMetadata:
     pad_token_type_id: int
     padding_side: str
     """left | right."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The other fields: the task's `training_options`, or its `scoring_options`."""
 
 
 class Lists:
@@ -53,6 +56,10 @@ class Lists:
             return Lists(self._values, self._starts[at], self._ends[at])
         return self._values[self._starts[at] : self._ends[at]]
 
+    def largest(self) -> np.ndarray:
+        """Return the largest number of each list, none of which is empty."""
+        return np.asarray(np.maximum.reduceat(self._values, self._starts)).astype(np.int64)
+
     def tobytes(self) -> bytes:
         """Return the bytes of all lists and their ends, for a digest."""
         return bytes(self._values.tobytes() + self._ends.tobytes())
@@ -66,10 +73,11 @@ class Rows:
     ) -> None:
         self.tokens, self.types = tokens, types
         self.columns = dict(columns)
-        """Other columns that the task needs, by name: one integer a row, or a list of integers (`Lists`)."""
+        """Other columns that the task needs, by name: one number a row, or a list of integers (`Lists`)."""
         self._starts, self._ends = _starts(ends), ends
-        self.lengths: np.ndarray = self._ends - self._starts
-        """Tokens of each row."""
+        texts = self.columns.get(TEXT_LENGTHS)
+        self.lengths: np.ndarray = self._ends - self._starts if texts is None else texts.largest()
+        """Tokens of each row, or of its longest text."""
         self.numbers: np.ndarray = np.arange(len(ends))
         """Position of each row in the channel, from 0."""
 
@@ -124,8 +132,11 @@ class Channel:
     rows: Rows
 
 
-def read_channel(folder: Path, task: str, columns: Sequence[str], list_columns: Sequence[str] = ()) -> Channel:
-    """Return the channel in a folder, with the columns of integers and of lists of integers that the task needs.
+def read_channel(
+    folder: Path, task: str, columns: Sequence[str], list_columns: Sequence[str] = (), numbers: Sequence[str] = ()
+) -> Channel:
+    """Return the channel in a folder, with the columns that the task needs: of integers, of lists of integers, and of
+    numbers in double precision.
 
     Raises `BadData` with the file and the reason.
     """
@@ -133,7 +144,7 @@ def read_channel(folder: Path, task: str, columns: Sequence[str], list_columns: 
     if metadata.task != task:
         raise BadData(f"{folder} was made for task {metadata.task!r}, but the job's task is {task!r}")
     names = ("input_ids", "token_type_ids", *list_columns)
-    lists, integers = read_columns(_files(folder), names, columns, optional="token_type_ids")
+    lists, integers = read_columns(_files(folder), names, columns, optional="token_type_ids", numbers=numbers)
     tokens, ends = lists["input_ids"]
     types = lists["token_type_ids"][0] if "token_type_ids" in lists else None
     own = {name: Lists(values, _starts(ends), ends) for name, (values, ends) in lists.items() if name in list_columns}
@@ -165,7 +176,9 @@ def _read_metadata(file: Path) -> ChannelMetadata:
     try:
         fields = json.loads(file.read_text("utf-8"))
         fields["label_names"] = tuple(fields["label_names"])
-        return ChannelMetadata(**{name: fields[name] for name in ChannelMetadata.__dataclass_fields__})
+        names = set(ChannelMetadata.__dataclass_fields__) - {"options"}
+        options = {name: value for name, value in fields.items() if name not in names}
+        return ChannelMetadata(**{name: fields[name] for name in names}, options=options)
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise BadData(f"{file} cannot be read: {type(error).__name__}: {error}") from error
 
@@ -175,9 +188,13 @@ IntegerLists = Tuple[np.ndarray, np.ndarray]
 
 
 def read_columns(
-    files: Sequence[Path], lists: Sequence[str], integers: Sequence[str], optional: str = ""
+    files: Sequence[Path],
+    lists: Sequence[str],
+    integers: Sequence[str],
+    optional: str = "",
+    numbers: Sequence[str] = (),
 ) -> Tuple[Dict[str, IntegerLists], Dict[str, np.ndarray]]:
-    """Return the columns of integer lists and of integers in files that continue each other.
+    """Return the columns of integer lists, and those of integers or numbers, in files that continue each other.
 
     The column `optional` may be missing. Raises `BadData` with the file and the reason.
     """
@@ -188,7 +205,7 @@ def read_columns(
     rows = sum(parquet.metadata.num_rows for _, parquet in opened)
     values = {name: _Growing(sum(_values(parquet, name) for _, parquet in opened)) for name in lists}
     ends = {name: _Growing(rows) for name in lists}
-    columns = {name: _Growing(rows) for name in integers}
+    columns = {name: _Growing(rows) for name in (*integers, *numbers)}
     for file, parquet in opened:
         for table in _row_groups(file, parquet):
             for name in lists:
@@ -196,7 +213,7 @@ def read_columns(
                 ends[name].append(part_ends + values[name].size)
                 values[name].append(part)
             for name, column in columns.items():
-                column.append(_as_numpy(_column(table, name, file), name, file))
+                column.append(_as_numpy(_column(table, name, file), name, file, is_number=name in numbers))
     joined = {name: (values[name].array, ends[name].array) for name in lists}
     return joined, {name: column.array for name, column in columns.items()}
 
@@ -275,11 +292,13 @@ def _integer_lists(table: pa.Table, name: str, file: Path) -> IntegerLists:
     return _as_numpy(values, name, file), (offsets[1:] - offsets[0]).astype(np.int64)
 
 
-def _as_numpy(integers: pa.Array, name: str, file: Path) -> np.ndarray:
-    """Return a view of an Arrow array of integers. Arrow's own `to_numpy` would import pandas."""
-    if not pa.types.is_integer(integers.type) or integers.null_count:
-        raise BadData(f"{file}: column {name!r} has type {integers.type}; it must contain whole numbers")
-    kind = np.dtype(str(integers.type))
-    if len(integers) == 0:
+def _as_numpy(values: pa.Array, name: str, file: Path, is_number: bool = False) -> np.ndarray:
+    """Return a view of an Arrow array of integers, or of doubles. Arrow's own `to_numpy` would import pandas."""
+    fits = values.type == pa.float64() if is_number else pa.types.is_integer(values.type)
+    if not fits or values.null_count:
+        needed = "numbers in double precision" if is_number else "whole numbers"
+        raise BadData(f"{file}: column {name!r} has type {values.type}; it must contain {needed}")
+    kind = np.dtype(float if is_number else str(values.type))
+    if len(values) == 0:
         return np.zeros(0, kind)
-    return np.frombuffer(integers.buffers()[1], kind, len(integers), integers.offset * kind.itemsize)
+    return np.frombuffer(values.buffers()[1], kind, len(values), values.offset * kind.itemsize)

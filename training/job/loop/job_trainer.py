@@ -5,7 +5,8 @@ import math
 import random
 import shutil
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Optional
@@ -20,6 +21,7 @@ from transformers.trainer_callback import PrinterCallback, TrainerControl, Train
 from transformers.trainer_utils import EvalLoopOutput
 from transformers.training_args import OptimizerNames
 
+from training.job.data.channels import Rows
 from training.job.data.padding import IS_PADDED, NO_WORK, WORK, BatchSharding, Collator, EvalSampler, TrainSampler
 from training.job.loop import sharding
 from training.job.loop.attention_masks import AttentionMasks
@@ -32,7 +34,8 @@ from training.job.processes.protocols import Model
 from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import CheckpointNotWritten, Diverged, Events, failure_class
 from training.job.settings.job_settings import Settings
-from training.job.tasks.task import COMMONEST, Scorer, TextScorer
+from training.job.tasks.own_quality import TRIED_ROWS
+from training.job.tasks.task import COMMONEST, UNTRAINED, Scorer, TextScorer
 from training.job.weights import adapters
 from training.job.weights.checkpoints import CheckpointKeeper, checkpoint_path
 
@@ -61,6 +64,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         scorer = task.scorer(evaluated)
         self.scorer = None if settings.evaluates_sample else scorer
         self._generator = TextGenerator(scorer, settings) if isinstance(scorer, TextScorer) else None
+        self.quality = settings.quality
         self._eval_collator = Collator(settings.eval_padding, settings.validation.metadata, task.targets)
         super().__init__(
             model=model,
@@ -68,7 +72,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             data_collator=Collator(settings.padding, settings.train.metadata, task.targets, arguments.batch_size),
             train_dataset=settings.train.rows,
             eval_dataset=evaluated.rows,
-            compute_metrics=self.scorer and _without_filler(self.scorer, len(evaluated.rows)),
+            compute_metrics=self.scorer and self._metrics_of(self.scorer, len(evaluated.rows)),
             preprocess_logits_for_metrics=task.reduce_predictions,
         )
         # One process drives one device. Without this, Trainer would use all visible GPUs in a single process.
@@ -144,6 +148,21 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         with self._masks.of_batch(inputs.pop(IS_PADDED, None)):
             return super().training_step(model, inputs, *args, **kwargs)
 
+    def compute_loss(
+        self,
+        model: Callable[..., object],
+        inputs: Dict[str, torch.Tensor],
+        return_outputs: bool = False,
+        **kwargs: object,
+    ) -> object:
+        """Return the loss of a batch, from the task if it computes it, else from the model."""
+        task = self.settings.task
+        if not task.computes_loss:
+            return super().compute_loss(model, inputs, return_outputs, **kwargs)
+        output = model(**{name: value for name, value in inputs.items() if name not in task.label_inputs})
+        loss = task.loss(output, inputs)
+        return (loss, output) if return_outputs else loss
+
     def floating_point_ops(self, inputs: object) -> int:
         """Return 0: Trainer would count all parameters at every step for a number that nobody reads."""
         return 0
@@ -169,6 +188,32 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         if self.owes_evaluation:
             self.control.should_save = self.control.should_training_stop = True
         return metrics
+
+    def try_quality(self) -> None:
+        """Score some rows with the user's own function, so that its errors show before the training.
+
+        Raises `ArgumentError`.
+        """
+        channel, logged, generator = self.settings.evaluated, len(self.state.log_history), self._generator
+        sample = replace(channel, rows=channel.rows.sample(TRIED_ROWS))
+        scorer = self.settings.task.scorer(sample)
+        self.compute_metrics = self._metrics_of(scorer, len(sample.rows))
+        self._generator = TextGenerator(scorer, self.settings) if isinstance(scorer, TextScorer) else None
+        with suppress(EvaluationAborted), self.compiler.eager(), in_16_bits(self.model), preserve_random_states():
+            super().evaluate(sample.rows)
+        assert self.scorer, "without a scorer there is no quality function"
+        self.compute_metrics, self._generator = self._metrics_of(self.scorer, len(channel.rows)), generator
+        del self.state.log_history[logged:]
+
+    def _metrics_of(self, scorer: Scorer, rows: int) -> Callable[[EvalPrediction], Dict[str, float]]:
+        """Return the function that scores an evaluation of this many rows, with the user's own metrics if any."""
+        score, quality = _without_filler(scorer, rows), self.quality
+
+        def with_own(prediction: EvalPrediction) -> Dict[str, float]:
+            metrics = score(prediction)
+            return {**metrics, **(quality(scorer.rows(), metrics) if quality else {})}
+
+        return with_own
 
     def evaluation_loop(self, *args: object, **kwargs: object) -> EvalLoopOutput:
         """Generate the texts that the scorer needs, then evaluate."""
@@ -224,9 +269,8 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def _get_train_sampler(self, *_: object) -> TrainSampler:
         return self.sampler
 
-    def _get_eval_sampler(self, *_: object) -> EvalSampler:
-        settings = self.settings
-        return EvalSampler(len(settings.evaluated.rows), _sharding(settings, settings.arguments.eval_batch_size))
+    def _get_eval_sampler(self, rows: Rows) -> EvalSampler:
+        return EvalSampler(len(rows), _sharding(self.settings, self.settings.arguments.eval_batch_size))
 
     def _save_checkpoint(self, *args: object, **kwargs: object) -> None:
         """Save a checkpoint, at most once a step, and let `keeper` move it into the checkpoint folder."""
@@ -330,6 +374,8 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         """Metrics that Trainer logs for the whole training, such as `train_runtime`."""
         self.last_evaluation: Dict[str, float] = {}
         """Metrics of the last evaluation."""
+        self.scores_untrained: Dict[str, float] = {}
+        """Scores of the pretrained model, under their names with `UNTRAINED`."""
         self.evaluated_at_step = -1
         """Step of the last evaluation."""
         self.is_quiet = False
@@ -340,12 +386,31 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self._is_leaving = False
 
     def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
+        if self._trainer.quality:
+            self.is_quiet = True
+            self._trainer.try_quality()
+            self.is_quiet, self.evaluated_at_step = False, -1
         self._before_first_step()
+        settings = self._trainer.settings
         if self._trainer.owes_evaluation:
             self._trainer.evaluate()
+        elif settings.task.scores_untrained and state.global_step == 0 and not settings.evaluates_sample:
+            self._score_untrained()
         if self._trainer.settings.saves and ranks.can_exchange_flags():
             self._stop.allow_finishing_step()
         self._trainer.meter.begin_steps()
+
+    def _score_untrained(self) -> None:
+        """Evaluate the pretrained model. It is no evaluation of the training: no target is reached, nothing is kept."""
+        self.is_quiet = True
+        values = self._trainer.evaluate()
+        self.is_quiet, self.evaluated_at_step, self.last_evaluation = False, -1, {}
+        names = [metric.name for metric in self._trainer.settings.task.metrics if metric.name in values]
+        if not names:  # the job has to stop
+            return
+        self.scores_untrained = {name + UNTRAINED: values[name] for name in names}
+        scores = ", ".join(f"{name} {values[name]:.4f}" for name in names)
+        self._events.emit("note", message=f"before training: {scores}")
 
     def on_epoch_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Select the epoch's row order. Not all versions of Trainer do this."""

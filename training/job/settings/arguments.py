@@ -54,6 +54,10 @@ class Arguments(TrainingSettings):
     """min: at or below the value; max: at or above. None means min for losses and perplexity, else max."""
     target_stop: bool = setting(False)
     """Stop training when the target is reached."""
+    quality_function: Optional[str] = setting(None, since="0.1.0")
+    """The user's own quality function, `FILE.py:NAME`. The channel `quality` has the file."""
+    quality_digest: Optional[str] = setting(None, since="0.1.0")
+    """Digest of the file."""
 
 
 FIELDS = {**{field.name: field for field in dataclasses.fields(Arguments)}, **ADAPTER_SETTINGS}

@@ -16,6 +16,7 @@ from training.job.processes.reporting import Events, Unsupported
 from training.job.settings.arguments import Arguments, parse
 from training.job.settings.declared import ADAPTER_PREFIX, CUDA_GRAPH_MODES, SHARDING_SINCE
 from training.job.tasks import TASKS, Task
+from training.job.tasks.own_quality import OwnQuality
 from training.job.weights.checkpoints import NO_PROGRESS, UNFINISHED, BestEvaluation, Progress, Target, newest
 from training.job.weights.pretrained import Pretrained
 
@@ -48,6 +49,8 @@ class Folders:
     """Channel with the initial model. None loads the model from the Hub."""
     checkpoints: Optional[Path]
     """Folder for checkpoints, which the service keeps when the job is interrupted. None if there is no such folder."""
+    quality: Optional[Path] = None
+    """Channel with the user's own quality function. None if the job has none."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,18 @@ class Settings:
         return replace(before, stops=stops) if same else target
 
     @property
+    def quality(self) -> Optional[OwnQuality]:
+        """The user's own quality function; None without one, and where only the evaluation's duration is of interest.
+
+        Raises `ArgumentError` if its file cannot be imported.
+        """
+        arguments, folder = self.arguments, self.folders.quality
+        if arguments.quality_function is None or self.evaluates_sample:
+            return None
+        assert folder is not None, "the request has the channel if it has the argument"
+        return OwnQuality(folder, arguments.quality_function, (arguments.target_metric, arguments.best_metric))
+
+    @property
     def best(self) -> Optional[BestEvaluation]:
         """Best evaluation of earlier starts; None if `best_metric` is not set."""
         metric = self.arguments.best_metric
@@ -210,7 +225,7 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     arguments = _with_resumed_values(arguments, device_kind, resumed)
     task = TASKS[arguments.task]
     train, validation = (
-        read_channel(folder, arguments.task, task.integer_columns, task.list_columns)
+        read_channel(folder, arguments.task, task.integer_columns, task.list_columns, task.number_columns)
         for folder in (folders.train, folders.validation)
     )
     return Settings(
@@ -254,6 +269,7 @@ def read_folders(environment: Mapping[str, str]) -> Folders:
         validation=Path(environment["SM_CHANNEL_VALIDATION"]),
         pretrained=optional("SM_CHANNEL_MODEL"),
         checkpoints=optional("SM_CHECKPOINT_DIR") or (synchronised if synchronised.is_dir() else None),
+        quality=optional("SM_CHANNEL_QUALITY"),
     )
 
 

@@ -7,8 +7,20 @@ from typing import Any, Dict, Mapping, Optional
 
 from training.job.tasks.causal_lm import CausalLM
 from training.job.tasks.classification import Classification
+from training.job.tasks.embedding import Embedding
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
-from training.job.tasks.task import LOSS, MAX_TOKENS, OPTIONS_FILE, SOURCE_ROWS, Encoded, Label, Metric, Row, Task
+from training.job.tasks.task import (
+    LOSS,
+    MAX_TOKENS,
+    OPTIONS_FILE,
+    OWN_METRICS,
+    SOURCE_ROWS,
+    Encoded,
+    Label,
+    Metric,
+    Row,
+    Task,
+)
 from training.job.tasks.token_classification import TokenClassification
 
 __all__ = [
@@ -18,6 +30,7 @@ __all__ = [
     "METRICS",
     "METRICS_BY_NAME",
     "OPTIONS_FILE",
+    "OWN_METRICS",
     "SOURCE_ROWS",
     "SQUAD_COLUMNS",
     "TASKS",
@@ -30,7 +43,14 @@ __all__ = [
 ]
 
 TASKS: Dict[str, Task] = {
-    task.name: task for task in (Classification(), QuestionAnswering(), CausalLM(), TokenClassification())
+    task.name: task
+    for task in (
+        Classification(),
+        QuestionAnswering(),
+        CausalLM(),
+        Embedding(),
+        TokenClassification(),
+    )
 }
 """Every task, by name."""
 DEFAULT_TASK = Classification.name
@@ -45,6 +65,6 @@ def find_task(config: Mapping[str, Any]) -> Optional[Task]:
 
 
 _EVERY_METRIC = dict.fromkeys(metric for task in TASKS.values() for metric in task.metrics)
-METRICS = tuple(sorted(_EVERY_METRIC, key=lambda metric: not metric.higher_is_better))
-"""Metrics of all tasks, in order of preference: scores, then losses."""
+METRICS = (*OWN_METRICS, *sorted(_EVERY_METRIC, key=lambda metric: not metric.higher_is_better))
+"""Metrics of all tasks, in order of preference: the user's own, scores, then losses."""
 METRICS_BY_NAME = {metric.name: metric for metric in METRICS}

@@ -54,3 +54,10 @@ def integers(values: Sequence[int]) -> "pa.Array":
     import pyarrow as pa
 
     return pa.array(values, pa.int64())
+
+
+def numbers(values: Sequence[float]) -> "pa.Array":
+    """Return a column of one number a row, in double precision."""
+    import pyarrow as pa
+
+    return pa.array(values, pa.float64())

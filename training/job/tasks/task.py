@@ -4,7 +4,9 @@ The container imports these files, and so does the launcher, whose `--help` must
 transformers, NumPy and pyarrow only in functions.
 """
 
+import math
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -28,6 +30,7 @@ from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, To
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+    from torch import Tensor
 
     from training.job.data.channels import Channel, ChannelMetadata
     from training.job.data.padding import Batch
@@ -41,6 +44,10 @@ IGNORED_LABEL = -100
 COMMONEST = "_commonest"
 """End of the name of a score of always answering the commonest class of the evaluation rows. It is no measure, and only
 the result has it."""
+
+UNTRAINED = "_untrained"
+"""End of the name of a score of the pretrained model, before the first step. It is no measure, and only the result has
+it."""
 
 OPTIONS_FILE = "answer_options.json"
 """File in a model's folder with the `answering_options` of its training."""
@@ -79,6 +86,11 @@ LOSS = Metric("eval_loss", "validation loss")
 """Metric of every task."""
 F1 = Metric("eval_f1", "F1", "percent", higher_is_better=True, best=100.0, decimals=2)
 """F1 of answers or of entities."""
+OWN_METRICS = (
+    Metric("eval_score", "own score", higher_is_better=True, best=math.inf),
+    Metric("eval_error", "own error", best=-math.inf),
+)
+"""Metrics of the user's own function, for any task. They come before the task's own."""
 
 
 class Option(NamedTuple):
@@ -118,6 +130,14 @@ class ColumnNames(Protocol):
     @property
     def tags(self) -> str:
         """Column with the tags of these words, a list."""
+
+    @property
+    def negative(self) -> Optional[str]:
+        """Column with a text that does not match, if rows have one."""
+
+    @property
+    def score(self) -> Optional[str]:
+        """Column with the number that says how similar the two texts are, if rows have one."""
 
     @property
     def target(self) -> str:
@@ -264,6 +284,8 @@ class Task(ABC):
     """Fields of the experiment that only this task uses and that change the staged data, by name."""
     scoring_options: Tuple[str, ...] = ()
     """Options that an evaluation needs. Staging writes them into the metadata of the validation channel."""
+    training_options: Tuple[str, ...] = ()
+    """Options that the training needs. Staging writes them into the metadata of the training channel."""
     evaluated_options: Tuple[str, ...] = ()
     """Options that select what is evaluated. Models are compared only if these are equal."""
     answering_options: Tuple[str, ...] = ()
@@ -294,6 +316,8 @@ class Task(ABC):
     """Columns of the channel with one integer a row."""
     list_columns: Tuple[str, ...] = ()
     """Columns of the channel with a list of integers a row, besides the tokens."""
+    number_columns: Tuple[str, ...] = ()
+    """Columns of the channel with one number a row, in double precision."""
 
     # The model
     head: str
@@ -302,10 +326,16 @@ class Task(ABC):
     """Parts of the class names that saved models of the task have in their configuration."""
     label_inputs: Tuple[str, ...] = ("labels",)
     """Names of the model's label inputs."""
+    has_new_head: bool = True
+    """True if a training adds a head to the pretrained model, which `adapter.method: frozen` then trains."""
+    computes_loss: bool = False
+    """True if `loss` computes the loss. The model then gets no label inputs, and computes none."""
 
     # The evaluation
     metrics: Tuple[Metric, ...] = (LOSS,)
     """Metrics in order of preference: comparisons judge quality by the first one."""
+    scores_untrained: bool = False
+    """True if the pretrained model already does the task, so that its scores before the first step are of interest."""
 
     # A trained model in use
     inputs: Tuple[str, ...] = ("text",)
@@ -313,7 +343,7 @@ class Task(ABC):
     optional_inputs: Tuple[str, ...] = ()
     """Texts that an input may have in addition."""
     answer_fields: Tuple[Tuple[str, str], ...]
-    """Fields of an answer, with their types in MLflow; `any` for lists and objects."""
+    """Fields of an answer, with their types in MLflow, such as `double`; `double[]` for a list, `any` for objects."""
     answer_parameters: Tuple[Tuple[str, str, Any], ...] = ()
     """Parameters that MLflow's signature offers: name, type in MLflow, default."""
     accepts_blanks: bool = False
@@ -340,6 +370,10 @@ class Task(ABC):
     @abstractmethod
     def columns(self, names: ColumnNames) -> Dict[str, str]:
         """Return the data's columns that the task reads, in order, with their types as MLflow names them."""
+
+    def metrics_of(self, names: ColumnNames) -> Tuple[Metric, ...]:
+        """Return the metrics of an evaluation on data with these columns."""
+        return self.metrics
 
     @property
     def has_classes(self) -> bool:
@@ -386,9 +420,22 @@ class Task(ABC):
         """Return fields of the model's configuration that belong to the head."""
         return {}
 
+    def write_files(self, model: Any, metadata: "ChannelMetadata", folder: Path) -> None:  # noqa: B027
+        """Write files of the task's own beside a trained model."""
+
+    def start_head(self, model: Any, train: "Channel") -> None:  # noqa: B027
+        """Change the starting values of a loaded model's head, given the training rows."""
+
     @abstractmethod
     def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
-        """Return the label arrays of a padded batch, by label input."""
+        """Return the label arrays of a padded batch, by label input. The loss must ignore filler rows."""
+
+    def loss(self, output: Any, batch: "Mapping[str, Tensor]") -> "Tensor":
+        """Return the mean loss of a batch, a scalar tensor, if `computes_loss`.
+
+        `output` is the model's output, and `batch` has all tensors of the collated batch, label inputs included.
+        """
+        raise NotImplementedError
 
     def reduce_predictions(self, predictions: Any, labels: Any) -> Any:
         """Reduce a batch's predictions to what the scorer needs, with one row for each row of the batch."""

@@ -55,6 +55,10 @@ class Columns(Frozen):
     """Column with the words of a sentence, a list, for token classification."""
     tags: Name = "ner_tags"
     """Column with the tags of these words, a list: names, or the numbers of `data.labels`."""
+    negative: Name | None = None
+    """Embeddings: column with a text that does not match; None if rows have none."""
+    score: Name | None = None
+    """Embeddings: column with the similarity of the two texts, a number; None if the texts of a row match."""
     target: Name = "target"
     """Column with the text to generate from the text (`seq2seq`)."""
 

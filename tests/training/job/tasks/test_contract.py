@@ -24,7 +24,7 @@ from tracking.groups.planned_job import ModelPlan
 from training.contract.errors import InputError
 from training.job.tasks import TASKS, Task, find_task
 from training.job.tasks.inputs import BadInputs
-from training.staging.sources.request import Data, StagingRequest
+from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.stage import stage
 
 CONTEXT = "The Denver Broncos defeated the Carolina Panthers to earn their third title in Santa Clara"
@@ -33,6 +33,7 @@ TAGS = {"Denver": "B-team", "Broncos": "I-team", "Carolina": "B-team", "Panthers
 EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
     "classification": [{"text": text, "label": ("lost", "won")[at % 2]} for at, text in enumerate(TEXTS)],
     "causal-lm": [{"text": text} for text in TEXTS],
+    "embedding": [{"text": text, "positive": f"{text[:20]} lost"} for text in TEXTS],
     "question-answering": [
         {
             "id": str(at),
@@ -46,9 +47,17 @@ EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
         {"tokens": text.split(), "ner_tags": [TAGS.get(word, "O") for word in text.split()]} for text in TEXTS
     ],
 }
+COLUMNS: Mapping[str, Columns] = {"embedding": Columns(text_pair="positive")}
 OPTIONS: Mapping[str, dict[str, Any]] = {"causal-lm": {"packing": False}, "question-answering": {"doc_stride": 4}}
 LENGTH, BATCH = 24, 5
 SETTINGS = {"max_length": LENGTH, "eval_batch_size": BATCH, "learning_rate": 0.01, "attention": "eager"}
+QUALITY = """
+import json, pathlib
+def score(rows):
+    pathlib.Path(__file__).with_name("rows.json").write_text(json.dumps(rows))
+    return len(rows)
+"""
+"""A user's quality function, which keeps the rows that it gets."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +85,20 @@ def base_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def columns_of(task: Task) -> Columns:
+    return COLUMNS.get(task.name, Columns())
+
+
 def request_for(task: Task, rows: list[dict[str, Any]], model: Path, folder: Path) -> StagingRequest:
     file = folder / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    data = Data(train=str(file), validation=str(file))
+    data = Data(train=str(file), validation=str(file), columns=columns_of(task))
     return StagingRequest(task=task.name, data=data, model=str(model), max_length=LENGTH, **OPTIONS.get(task.name, {}))
 
 
 def run(job: Job, task: Task) -> Ended:
-    return job.run(task=task.name, **SETTINGS, max_steps=20, save_strategy="steps", save_steps=10)
+    own = {"quality_function": "own.py:score", "quality_digest": "0"}
+    return job.run(task=task.name, **SETTINGS, **own, max_steps=20, save_strategy="steps", save_steps=10)
 
 
 @pytest.fixture(scope="module", params=TASKS)
@@ -94,17 +108,31 @@ def trained(request: pytest.FixtureRequest, base_model: Path, tmp_path_factory: 
     staged = stage(request_for(task, rows, base_model, folder), folder / "home")
     channels = {name: Path(unquote(urlparse(uri).path)) for name, uri in staged.channels.items()}
     job = Job(folder / "job", base_model).with_checkpoints()
+    channels["quality"] = folder / "quality"
+    channels["quality"].mkdir()
+    (channels["quality"] / "own.py").write_text(QUALITY)
     job.environment |= {f"SM_CHANNEL_{name.upper()}": str(path) for name, path in channels.items()}
     return Trained(task, rows, job, run(job, task), channels)
 
 
 def test_it_learns_and_reports_its_metrics(trained: Trained) -> None:
     metrics = trained.ended.result["metrics"]
-    assert {metric.name for metric in trained.task.metrics} <= metrics.keys()
-    for metric in trained.task.metrics:
+    reported = trained.task.metrics_of(columns_of(trained.task))
+    assert {metric.name for metric in reported} <= metrics.keys()
+    for metric in reported:
         assert metrics[metric.name] >= 0
         assert metrics[metric.name] <= metric.best or not metric.higher_is_better
     assert trained.ended.losses[-1] < trained.ended.losses[0]
+
+
+def test_a_quality_function_gets_every_row(trained: Trained) -> None:
+    """The rows of the data, in their order, as plain values; for a language model the loss in place of an answer."""
+    rows = json.loads((trained.channels["quality"] / "rows.json").read_text())
+    assert trained.ended.result["metrics"]["eval_score"] == len(rows) >= len(trained.rows)
+    expected = {"loss", "tokens"} if trained.task.predicts_tokens else {"reference", "prediction"}
+    assert all(expected <= row.keys() for row in rows)
+    table = trained.ended.result["tables"].get("predictions.json", [])
+    assert [row["prediction"] for row in table] == [row["prediction"] for row in rows[: len(table)]]
 
 
 def test_a_saved_model_shows_its_task(trained: Trained) -> None:

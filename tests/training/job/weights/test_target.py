@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.job.job_process import DYING, TORCHRUN
-from training.job.weights.checkpoints import BestEvaluation, Target
+from training.job.tasks import METRICS
+from training.job.weights.checkpoints import BestEvaluation, Target, direction_of
 
 # 50 rows in batches of 8 are 7 steps per epoch, 14 in total. Any loss with two classes is below 100.
 TRAINING = {"epochs": 2, "eval_strategy": "steps", "eval_steps": 3, "steady_after_steps": 1, "logging_steps": 2}
@@ -34,6 +35,10 @@ def test_the_first_value_that_reaches_the_target_counts(
         target.observe({metric: logged, "other": 9.0}, seconds=10.0 * at, samples=100 * at)
     expected = {"target/reached": 1, "target/seconds": 10.0 * (reached or 0), "target/samples": 100 * (reached or 0)}
     assert target.metrics() == ({"target/reached": 0} if reached is None else expected)
+
+
+def test_the_usual_direction_is_the_declared_one() -> None:
+    assert {each.name: direction_of(each.name) for each in METRICS} == {each.name: each.direction for each in METRICS}
 
 
 def test_training_ends_with_the_evaluation_that_reaches_the_target(job: Any) -> None:
