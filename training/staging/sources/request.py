@@ -52,7 +52,7 @@ class Columns(Frozen):
     label: Name = "label"
     """Column with the label: words, or whole numbers of at least 0."""
     tokens: Name = "tokens"
-    """Column with the words of a sentence, a list, for token classification."""
+    """Column with the words of a sentence, a list."""
     tags: Name = "ner_tags"
     """Column with the tags of these words, a list: names, or the numbers of `data.labels`."""
     negative: Name | None = None

@@ -24,6 +24,7 @@ from tracking.groups.planned_job import ModelPlan
 from training.contract.errors import InputError
 from training.job.tasks import TASKS, Task, find_task
 from training.job.tasks.inputs import BadInputs
+from training.job.tasks.token_classification import entities
 from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.stage import stage
 
@@ -132,7 +133,8 @@ def test_a_quality_function_gets_every_row(trained: Trained) -> None:
     expected = {"loss", "tokens"} if trained.task.predicts_tokens else {"reference", "prediction"}
     assert all(expected <= row.keys() for row in rows)
     table = trained.ended.result["tables"].get("predictions.json", [])
-    assert [row["prediction"] for row in table] == [row["prediction"] for row in rows[: len(table)]]
+    shown_rows = [shown(row["prediction"], row.get("tokens")) for row in rows[: len(table)]]
+    assert [row["prediction"] for row in table] == shown_rows
 
 
 def test_a_saved_model_shows_its_task(trained: Trained) -> None:
@@ -177,11 +179,13 @@ def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -
     names = [name for name, _ in task.answer_fields]
     assert [list(each) for each in answers] == [names] * len(answers)
     table = trained.ended.result["tables"].get("predictions.json", [])
-    assert [shown(each[names[0]]) for each in answers][: len(table)] == [row["prediction"] for row in table]
+    assert [shown(each[names[0]]) for each in answers[: len(table)]] == [row["prediction"] for row in table]
 
 
-def shown(answer: Any) -> Any:
-    """Return an answer as the table of predictions shows it: entities as a text."""
+def shown(answer: Any, words: list[str] | None = None) -> Any:
+    """Return an answer, or the tags of words, as the table of predictions shows it: entities as a text."""
+    if words is not None and isinstance(answer, list):
+        answer = [{"entity_group": kind, "word": " ".join(words[a : b + 1])} for kind, a, b in entities(answer)]
     is_list = isinstance(answer, list)
     return "; ".join(f"{each['entity_group']}: {each['word']}" for each in answer) if is_list else answer
 
