@@ -17,7 +17,7 @@ class Example(NamedTuple):
     options: Mapping[str, Any] = {}
     """The request's parameters."""
     detail: Any = None
-    """Anything else that the task needs."""
+    """Anything else that the task needs to encode the input."""
 
 
 class TokenRow(NamedTuple):

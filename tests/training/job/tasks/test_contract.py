@@ -34,6 +34,10 @@ TAGS = {"Denver": "B-team", "Broncos": "I-team", "Carolina": "B-team", "Panthers
 EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
     "classification": [{"text": text, "label": ("lost", "won")[at % 2]} for at, text in enumerate(TEXTS)],
     "causal-lm": [{"text": text} for text in TEXTS],
+    "chat": [
+        {"messages": [{"role": "user", "content": "Who won?"}, {"role": "assistant", "content": text[:12]}]}
+        for text in TEXTS
+    ],
     "seq2seq": [{"text": text, "target": text.split()[-3]} for text in TEXTS],
     "embedding": [{"text": text, "positive": f"{text[:20]} lost"} for text in TEXTS],
     "question-answering": [
@@ -50,8 +54,14 @@ EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
     ],
 }
 COLUMNS: Mapping[str, Columns] = {"embedding": Columns(text_pair="positive")}
+TEMPLATE = (
+    "{% for m in messages %}{{ ('[CLS]' if m['role'] == 'assistant' else '') + m['content'] + '[SEP]' }}{% endfor %}"
+    "{{ '[CLS]' if add_generation_prompt else '' }}"
+)
+"""A chat template with the special tokens of BERT."""
 OPTIONS: Mapping[str, dict[str, Any]] = {
     "causal-lm": {"packing": False},
+    "chat": {"packing": False, "chat_template": TEMPLATE},
     "question-answering": {"doc_stride": 4},
     "seq2seq": {"source_prefix": "lose: ", "max_target_length": 4, "max_new_tokens": 2, "num_beams": 2},
 }
@@ -188,8 +198,15 @@ def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -
 
     inputs = [{name: row[name] for name in task.inputs} for row in trained.rows]
     plain = [each["text"] if list(each) == ["text"] else each for each in inputs]
+    if task.name == "chat":
+        plain = [row["messages"][:-1] for row in trained.rows]
+        inputs = [{"messages": messages} for messages in plain]
     parameters = {"max_new_tokens": 2} if task.generates else None
-    answers = mlflow.pyfunc.load_model(str(tmp_path)).predict(plain, parameters).to_dict(orient="records")
+    answers = (
+        mlflow.pyfunc.load_model(str(tmp_path))
+        .predict(inputs if task.names_input else plain, parameters)
+        .to_dict(orient="records")
+    )
     predictor = load_predictor(tmp_path / "model", evaluation=evaluation)
     predictor.loaded = replace(predictor.loaded, options=answering)
     assert answers == predictor.answer(plain, parameters)
