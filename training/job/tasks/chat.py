@@ -81,14 +81,17 @@ class Chat(CausalLM):
         "train_on_prompt": Option(
             bool,
             False,
-            "Chat: train on all tokens of a conversation, not only on the assistant's. Evaluations score its answers.",
+            "Chat: train on all tokens of a conversation (true), or only on the assistant's (false, None). Evaluations "
+            "score the assistant's.",
+            requires_task=True,
         ),
         "sampled_answers": Option(
             int,
             4,
-            "Chat: validation rows for which each evaluation generates an answer, of at most 64 tokens, for people to "
-            "read.",
+            "Chat: validation rows (None: 4) for which each evaluation generates an answer of at most 64 tokens, for "
+            "people to read.",
             {"ge": 0, "le": 20},
+            requires_task=True,
         ),
     }
     training_options = ("packing",)
