@@ -97,6 +97,7 @@ class Chat(CausalLM):
     training_options = ("packing",)
     evaluated_options = (TEMPLATE,)
     list_columns = (ANSWERS, SEGMENTS)
+    weighs_labels = True
     metrics = (
         LOSS,
         Metric("eval_token_accuracy", "token accuracy", "fraction", higher_is_better=True, best=1.0),
