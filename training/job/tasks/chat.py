@@ -5,6 +5,7 @@
 
 import json
 from bisect import bisect_left, insort
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -176,7 +177,8 @@ class Chat(CausalLM):
             cut = [each.cut(length) for each in whole]
             kept = [at for at, each in enumerate(cut) if each.answers]
             room = length - min(SAMPLE_TOKENS, length // 4)
-            sampled = [at for at in kept if cut[at].answers[-1][0] <= room][:samples]
+            fitting = (at for at in kept if len(whole[at].ids) <= length and whole[at].answers[-1][0] <= room)
+            sampled = list(islice(fitting, samples))
             samples -= len(sampled)
             used = [cut[at].with_all_tokens() if trains_all else cut[at] for at in kept]
             # Without packing, each fills a block.

@@ -125,7 +125,7 @@ def test_control_tokens_in_a_text_are_text() -> None:
     [
         ("", "the tokenizer has no chat template: set chat_template to chatml"),
         (CHATML.replace("'<|im_end|>' + ", ""), "ends an answer without a special token"),
-        ("{{ raise_exception('no system') }}", "the chat template refuses messages of user: no system"),
+        (f"{{{{ raise_exception('three') if messages | length > 2 }}}}{CHATML}", "line 3: .* of user, .*: three"),
         (
             CHATML.replace(
                 "message['content']", "(message['content'] if loop.last or message['role'] == 'user' else '-')"
