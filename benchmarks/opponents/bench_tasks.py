@@ -60,6 +60,14 @@ def jsonl(name: str, count: int) -> list[dict[str, Any]]:
         return [json.loads(line) for line in islice(lines, count)]
 
 
+def scored_pairs(count: int) -> list[dict[str, Any]]:
+    import gzip
+
+    with gzip.open(DATA / "sts-train.tsv.gz", "rt", encoding="utf-8") as lines:
+        pairs = [line.rstrip("\n").split("\t") for line in islice(lines, 1, count + 1)]
+    return [{"text": first, "text_pair": second, "score": float(score)} for score, first, second in pairs]
+
+
 def conll(name: str, count: int) -> list[dict[str, Any]]:
     columns = ("tokens", "ner_tags")
     return [dict(zip(columns, values, strict=True)) for _, values in islice(read_rows(DATA / name, columns), count)]
@@ -74,6 +82,16 @@ TASKS: Mapping[str, Compared] = {
             "data.labels": "[sadness, joy, love, anger, fear, surprise]",
         },
         learning_rate="1e-3",
+    ),
+    "embedding": Compared(
+        rows=lambda: scored_pairs(640),
+        fields={
+            "experiment": "embeddings",
+            "data.columns": "{text: text, text_pair: text_pair, score: score}",
+        },
+        batch_size=32,
+        steps=20,
+        learning_rate="2e-5",
     ),
     "token_classification": Compared(rows=lambda: conll("wnut17-train.conll.gz", 640), fields={"experiment": "wnut17"}),
 }
