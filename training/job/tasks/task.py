@@ -97,6 +97,8 @@ class Option(NamedTuple):
     """Its text in `docs/experiments.md`."""
     limits: Mapping[str, float] = {}
     """Limits of the value, by pydantic's names."""
+    is_new: bool = False
+    """True if a later version added it to its task. Its default is in no key, so that keys stay valid."""
     requires_task: bool = False
     """True if an experiment of another task must not set it. Then None, which means `default`, is a value too."""
 
@@ -151,6 +153,8 @@ class Encoded(NamedTuple):
     """Rows of the data that are longer than `max_length`."""
     tables: "Optional[Dict[str, Dict[str, pa.Array]]]" = None
     """More Parquet files that an evaluation needs: columns by file name."""
+    remarks: Mapping[str, int] = {}
+    """Numbers of rows of the data by a remark on them, such as `without an answer, left out`."""
 
 
 Encoder = Callable[[Sequence[Row], Sequence[Sequence[int]]], Encoded]
@@ -358,6 +362,18 @@ class Task(ABC):
 
         `place` is the location of the row for messages. Raises `BadData`.
         """
+
+    def recorded_options(self, options: Mapping[str, Any], remarks: Mapping[str, int]) -> Dict[str, Any]:
+        """Return those of the `answering_options` that a logged model keeps.
+
+        `remarks` are the `Encoded.remarks` on the rows with which it was evaluated.
+        """
+        return dict(options)
+
+    def key_options(self, options: Mapping[str, Any]) -> Dict[str, Any]:
+        """Return the options that keys contain."""
+        new = {name: option.default for name, option in self.options.items() if option.is_new}
+        return {name: value for name, value in options.items() if name not in new or value != new[name]}
 
     def batch_characters(self, row: Row) -> int:
         """Return the size of a row, which limits the rows of a batch."""

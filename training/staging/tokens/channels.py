@@ -23,7 +23,7 @@ from training.staging.tokens.staged import (
 
 if TYPE_CHECKING:
     import numpy as np
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
@@ -134,6 +134,7 @@ class ChannelSummary:
         self._classes = np.zeros(classes, np.int64)
         self.cut_rows = 0
         """Rows of the data that `max_length` cut."""
+        self.remarks: Counter[str] = Counter()
         self._hashes = array("Q")
         self._samples: list[tuple[int, Sample]] = []
 
@@ -191,6 +192,7 @@ class ChannelSummary:
             tokens=sum(length * count for length, count in counts.items()),
             cut_rows=self.cut_rows,
             class_counts=self.class_counts,
+            remarks=dict(self.remarks),
         )
 
 
@@ -250,6 +252,7 @@ def write_channel(
             writer.append(encoded.columns)
         summary.add_rows(token_counts(encoded.columns), np.array([each for row in numbers for each in row], int))
         summary.cut_rows += encoded.cut_rows
+        summary.remarks.update(encoded.remarks)
         for row, own in zip(batch, numbers, strict=True):
             label = ", ".join(dict.fromkeys(classes.names[number] for number in own)) if own else None
             summary.add_source_row(row.texts, number=row.number, label=label)
