@@ -42,20 +42,21 @@ from training.staging.sources.request import Data, InputFields, TaskOptions
 
 def reported_metrics(experiment: ExperimentFields) -> list[str]:
     """Return the metrics that an evaluation reports: the user's own, one of which it has, and the task's."""
-    own = OWN_METRICS if experiment.quality else ()
-    return [metric.name for metric in (*own, *TASKS[experiment.task].metrics)]
+    own, task, data = OWN_METRICS if experiment.quality else (), TASKS[experiment.task], experiment.data
+    return [metric.name for metric in (*own, *(task.metrics_of(data.columns) if data else task.metrics))]
 
 
 def check_metric(field: str, metric: str, experiment: ExperimentFields) -> None:
-    """Raise ValueError if the evaluation does not report a metric."""
+    """Raise ValueError if the evaluation does not report a metric, or it does not judge quality."""
     reported = reported_metrics(experiment)
     if metric in reported:
         return
     if metric in [each.name for each in OWN_METRICS]:
         raise ValueError(f"{field} {metric!r} requires quality, your own function: see docs/tasks.md")
-    raise ValueError(
-        f"{field} {metric!r} is not reported by task {experiment.task}, which reports {', '.join(reported)}"
-    )
+    problem = f"is not reported by task {experiment.task}, which reports {', '.join(reported)}"
+    if metric == LOSS.name:
+        problem = f"depends on the batch size with task {experiment.task}: use {' or '.join(reported)}"
+    raise ValueError(f"{field} {metric!r} {problem}")
 
 
 class Target(Frozen):

@@ -38,7 +38,7 @@ from sweeps.trials import CostName, Objective, Quality
 from tracking.groups.planned_job import CALIBRATION, FINALIST, PlannedJob
 from training.contract.errors import InputError
 from training.contract.service import ServiceContext
-from training.job.tasks import METRICS_BY_NAME
+from training.job.tasks import LOSS, METRICS_BY_NAME
 from training.staging.tokens.staged import Staged
 
 MAX_TIMED_SIZES = 12
@@ -121,6 +121,10 @@ def _check_objective(experiment: Experiment) -> None:
         raise ValueError(f"{named} must begin with a cost: {', '.join(COSTS)}")
     metrics = reported_metrics(experiment)
     for metric in [*others, *([fields.quality] if fields.worse_by is not None else [])]:
+        if metric == LOSS.name and metric not in metrics:
+            raise ValueError(
+                f"quality {metric} depends on the batch size with task {experiment.task}: use {metrics[0]}"
+            )
         if metric not in metrics:
             raise ValueError(f"{named}: task {experiment.task} does not log {metric}; it logs {', '.join(metrics)}")
     if fields.worse_by is None:

@@ -23,7 +23,7 @@ from typing import Any
 
 from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
-from mlflow.types.schema import AnyType
+from mlflow.types.schema import AnyType, Array
 
 from models.inference.evaluation import UNKNOWN, Evaluation
 from state.digests import digest
@@ -47,7 +47,10 @@ TOKENIZER = re.compile(
 )
 ADAPTER_FILE = "adapter_config.json"
 """File that only a model kept as an adapter has."""
-OTHERS = re.compile(r"(config|generation_config|adapter_config|adapter_base)\.json|README\.md")
+OTHERS = re.compile(
+    r"(config|generation_config|adapter_config|adapter_base|modules|sentence_bert_config|1_Pooling/config)\.json|"
+    r"README\.md"
+)
 
 
 class NotServable(Exception):
@@ -64,7 +67,8 @@ class Checkpoint:
 
 def is_needed(path: PurePosixPath) -> bool:
     """Return whether a served model needs a file of the job's artifact. It needs no checkpoints or optimizer states."""
-    return len(path.parts) == 1 and any(each.fullmatch(path.name) for each in (WEIGHT_FILES, TOKENIZER, OTHERS))
+    is_own = len(path.parts) == 1 or OTHERS.fullmatch(str(path)) is not None
+    return is_own and any(each.fullmatch(str(path)) for each in (WEIGHT_FILES, TOKENIZER, OTHERS))
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
@@ -165,6 +169,6 @@ def signature(task: Task, plan: ModelPlan) -> ModelSignature:
     """
     names = task.input_fields(plan.is_of_pairs)
     inputs = [ColSpec(AnyType(), name) for name in names] if len(names) > 1 else [ColSpec(AnyType())]
-    outputs = [ColSpec(kind, name) for name, kind in task.answer_fields]
+    outputs = [ColSpec(Array(kind[:-2]) if kind.endswith("[]") else kind, name) for name, kind in task.answer_fields]
     params = ParamSchema([ParamSpec(*parameter) for parameter in task.answer_parameters])
     return ModelSignature(Schema(inputs), Schema(outputs), params if params.params else None)  # type: ignore[arg-type]

@@ -190,6 +190,7 @@ def _save(settings: Settings, trainer: JobTrainer) -> Dict[str, int]:
             name, revision = settings.arguments.model or settings.model_location, settings.arguments.model_revision
             adapters.describe(trainer.model, adapters.Base(name, revision, settings.pretrained.quantized), folder)
         save_tokenizer(settings.model_location, settings.arguments.model_revision, folder)
+        settings.task.write_files(trainer.model, settings.train.metadata, folder)
     weights = [path for path in folder.iterdir() if path.suffix in (".safetensors", ".bin")]
     # Trainer's arguments are in a file of their own. Its size depends on the paths of the machine.
     return {"model/bytes": sum(path.stat().st_size for path in weights if path.name != "training_args.bin")}
@@ -224,7 +225,7 @@ def _result_metrics(
     name = str(hardware.describe(settings.device_kind, settings.processes)["name"])
     peak = hardware.peak_flops_per_second(name) if settings.device_kind == "cuda" else None
     # Under Trainer's names.
-    logged = {**reporter.summary, **reporter.last_evaluation}
+    logged = {**reporter.summary, **reporter.scores_untrained, **reporter.last_evaluation}
     return {
         **{name: float(value) for name, value in logged.items() if isinstance(value, (int, float))},
         **throughput_metrics(

@@ -61,7 +61,7 @@ def test_an_adapter_is_a_section_of_flat_arguments() -> None:
         ({**LORA, **TRCOMP}, "adapter and compiler 'trcomp' cannot be combined: its images are older than peft"),
         ({**LORA, **SHARDED}, "adapter and sharding 'fsdp2' cannot be combined: use 'none'"),
         ({**LORA, "weights": "random"}, "adapter needs pretrained weights, which it leaves as they are: set model"),
-        ({**FROZEN, "task": "causal-lm"}, "trains a new head, and causal-lm keeps the model's own: use 'lora'"),
+        ({**FROZEN, "task": "causal-lm"}, "trains a new head, and causal-lm adds none: use 'lora'"),
         ({"adapter.method": "qlora"}, "adapter.save must be 'adapter' with method 'qlora'"),
         ({"compile_mode": "max-autotune"}, "compile_mode requires compiler 'inductor'; the compiler is 'none'"),
         ({**TRCOMP, "precision": "fp8"}, "compiler 'trcomp' cannot use precision 'fp8': use 'bf16'"),

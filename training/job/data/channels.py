@@ -3,7 +3,7 @@
 import copy
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from training.job.data import TEXT_LENGTHS
 from training.job.processes.reporting import BadData
 
 DATA = "data.parquet"
@@ -39,6 +40,8 @@ class ChannelMetadata:
     pad_token_type_id: int
     padding_side: str
     """left | right."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The other fields: the task's `training_options`, or its `scoring_options`."""
 
 
 class Lists:
@@ -52,6 +55,10 @@ class Lists:
         if isinstance(at, np.ndarray):
             return Lists(self._values, self._starts[at], self._ends[at])
         return self._values[self._starts[at] : self._ends[at]]
+
+    def largest(self) -> np.ndarray:
+        """Return the largest number of each list, none of which is empty."""
+        return np.asarray(np.maximum.reduceat(self._values, self._starts)).astype(np.int64)
 
     def tobytes(self) -> bytes:
         """Return the bytes of all lists and their ends, for a digest."""
@@ -68,8 +75,9 @@ class Rows:
         self.columns = dict(columns)
         """Other columns that the task needs, by name: one number a row, or a list of integers (`Lists`)."""
         self._starts, self._ends = _starts(ends), ends
-        self.lengths: np.ndarray = self._ends - self._starts
-        """Tokens of each row."""
+        texts = self.columns.get(TEXT_LENGTHS)
+        self.lengths: np.ndarray = self._ends - self._starts if texts is None else texts.largest()
+        """Tokens of each row, or of its longest text."""
         self.numbers: np.ndarray = np.arange(len(ends))
         """Position of each row in the channel, from 0."""
 
@@ -168,7 +176,9 @@ def _read_metadata(file: Path) -> ChannelMetadata:
     try:
         fields = json.loads(file.read_text("utf-8"))
         fields["label_names"] = tuple(fields["label_names"])
-        return ChannelMetadata(**{name: fields[name] for name in ChannelMetadata.__dataclass_fields__})
+        names = set(ChannelMetadata.__dataclass_fields__) - {"options"}
+        options = {name: value for name, value in fields.items() if name not in names}
+        return ChannelMetadata(**{name: fields[name] for name in names}, options=options)
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise BadData(f"{file} cannot be read: {type(error).__name__}: {error}") from error
 

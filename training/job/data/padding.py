@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import Sampler
 
+from training.job.data import TEXT_LENGTHS
 from training.job.data.channels import DUPLICATE, ChannelMetadata, Row
 
 WORK = "work"
@@ -102,7 +103,7 @@ class Batch:
     starts: Sequence[int]
     """Index of the first token of each row: 0, except with padding on the left."""
     input_ids: np.ndarray
-    """Token ids, rows x tokens, with filler rows."""
+    """Token ids, rows x tokens, with filler rows. A row with several texts has a line for each of them."""
     attention_mask: np.ndarray
     """1 for a token, 0 for padding; same shape."""
 
@@ -141,9 +142,10 @@ class Collator:
             filler_rows = len(batch) - len(rows)
         else:
             filler_rows = self._batch_size - len(rows) if self._padding.fills_up else 0
-        lengths = np.array([len(row["input_ids"]) for row in rows])
+        texts = [text for row in rows for text in _texts(row)]
+        lengths = np.array([len(text["input_ids"]) for text in texts])
         length = int(self._padding.lengths(lengths.max(keepdims=True), lengths.min(keepdims=True))[0])
-        filled = [*rows, *[rows[0]] * filler_rows]
+        filled = [*texts, *_texts(rows[0]) * filler_rows]
         ids = self._pad_column(filled, "input_ids", length, self._metadata.pad_token_id)
         mask = np.zeros_like(ids)
         spans = [self._span(len(row["input_ids"]), length) for row in filled]
@@ -176,6 +178,13 @@ class Collator:
 
     def _span(self, tokens: int, length: int) -> slice:
         return slice(length - tokens, length) if self._metadata.padding_side == "left" else slice(0, tokens)
+
+
+def _texts(row: Row) -> List[Row]:
+    """Return a row of tokens for each text of a row: see `TEXT_LENGTHS`."""
+    if TEXT_LENGTHS not in row:
+        return [row]
+    return [{"input_ids": tokens} for tokens in np.split(row["input_ids"], np.cumsum(row[TEXT_LENGTHS])[:-1])]
 
 
 class Shape(NamedTuple):

@@ -23,6 +23,7 @@ import torch
 import transformers
 
 from training.job.compilation.compilers import autotuned
+from training.job.data import TEXT_LENGTHS
 from training.job.data.channels import Row
 from training.job.data.padding import Collator, Padding, Shape, representatives
 from training.job.loop.job_trainer import JobTrainer, preserve_random_states
@@ -66,7 +67,7 @@ def compile_shapes(trainer: JobTrainer, model: Model, shapes: Sequence[Shape], d
     with preserve_random_states():
         for shape in chosen:
             collator = Collator(Padding("max_length", shape.length), settings.train.metadata, task.targets)
-            batch = collator(synthetic_rows(shape, task, settings.train.rows.types is not None))
+            batch = collator(synthetic_rows(shape, task, settings.train.rows[0]))
             for _ in range(steps):
                 trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
                 model.zero_grad()
@@ -95,8 +96,8 @@ def steps_per_shape(device_kind: str, compile_mode: str) -> int:
     return RUNS_WITH_CUDA_GRAPHS if device_kind == "cuda" and compile_mode in CUDA_GRAPH_MODES else 1
 
 
-def synthetic_rows(shape: Shape, task: Task, has_types: bool) -> List[Row]:
-    """Return rows that form a batch of this shape.
+def synthetic_rows(shape: Shape, task: Task, like: Row) -> List[Row]:
+    """Return rows that form a batch of this shape, with the columns and the number of texts of the row `like`.
 
     Their content does not matter. In a masked shape, the last row is one token shorter than the others.
     """
@@ -105,7 +106,11 @@ def synthetic_rows(shape: Shape, task: Task, has_types: bool) -> List[Row]:
         tokens = np.zeros(shape.length - int(shape.is_masked and at == shape.rows - 1), dtype=np.int64)
         row: Row = {"input_ids": tokens, **dict.fromkeys((*task.integer_columns, *task.number_columns), 0)}
         row.update(dict.fromkeys(task.list_columns, tokens))
-        rows.append({**row, "token_type_ids": tokens} if has_types else row)
+        if TEXT_LENGTHS in like:
+            lengths = np.full(len(like[TEXT_LENGTHS]), len(tokens))
+            row.update({name: like[name] for name in (*task.list_columns, *task.number_columns)})
+            row.update({"input_ids": np.zeros(lengths.sum(), dtype=np.int64), TEXT_LENGTHS: lengths})
+        rows.append({**row, "token_type_ids": tokens} if "token_type_ids" in like else row)
     return rows
 
 

@@ -35,7 +35,7 @@ from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import CheckpointNotWritten, Diverged, Events, failure_class
 from training.job.settings.job_settings import Settings
 from training.job.tasks.own_quality import TRIED_ROWS
-from training.job.tasks.task import COMMONEST, Scorer, TextScorer
+from training.job.tasks.task import COMMONEST, UNTRAINED, Scorer, TextScorer
 from training.job.weights import adapters
 from training.job.weights.checkpoints import CheckpointKeeper, checkpoint_path
 
@@ -374,6 +374,8 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         """Metrics that Trainer logs for the whole training, such as `train_runtime`."""
         self.last_evaluation: Dict[str, float] = {}
         """Metrics of the last evaluation."""
+        self.scores_untrained: Dict[str, float] = {}
+        """Scores of the pretrained model, under their names with `UNTRAINED`."""
         self.evaluated_at_step = -1
         """Step of the last evaluation."""
         self.is_quiet = False
@@ -389,11 +391,26 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             self._trainer.try_quality()
             self.is_quiet, self.evaluated_at_step = False, -1
         self._before_first_step()
+        settings = self._trainer.settings
         if self._trainer.owes_evaluation:
             self._trainer.evaluate()
+        elif settings.task.scores_untrained and state.global_step == 0 and not settings.evaluates_sample:
+            self._score_untrained()
         if self._trainer.settings.saves and ranks.can_exchange_flags():
             self._stop.allow_finishing_step()
         self._trainer.meter.begin_steps()
+
+    def _score_untrained(self) -> None:
+        """Evaluate the pretrained model. It is no evaluation of the training: no target is reached, nothing is kept."""
+        self.is_quiet = True
+        values = self._trainer.evaluate()
+        self.is_quiet, self.evaluated_at_step, self.last_evaluation = False, -1, {}
+        names = [metric.name for metric in self._trainer.settings.task.metrics if metric.name in values]
+        if not names:  # the job has to stop
+            return
+        self.scores_untrained = {name + UNTRAINED: values[name] for name in names}
+        scores = ", ".join(f"{name} {values[name]:.4f}" for name in names)
+        self._events.emit("note", message=f"before training: {scores}")
 
     def on_epoch_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Select the epoch's row order. Not all versions of Trainer do this."""

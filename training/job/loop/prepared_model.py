@@ -154,9 +154,9 @@ class OccurringTokens(nn.Embedding):  # type: ignore[misc]
 def use_occurring_tokens(model: Model, settings: Settings) -> None:
     """Leave out the embeddings of tokens that do not occur, where that gives the same training and is worth it.
 
-    A token that occurs in no row has no gradient: AdamW changes its embedding by weight decay alone (Loshchilov and
-    Hutter 2019, https://arxiv.org/abs/1711.05101, algorithm 2). Without such embeddings the trained weights differ only
-    by rounding, and the optimizer has less to do: they are half of MiniLM and two thirds of the multilingual
+    A token that occurs in no row has no gradient: AdamW changes its vector by weight decay alone (Loshchilov and Hutter
+    2019, https://arxiv.org/abs/1711.05101, algorithm 2). Without such embeddings the trained weights differ only by
+    rounding, and the optimizer has less to do: they are half of MiniLM and two thirds of the multilingual
     DistilBERT, and of BERT's 30,522 tokens some 5,000 occur in 2,000 short texts. What is saved has all embeddings.
     """
     embeddings = model.get_input_embeddings()

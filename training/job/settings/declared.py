@@ -260,8 +260,8 @@ def _contradictions_of_adapter(settings: TrainingSettings, adapter: AdapterSetti
     for name, other in (("sharding", "fsdp2"), ("precision", "fp8")):
         if getattr(settings, name) == other:
             yield f"adapter and {name} {other!r} cannot be combined: use {SETTINGS[name].default!r}"
-    if adapter.method == "frozen" and TASKS[settings.task].predicts_tokens:
-        yield f"adapter.method 'frozen' trains a new head, and {settings.task} keeps the model's own: use 'lora'"
+    if adapter.method == "frozen" and not TASKS[settings.task].has_new_head:
+        yield f"adapter.method 'frozen' trains a new head, and {settings.task} adds none: use 'lora'"
     if adapter.method == "qlora" and adapter.save == "merged":
         yield "adapter.save must be 'adapter' with method 'qlora': matrices in 4 bits cannot hold the sum"
 

@@ -64,6 +64,8 @@ def _with_current_names(before: Dict[str, Any]) -> Dict[str, Any]:
 def _rows_digest(settings: Settings) -> str:
     rows = settings.train.rows
     digest = hashlib.sha256(rows.lengths.tobytes())
+    if options := settings.train.metadata.options:
+        digest.update(repr(sorted(options.items())).encode())
     for column in (rows.tokens, rows.types, *rows.columns.values()):
         if column is not None:
             digest.update(column.tobytes())

@@ -7,6 +7,7 @@ from typing import Any, Dict, Mapping, Optional
 
 from training.job.tasks.causal_lm import CausalLM
 from training.job.tasks.classification import Classification
+from training.job.tasks.embedding import Embedding
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
 from training.job.tasks.task import (
     LOSS,
@@ -40,7 +41,7 @@ __all__ = [
     "find_task",
 ]
 
-TASKS: Dict[str, Task] = {task.name: task for task in (Classification(), QuestionAnswering(), CausalLM())}
+TASKS: Dict[str, Task] = {task.name: task for task in (Classification(), QuestionAnswering(), CausalLM(), Embedding())}
 """Every task, by name."""
 DEFAULT_TASK = Classification.name
 

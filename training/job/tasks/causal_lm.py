@@ -51,6 +51,7 @@ class CausalLM(Task):
         )
     }
     predicts_tokens = True
+    has_new_head = False
     head = "AutoModelForCausalLM"
     architectures = ("ForCausalLM", "LMHeadModel")
     metrics = (LOSS, Metric("eval_perplexity", "perplexity", best=1.0, decimals=2))

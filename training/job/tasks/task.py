@@ -6,6 +6,7 @@ transformers, NumPy and pyarrow only in functions.
 
 import math
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -43,6 +44,10 @@ IGNORED_LABEL = -100
 COMMONEST = "_commonest"
 """End of the name of a score of always answering the commonest class of the evaluation rows. It is no measure, and only
 the result has it."""
+
+UNTRAINED = "_untrained"
+"""End of the name of a score of the pretrained model, before the first step. It is no measure, and only the result has
+it."""
 
 OPTIONS_FILE = "answer_options.json"
 """File in a model's folder with the `answering_options` of its training."""
@@ -117,6 +122,14 @@ class ColumnNames(Protocol):
     @property
     def label(self) -> str:
         """Column with the label."""
+
+    @property
+    def negative(self) -> Optional[str]:
+        """Column with a text that does not match, if rows have one."""
+
+    @property
+    def score(self) -> Optional[str]:
+        """Column with the number that says how similar the two texts are, if rows have one."""
 
     @property
     def target(self) -> str:
@@ -307,12 +320,16 @@ class Task(ABC):
     """Parts of the class names that saved models of the task have in their configuration."""
     label_inputs: Tuple[str, ...] = ("labels",)
     """Names of the model's label inputs."""
+    has_new_head: bool = True
+    """True if a training adds a head to the pretrained model, which `adapter.method: frozen` then trains."""
     computes_loss: bool = False
     """True if `loss` computes the loss. The model then gets no label inputs, and computes none."""
 
     # The evaluation
     metrics: Tuple[Metric, ...] = (LOSS,)
     """Metrics in order of preference: comparisons judge quality by the first one."""
+    scores_untrained: bool = False
+    """True if the pretrained model already does the task, so that its scores before the first step are of interest."""
 
     # A trained model in use
     inputs: Tuple[str, ...] = ("text",)
@@ -320,7 +337,7 @@ class Task(ABC):
     optional_inputs: Tuple[str, ...] = ()
     """Texts that an input may have in addition."""
     answer_fields: Tuple[Tuple[str, str], ...]
-    """Fields of an answer, with their types in MLflow."""
+    """Fields of an answer, with their types in MLflow, such as `double`, or `double[]` for a list."""
     answer_parameters: Tuple[Tuple[str, str, Any], ...] = ()
     """Parameters that MLflow's signature offers: name, type in MLflow, default."""
     accepts_blanks: bool = False
@@ -347,6 +364,10 @@ class Task(ABC):
     @abstractmethod
     def columns(self, names: ColumnNames) -> Dict[str, str]:
         """Return the data's columns that the task reads, in order, with their types as MLflow names them."""
+
+    def metrics_of(self, names: ColumnNames) -> Tuple[Metric, ...]:
+        """Return the metrics of an evaluation on data with these columns."""
+        return self.metrics
 
     @property
     def has_classes(self) -> bool:
@@ -401,6 +422,9 @@ class Task(ABC):
     def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Dict[str, Any]:
         """Return fields of the model's configuration that belong to the head."""
         return {}
+
+    def write_files(self, model: Any, metadata: "ChannelMetadata", folder: Path) -> None:  # noqa: B027
+        """Write files of the task's own beside a trained model."""
 
     def start_head(self, model: Any, train: "Channel") -> None:  # noqa: B027
         """Change the starting values of a loaded model's head, given the training rows."""

@@ -60,7 +60,11 @@ def attach(model: Any, adapter: Any, keeps_head: bool) -> None:
     `Unsupported` without the package peft.
     """
     body, new = {id(each) for each in model.base_model.parameters()}, getattr(model, "new_weights", ())
-    trained = {name for name, each in model.named_parameters() if name in new or not (keeps_head or id(each) in body)}
+    trained = {
+        name
+        for name, each in model.named_parameters()
+        if each.requires_grad and (name in new or not (keeps_head or id(each) in body))
+    }
     if adapter.method != "frozen":
         linear = _linear_layers(model.base_model)
         layers = [name for name, each in model.named_modules() if id(each) in linear and f"{name}.weight" not in new]
@@ -134,7 +138,7 @@ def quantization(model: nn.Module) -> Dict[str, Any]:
         raise Unsupported("adapter.method qlora needs the package bitsandbytes: install it, or use method lora")
     from transformers import BitsAndBytesConfig
 
-    head = [name for name, each in model.named_children() if each is not model.base_model]
+    head = [name for name, each in model.named_children() if model.base_model not in (model, each)]
     config = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",

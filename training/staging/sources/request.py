@@ -51,6 +51,10 @@ class Columns(Frozen):
     """Column with the second text of a pair; None for single texts."""
     label: Name = "label"
     """Column with the label: words, or whole numbers of at least 0."""
+    negative: Name | None = None
+    """Embeddings: column with a text that does not match; None if rows have none."""
+    score: Name | None = None
+    """Embeddings: column with the similarity of the two texts, a number; None if the texts of a row match."""
     target: Name = "target"
     """Column with the text to generate from the text (`seq2seq`)."""
 

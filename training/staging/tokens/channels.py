@@ -29,6 +29,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from training.contract.errors import InputError
+from training.job.data import TEXT_LENGTHS
 from training.job.processes.reporting import BadData
 from training.job.tasks import SOURCE_ROWS, TASKS, Encoded, Row
 from training.staging.sources.progress import Progress
@@ -118,8 +119,12 @@ class RowGroupFile:
 
 
 def token_counts(columns: Mapping[str, Any]) -> np.ndarray:
+    """Return the tokens of each row, or of the longest text of a row with several."""
     import numpy as np
 
+    if TEXT_LENGTHS in columns:
+        rows = len(columns[TEXT_LENGTHS])
+        return np.asarray(columns[TEXT_LENGTHS].values.to_numpy().reshape(rows, -1).max(axis=1))
     return np.diff(columns["input_ids"].offsets.to_numpy())
 
 
@@ -131,6 +136,7 @@ class ChannelSummary:
 
         self.max_length = max_length
         self._lengths = np.zeros(max_length + 1, np.int64)
+        self._tokens = 0
         self._classes = np.zeros(classes, np.int64)
         self.cut_rows = 0
         """Rows of the data that `max_length` cut."""
@@ -151,10 +157,14 @@ class ChannelSummary:
         push = heapq.heappushpop if len(self._samples) == SAMPLES else heapq.heappush
         push(self._samples, (-value, Sample(number=number, text=preview(*texts), label=label)))
 
-    def add_rows(self, lengths: np.ndarray, classes: np.ndarray | None = None) -> None:
-        """Count rows of the channel, with their lengths in tokens and their class numbers."""
+    def add_rows(self, lengths: np.ndarray, classes: np.ndarray | None = None, *, tokens: int | None = None) -> None:
+        """Count rows of the channel, with their lengths in tokens and their class numbers.
+
+        `tokens` are all tokens of rows with several texts, of which only the longest has its length here.
+        """
         import numpy as np
 
+        self._tokens += int(lengths.sum()) if tokens is None else tokens
         self._lengths += np.bincount(lengths, minlength=len(self._lengths))
         if classes is not None:
             self._classes += np.bincount(classes, minlength=len(self._classes))
@@ -189,7 +199,7 @@ class ChannelSummary:
             rows=self.rows,
             source_rows=len(self._hashes),
             lengths=length_statistics(counts, self.max_length),
-            tokens=sum(length * count for length, count in counts.items()),
+            tokens=self._tokens,
             cut_rows=self.cut_rows,
             class_counts=self.class_counts,
             remarks=dict(self.remarks),
@@ -250,7 +260,10 @@ def write_channel(
     ):
         if len(encoded.columns["input_ids"]):
             writer.append(encoded.columns)
-        summary.add_rows(token_counts(encoded.columns), np.array([each for row in numbers for each in row], int))
+        tokens = len(encoded.columns["input_ids"].values)
+        summary.add_rows(
+            token_counts(encoded.columns), np.array([each for row in numbers for each in row], int), tokens=tokens
+        )
         summary.cut_rows += encoded.cut_rows
         summary.remarks.update(encoded.remarks)
         for row, own in zip(batch, numbers, strict=True):

@@ -24,7 +24,7 @@ from tracking.groups.planned_job import ModelPlan
 from training.contract.errors import InputError
 from training.job.tasks import TASKS, Task, find_task
 from training.job.tasks.inputs import BadInputs
-from training.staging.sources.request import Data, StagingRequest
+from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.stage import stage
 
 CONTEXT = "The Denver Broncos defeated the Carolina Panthers to earn their third title in Santa Clara"
@@ -32,6 +32,7 @@ TEXTS = [f"{CONTEXT[at:]} {'won ' * (at % 4)}in 1999" for at in range(0, 48, 2)]
 EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
     "classification": [{"text": text, "label": ("lost", "won")[at % 2]} for at, text in enumerate(TEXTS)],
     "causal-lm": [{"text": text} for text in TEXTS],
+    "embedding": [{"text": text, "positive": f"{text[:20]} lost"} for text in TEXTS],
     "question-answering": [
         {
             "id": str(at),
@@ -42,6 +43,7 @@ EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
         for at, text in enumerate(TEXTS)
     ],
 }
+COLUMNS: Mapping[str, Columns] = {"embedding": Columns(text_pair="positive")}
 OPTIONS: Mapping[str, dict[str, Any]] = {"causal-lm": {"packing": False}, "question-answering": {"doc_stride": 4}}
 LENGTH, BATCH = 24, 5
 SETTINGS = {"max_length": LENGTH, "eval_batch_size": BATCH, "learning_rate": 0.01, "attention": "eager"}
@@ -79,10 +81,14 @@ def base_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def columns_of(task: Task) -> Columns:
+    return COLUMNS.get(task.name, Columns())
+
+
 def request_for(task: Task, rows: list[dict[str, Any]], model: Path, folder: Path) -> StagingRequest:
     file = folder / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    data = Data(train=str(file), validation=str(file))
+    data = Data(train=str(file), validation=str(file), columns=columns_of(task))
     return StagingRequest(task=task.name, data=data, model=str(model), max_length=LENGTH, **OPTIONS.get(task.name, {}))
 
 
@@ -107,8 +113,9 @@ def trained(request: pytest.FixtureRequest, base_model: Path, tmp_path_factory: 
 
 def test_it_learns_and_reports_its_metrics(trained: Trained) -> None:
     metrics = trained.ended.result["metrics"]
-    assert {metric.name for metric in trained.task.metrics} <= metrics.keys()
-    for metric in trained.task.metrics:
+    reported = trained.task.metrics_of(columns_of(trained.task))
+    assert {metric.name for metric in reported} <= metrics.keys()
+    for metric in reported:
         assert metrics[metric.name] >= 0
         assert metrics[metric.name] <= metric.best or not metric.higher_is_better
     assert trained.ended.losses[-1] < trained.ended.losses[0]
