@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.planning.load import load
-from experiments.schema.other_names import OTHER_NAMES, OTHER_TASKS, SENTENCES
+from experiments.schema.other_names import OTHER_NAMES, OTHER_TASKS, SCRIPT, SENTENCES, advice
 from experiments.schema.overrides import FORMER_FIELDS, known_fields, unknown_field
 from tests.support.requests.refused import refused
 from training.job.tasks import TASKS
@@ -19,8 +19,11 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_other_names_stand_for_fields_and_are_none_themselves() -> None:
     assert set(OTHER_NAMES.values()) <= known_fields().keys()
     assert not OTHER_NAMES.keys() & known_fields().keys()
-    assert set(OTHER_TASKS.values()) <= TASKS.keys()
     assert not {*OTHER_TASKS, *SENTENCES} & {*TASKS, *known_fields(), *OTHER_NAMES}
+    for name, task in OTHER_TASKS.items():
+        assert advice(name) == (
+            f" Set task to '{task}': see docs/tasks.md." if task in TASKS else f" No task does it; {SCRIPT}."
+        )
     # Sentences name fields, files and commands that exist.
     for sentence in SENTENCES.values():
         for word in (each.strip(".,;:'()`") for each in sentence.split()):
