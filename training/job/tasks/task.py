@@ -42,7 +42,7 @@ IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""
 
 COMMONEST = "_commonest"
-"""End of the name of a score of always answering the commonest class of the evaluation rows. It is no measure, and only
+"""End of the name of a score of always giving the commonest answer of the evaluation rows. It is no measure, and only
 the result has it."""
 
 UNTRAINED = "_untrained"
