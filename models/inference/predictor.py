@@ -92,12 +92,15 @@ class Loaded:
 
     def generate(self, rows: Sequence[TokenRow], settings: Mapping[str, Any]) -> list[list[int]]:
         """Return the tokens that the model generates after each row. `settings` have transformers' names."""
-        # Pad on the left, so that new tokens follow each text directly.
-        batch = self._batch(rows, None, on_left=True)
+        # A decoder's rows are padded on the left, so that new tokens follow each text directly. What an encoder reads
+        # is padded on the right, because some encoders count positions from the first token of the row.
+        is_encoder_decoder = bool(self.model.config.is_encoder_decoder)
+        batch = self._batch(rows, None, on_left=not is_encoder_decoder)
         batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
         with self.inference():
             output = self.model.generate(**batch, **settings, pad_token_id=self.pad_token)
-        made: list[list[int]] = output[:, batch["input_ids"].shape[1] :].tolist()
+        # An encoder-decoder's output starts with the decoder's start token.
+        made: list[list[int]] = output[:, 1 if is_encoder_decoder else batch["input_ids"].shape[1] :].tolist()
         return made
 
     @contextmanager

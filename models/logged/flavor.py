@@ -170,5 +170,8 @@ def signature(task: Task, plan: ModelPlan) -> ModelSignature:
     names = task.input_fields(plan.is_of_pairs)
     inputs = [ColSpec(AnyType(), name) for name in names] if len(names) > 1 else [ColSpec(AnyType())]
     outputs = [ColSpec(Array(kind[:-2]) if kind.endswith("[]") else kind, name) for name, kind in task.answer_fields]
-    params = ParamSchema([ParamSpec(*parameter) for parameter in task.answer_parameters])
+    given = {name: value for name, value in plan.answering.items() if value is not None}
+    params = ParamSchema(
+        [ParamSpec(name, kind, given.get(name, default)) for name, kind, default in task.answer_parameters]
+    )
     return ModelSignature(Schema(inputs), Schema(outputs), params if params.params else None)  # type: ignore[arg-type]

@@ -42,6 +42,7 @@ from training.job.measuring.meter import (
     Meter,
     attention_flops_per_pair,
     clock_for,
+    decoder_share,
     multiplied_parameters,
     padding_metrics,
     throughput_metrics,
@@ -76,7 +77,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     if installed_seconds is not None:
         meter.add_phase("install", installed_seconds)
     settings = prepare(model, settings)
-    flops = (multiplied_parameters(model), attention_flops_per_pair(model))
+    flops = (multiplied_parameters(model), attention_flops_per_pair(model), decoder_share(model))
     trainer = JobTrainer(settings, model, meter, _checkpoint_keeper(settings, model))
     reporter = _reporter(trainer, events, stop)
     probe = Probe(trainer, events) if settings.is_probe else None
@@ -212,7 +213,7 @@ def _start_fields(settings: Settings, model: Model, parameters: int) -> Dict[str
 
 
 def _result_metrics(
-    settings: Settings, trainer: JobTrainer, reporter: Reporter, flops: Tuple[int, Optional[int]]
+    settings: Settings, trainer: JobTrainer, reporter: Reporter, flops: Tuple[int, Optional[int], float]
 ) -> Dict[str, object]:
     """Return the metrics of the `result` event. All processes must call this, because it sums their work."""
     meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
@@ -233,7 +234,7 @@ def _result_metrics(
             steady_work,
             flops[0],
             peak and peak * settings.processes,
-            flops[1],
+            *flops[1:],
         ),
         **padding_metrics(sum_of(meter.work)),
         **hardware.memory_metrics(settings.device_kind),

@@ -212,7 +212,7 @@ def _split(request: StagingRequest) -> list[Any] | None:
 def _write(inputs: Inputs, progress: Progress) -> Manifest:
     """Create both channels and write them atomically."""
     request, scratch = inputs.request, inputs.model.scratch
-    config = scratch.configuration(request.max_length) if scratch else None
+    config = scratch.configuration(request) if scratch else None
     selection = select(inputs.source.open, request, progress)
     names = selection.classes.names
     progress.begin("loading the tokenizer")

@@ -6,3 +6,8 @@ Building channels from raw data belongs in `training/staging`. Open `channels.py
 TEXT_LENGTHS = "text_lengths"
 """Column of a task whose rows have several texts, with the tokens of each. `input_ids` has one text after the other,
 and a batch has each as a row of its own."""
+
+TARGET_IDS = "target_ids"
+"""Column with the tokens that a decoder generates, if an encoder reads the row's own tokens. Both are work."""
+MAX_TARGET_LENGTH = "max_target_length"
+"""Option of a channel with such a column: tokens of the longest permitted target."""

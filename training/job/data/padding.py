@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import Sampler
 
-from training.job.data import TEXT_LENGTHS
+from training.job.data import MAX_TARGET_LENGTH, TARGET_IDS, TEXT_LENGTHS
 from training.job.data.channels import DUPLICATE, ChannelMetadata, Row
 
 WORK = "work"
@@ -33,7 +33,10 @@ class Work(NamedTuple):
     """Rows times batch length, with filler rows and padding. With padding `none`, the tokens and filler tokens:
     the model's layers compute no others, though its embeddings and its head do."""
     pairs: int = 0
-    """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row."""
+    """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row. For an
+    encoder-decoder, attention of the decoder to itself and to the encoder is added."""
+    decoder_tokens: int = 0
+    """Those of the tokens that an encoder-decoder's decoder reads."""
 
 
 NO_WORK = Work(0, 0, 0, 0)
@@ -106,6 +109,8 @@ class Batch:
     """Token ids, rows x tokens, with filler rows. A row with several texts has a line for each of them."""
     attention_mask: np.ndarray
     """1 for a token, 0 for padding; same shape."""
+    target_length: Optional[int] = None
+    """Length to which a decoder's targets are padded if the shapes of batches are limited; None: their longest."""
 
     @property
     def length(self) -> int:
@@ -131,7 +136,11 @@ class Collator:
     """
 
     def __init__(
-        self, padding: Padding, metadata: ChannelMetadata, targets: Targets, batch_size: Optional[int] = None
+        self,
+        padding: Padding,
+        metadata: ChannelMetadata,
+        targets: Targets,
+        batch_size: Optional[int] = None,
     ) -> None:
         self._padding, self._metadata, self._targets, self._batch_size = padding, metadata, targets, batch_size
 
@@ -151,7 +160,8 @@ class Collator:
         spans = [self._span(len(row["input_ids"]), length) for row in filled]
         for line, span in zip(mask, spans):
             line[span] = 1
-        labels = self._targets(Batch(rows, filler_rows, [span.start for span in spans], ids, mask))
+        target_length = self._metadata.options.get(MAX_TARGET_LENGTH) if self._padding.is_static else None
+        labels = self._targets(Batch(rows, filler_rows, [span.start for span in spans], ids, mask, target_length))
         arrays = {"input_ids": ids, "attention_mask": mask, **labels}
         if "token_type_ids" in rows[0]:
             filler = self._metadata.pad_token_type_id
@@ -160,14 +170,23 @@ class Collator:
         if self._padding.is_packed:
             tensors[PACKED_TOKENS] = int(mask.sum())
         if self._batch_size:
+            lengths = lengths.astype(np.int64)
             work = Work(
                 samples=len(rows),
                 tokens=int(lengths.sum()),
                 positions=int(mask.sum()) if self._padding.is_packed else len(filled) * length,
-                pairs=int((lengths.astype(np.int64) ** 2).sum()),
+                pairs=int((lengths**2).sum()),
             )
+            if TARGET_IDS in rows[0]:
+                decoded = np.array([len(row[TARGET_IDS]) for row in rows], np.int64)
+                work = work._replace(
+                    tokens=work.tokens + int(decoded.sum()),
+                    positions=work.positions + arrays["labels"].size,
+                    pairs=work.pairs + int((decoded * (decoded + lengths)).sum()),
+                    decoder_tokens=int(decoded.sum()),
+                )
             tensors[IS_PADDED] = not mask.all()
-            tensors[WORK] = work if unique else work._replace(samples=0, tokens=0, pairs=0)
+            tensors[WORK] = work if unique else NO_WORK._replace(positions=work.positions)
         return tensors
 
     def _pad_column(self, rows: Sequence[Row], name: str, length: int, filler: int) -> np.ndarray:

@@ -15,6 +15,7 @@ import platform
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 from urllib.parse import urlparse
 
@@ -23,7 +24,7 @@ import torch
 import transformers
 
 from training.job.compilation.compilers import autotuned
-from training.job.data import TEXT_LENGTHS
+from training.job.data import TARGET_IDS, TEXT_LENGTHS
 from training.job.data.channels import Row
 from training.job.data.padding import Collator, Padding, Shape, representatives
 from training.job.loop.job_trainer import JobTrainer, preserve_random_states
@@ -64,9 +65,12 @@ def compile_shapes(trainer: JobTrainer, model: Model, shapes: Sequence[Shape], d
     chosen = representatives(shapes) if dynamic and steps == 1 else shapes[::-1]
     # Trainer's loop sets this before every step, but the first step has not begun.
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
+    metadata = settings.train.metadata
+    if dynamic:  # a length of targets that equals the length of texts by chance would be compiled as the same symbol
+        metadata = replace(metadata, options={})
     with preserve_random_states():
         for shape in chosen:
-            collator = Collator(Padding("max_length", shape.length), settings.train.metadata, task.targets)
+            collator = Collator(Padding("max_length", shape.length), metadata, task.targets)
             batch = collator(synthetic_rows(shape, task, settings.train.rows[0]))
             for _ in range(steps):
                 trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
@@ -106,6 +110,8 @@ def synthetic_rows(shape: Shape, task: Task, like: Row) -> List[Row]:
         tokens = np.zeros(shape.length - int(shape.is_masked and at == shape.rows - 1), dtype=np.int64)
         row: Row = {"input_ids": tokens, **dict.fromkeys((*task.integer_columns, *task.number_columns), 0)}
         row.update(dict.fromkeys(task.list_columns, tokens))
+        if TARGET_IDS in like:
+            row[TARGET_IDS] = np.zeros(2 if shape.length != 2 else 3, dtype=np.int64)
         if TEXT_LENGTHS in like:
             lengths = np.full(len(like[TEXT_LENGTHS]), len(tokens))
             row.update({name: like[name] for name in (*task.list_columns, *task.number_columns)})

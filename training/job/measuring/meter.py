@@ -197,11 +197,13 @@ def throughput_metrics(
     parameters: int,
     peak_flops_per_second: Optional[float],
     attention_flops_per_pair: Optional[int] = None,
+    decoder_share: float = 0.0,
 ) -> Dict[str, float]:
     """Return `throughput/*`; empty without `steady`.
 
     `steady_work` and `peak_flops_per_second` cover all devices. `parameters` is the number of parameters that take part
-    in matrix products. Utilisation is given with the products of attention and without them, if they can be counted.
+    in matrix products, and `decoder_share` the share of them that decoder tokens are multiplied with, instead of the
+    other tokens. Utilisation is given with the products of attention and without them, if they can be counted.
     """
     if steady is None:
         return {}
@@ -215,11 +217,13 @@ def throughput_metrics(
         "throughput/steady_step_seconds_p50": p50,
         "throughput/steady_step_seconds_p75": p75,
     }
-    flops_per_second = FLOPS_PER_PARAMETER_AND_TOKEN * parameters * tokens_per_second
+    own = steady_work.decoder_tokens
+    multiplied = parameters * ((1 - decoder_share) * (steady_work.tokens - own) + decoder_share * own)
+    flops_per_second = FLOPS_PER_PARAMETER_AND_TOKEN * multiplied / steady.seconds
     metrics["throughput/model_flops_per_second"] = flops_per_second
     if attention_flops_per_pair is not None:
-        own = attention_flops_per_pair * steady_work.pairs / steady.seconds
-        metrics["throughput/model_flops_with_attention_per_second"] = flops_per_second + own
+        attention = attention_flops_per_pair * steady_work.pairs / steady.seconds
+        metrics["throughput/model_flops_with_attention_per_second"] = flops_per_second + attention
     if peak_flops_per_second is not None:
         for name in ("mfu", "mfu_with_attention"):
             flops = metrics.get(f"throughput/{name.replace('mfu', 'model_flops')}_per_second")
@@ -275,6 +279,28 @@ def multiplied_parameters(model: Model) -> int:
     )
     saved = 2 if _passes_gradients(model) else 4
     return int(parameters - frozen * saved / FLOPS_PER_PARAMETER_AND_TOKEN)
+
+
+def decoder_share(model: Model) -> float:
+    """Return the share of the multiplied parameters that an encoder-decoder multiplies its decoder's tokens with.
+
+    0 for other models. Two of the four matrices of attention to the encoder multiply the encoder's tokens instead:
+    they are counted with the decoder's.
+    """
+    if not getattr(model.config, "is_encoder_decoder", False):
+        return 0.0
+    modules = model.get_encoder().modules()
+    in_encoder = sum(
+        weight.numel()
+        for module in modules
+        if not isinstance(module, torch.nn.Embedding)
+        for weight in module.parameters(recurse=False)
+    )
+    head: Optional[torch.Tensor] = getattr(model.get_output_embeddings(), "weight", None)
+    everything = int(model.num_parameters(exclude_embeddings=True))
+    if head is not None and head is model.get_input_embeddings().weight:
+        everything += head.numel()
+    return 1.0 - float(in_encoder) / everything
 
 
 def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:

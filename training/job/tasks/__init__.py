@@ -9,6 +9,7 @@ from training.job.tasks.causal_lm import CausalLM
 from training.job.tasks.classification import Classification
 from training.job.tasks.embedding import Embedding
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
+from training.job.tasks.seq2seq import Seq2Seq
 from training.job.tasks.task import (
     LOSS,
     MAX_TOKENS,
@@ -41,7 +42,9 @@ __all__ = [
     "find_task",
 ]
 
-TASKS: Dict[str, Task] = {task.name: task for task in (Classification(), QuestionAnswering(), CausalLM(), Embedding())}
+TASKS: Dict[str, Task] = {
+    task.name: task for task in (Classification(), QuestionAnswering(), CausalLM(), Embedding(), Seq2Seq())
+}
 """Every task, by name."""
 DEFAULT_TASK = Classification.name
 

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from training.job.tasks.checks import checked_text
 from training.job.tasks.encodings import cut_rows, encodings
-from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, boolean, number, whole_number
+from training.job.tasks.inputs import (
+    BadInputs,
+    EncodedInput,
+    Example,
+    Rule,
+    TokenRow,
+    boolean,
+    number,
+    same_options,
+    whole_number,
+)
 from training.job.tasks.task import (
     IGNORED_LABEL,
     LOSS,
@@ -188,11 +198,7 @@ class CausalLM(Task):
         pipeline samples by default (`do_sample`).
         """
         made: List[Any] = [None] * len(encoded)
-        left = list(range(len(encoded)))
-        while left:
-            options = encoded[left[0]].example.options
-            same = [at for at in left if encoded[at].example.options == options]
-            left = [at for at in left if at not in set(same)]
+        for same, options in same_options(encoded):
             settings = {"do_sample": False, "max_new_tokens": NEW_TOKENS, **options}
             is_whole = settings.pop("return_full_text", True)
             new = loaded.generate([encoded[at].rows[0] for at in same], settings)

@@ -1,6 +1,6 @@
 """Inputs of a trained model: examples, their tokens, and checks. Each error is one sentence."""
 
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from training.job.tasks.checks import is_unicode, nearest, short_text
 
@@ -45,6 +45,15 @@ class EncodedInput(NamedTuple):
 
 class BadInputs(ValueError):
     """Invalid input for a model. The message is one sentence with the field and the reason."""
+
+
+def same_options(encoded: Sequence[EncodedInput]) -> Iterator[Tuple[List[int], Mapping[str, Any]]]:
+    """Yield the positions of inputs with the same parameters, and these parameters: one batch can generate for them."""
+    left = list(range(len(encoded)))
+    while left:
+        options = encoded[left[0]].example.options
+        yield [at for at in left if encoded[at].example.options == options], options
+        left = [at for at in left if encoded[at].example.options != options]
 
 
 Rule = Callable[[str, Any], Any]

@@ -282,6 +282,8 @@ class Task(ABC):
     """Options that the training needs. Staging writes them into the metadata of the training channel."""
     evaluated_options: Tuple[str, ...] = ()
     """Options that select what is evaluated. Models are compared only if these are equal."""
+    length_options: Tuple[str, ...] = ()
+    """Options that are lengths in tokens, which the model's positions limit like `max_length`."""
     answering_options: Tuple[str, ...] = ()
     """Fields of the experiment that a logged model needs to answer as in its evaluation."""
 

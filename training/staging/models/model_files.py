@@ -207,10 +207,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def check_max_length(name: str, longest: int | None, max_length: int) -> None:
-    """Raise InputError if `max_length` exceeds the longest sequence of a model; None is no limit."""
+def check_max_length(name: str, longest: int | None, max_length: int, field: str = "max_length") -> None:
+    """Raise InputError if the value of a field exceeds the longest sequence of a model; None is no limit."""
     if longest is not None and max_length > longest:
-        raise InputError(f"max_length is {max_length}, but {name} accepts at most {longest} tokens")
+        raise InputError(f"{field} is {max_length}, but {name} accepts at most {longest} tokens")
 
 
 def usable_positions(config: Mapping[str, Any]) -> int | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError, first_line, nearest, short_text
+from training.job.tasks import TASKS
 from training.staging.models.model_files import (
     TOKENIZER_FILES,
     ModelSource,
@@ -42,7 +43,7 @@ def find_starting_model(request: StagingRequest, home: Path) -> StartingModel:
     if base is not None and request.weights == "pretrained":
         check_weights(base)
         if base.folder is not None:  # a Hub model is not here yet
-            check_max_length(base.name, usable_positions(read_config(base.folder)), request.max_length)
+            check_lengths(base.name, read_config(base.folder), request)
         return StartingModel(tokenizer=base, scratch=None)
     tokenizer = base if request.tokenizer is None else locate_tokenizer(request.tokenizer, home / "tokenizers")
     assert tokenizer is not None, "the experiment requires a tokenizer with a model_type"
@@ -50,6 +51,14 @@ def find_starting_model(request: StagingRequest, home: Path) -> StartingModel:
         model_type=request.model_type, base=base, overrides=request.model_overrides, tokenizer=tokenizer
     )
     return StartingModel(tokenizer=tokenizer, scratch=scratch)
+
+
+def check_lengths(name: str, config: Mapping[str, Any], request: StagingRequest) -> None:
+    """Raise InputError if `max_length`, or another length of the task, exceeds the positions of a model."""
+    longest = usable_positions(config)
+    check_max_length(name, longest, request.max_length)
+    for field in TASKS[request.task].length_options:
+        check_max_length(name, longest, request.options[field], field)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +83,7 @@ class ModelFromScratch:
         base = self.base.tokenizer_identity() if self.base else self.model_type
         return [base, sorted(self.overrides.items()), importlib.metadata.version("transformers")]
 
-    def configuration(self, max_length: int) -> Any:
+    def configuration(self, request: StagingRequest) -> Any:
         """Return the configuration. Raises InputError for an invalid override or a too long `max_length`."""
         default = self._load_configuration({})
         known = {*default.to_dict(), *default.attribute_map} - NOT_OVERRIDDEN
@@ -89,7 +98,7 @@ class ModelFromScratch:
                 f"{short_text(own)}"
             )
         config = self._load_configuration(self.overrides)
-        check_max_length(self.name, usable_positions(config.to_dict()), max_length)
+        check_lengths(self.name, config.to_dict(), request)
         return config
 
     def _load_configuration(self, fields: Mapping[str, Any]) -> Any:
@@ -144,6 +153,25 @@ class ModelFromScratch:
             config.vocab_size = max(config.vocab_size, size)
             return
         config.vocab_size = config.vocab_size if "vocab_size" in self.overrides else size
+        before = {getattr(config, name, None): name for name in SPECIAL_TOKENS}
         for name in SPECIAL_TOKENS:
             if hasattr(config, name) and name not in self.overrides:
                 setattr(config, name, getattr(tokenizer, name, None))
+        if config.is_encoder_decoder:
+            self._adapt_decoder(config, tokenizer, before)
+
+    def _adapt_decoder(self, config: Any, tokenizer: Any, before: Mapping[int | None, str]) -> None:
+        """Adapt the tokens with which a decoder starts and ends.
+
+        `before` names the configuration's special tokens before they were adapted: BART starts with its end token, T5
+        with its padding, which its configuration leaves out.
+        """
+        if config.eos_token_id is None:
+            config.eos_token_id = tokenizer.sep_token_id
+        if config.pad_token_id is None:
+            config.pad_token_id = config.eos_token_id
+        for name in ("decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id"):
+            token, otherwise = getattr(config, name, None), "pad_token_id" if name == "decoder_start_token_id" else None
+            same = otherwise if token is None else before.get(token, otherwise)
+            if name not in self.overrides and same:
+                setattr(config, name, getattr(config, same))

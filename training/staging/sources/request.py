@@ -56,7 +56,7 @@ class Columns(Frozen):
     score: Name | None = None
     """Embeddings: column with the similarity of the two texts, a number; None if the texts of a row match."""
     target: Name = "target"
-    """Column with the text to generate from the text (`seq2seq`)."""
+    """Column with the text to generate, for tasks that generate one."""
 
 
 class Splits(Frozen):

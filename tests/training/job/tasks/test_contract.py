@@ -32,6 +32,7 @@ TEXTS = [f"{CONTEXT[at:]} {'won ' * (at % 4)}in 1999" for at in range(0, 48, 2)]
 EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
     "classification": [{"text": text, "label": ("lost", "won")[at % 2]} for at, text in enumerate(TEXTS)],
     "causal-lm": [{"text": text} for text in TEXTS],
+    "seq2seq": [{"text": text, "target": text.split()[-3]} for text in TEXTS],
     "embedding": [{"text": text, "positive": f"{text[:20]} lost"} for text in TEXTS],
     "question-answering": [
         {
@@ -44,7 +45,11 @@ EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
     ],
 }
 COLUMNS: Mapping[str, Columns] = {"embedding": Columns(text_pair="positive")}
-OPTIONS: Mapping[str, dict[str, Any]] = {"causal-lm": {"packing": False}, "question-answering": {"doc_stride": 4}}
+OPTIONS: Mapping[str, dict[str, Any]] = {
+    "causal-lm": {"packing": False},
+    "question-answering": {"doc_stride": 4},
+    "seq2seq": {"source_prefix": "lose: ", "max_target_length": 4, "max_new_tokens": 2, "num_beams": 2},
+}
 LENGTH, BATCH = 24, 5
 SETTINGS = {"max_length": LENGTH, "eval_batch_size": BATCH, "learning_rate": 0.01, "attention": "eager"}
 QUALITY = """
@@ -69,8 +74,8 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def base_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random BERT without a head, with a tokenizer."""
-    from transformers import BertConfig, BertModel, set_seed
+    """A random BERT without a head, with a tokenizer, and beside it `encoder-decoder`, a random T5 with the same."""
+    from transformers import BertConfig, BertModel, T5Config, T5ForConditionalGeneration, set_seed
 
     set_seed(1)
     folder, tokenizer = tmp_path_factory.mktemp("base"), wordpiece()
@@ -78,7 +83,18 @@ def base_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     layers = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     BertModel(BertConfig(**size, **layers)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    t5 = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.0}
+    ends = {"decoder_start_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.sep_token_id}
+    T5ForConditionalGeneration(T5Config(vocab_size=len(tokenizer), **t5, **ends)).save_pretrained(folder / T5)
+    tokenizer.save_pretrained(folder / T5)
     return folder
+
+
+T5 = "encoder-decoder"
+
+
+def model_for(task: Task, base: Path) -> Path:
+    return base / T5 if task.name == "seq2seq" else base
 
 
 def columns_of(task: Task) -> Columns:
@@ -89,6 +105,7 @@ def request_for(task: Task, rows: list[dict[str, Any]], model: Path, folder: Pat
     file = folder / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     data = Data(train=str(file), validation=str(file), columns=columns_of(task))
+    model = model_for(task, model)
     return StagingRequest(task=task.name, data=data, model=str(model), max_length=LENGTH, **OPTIONS.get(task.name, {}))
 
 
@@ -103,7 +120,7 @@ def trained(request: pytest.FixtureRequest, base_model: Path, tmp_path_factory: 
     rows = EXAMPLES[task.name]
     staged = stage(request_for(task, rows, base_model, folder), folder / "home")
     channels = {name: Path(unquote(urlparse(uri).path)) for name, uri in staged.channels.items()}
-    job = Job(folder / "job", base_model).with_checkpoints()
+    job = Job(folder / "job", model_for(task, base_model)).with_checkpoints()
     channels["quality"] = folder / "quality"
     channels["quality"].mkdir()
     (channels["quality"] / "own.py").write_text(QUALITY)
