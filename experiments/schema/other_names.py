@@ -61,17 +61,12 @@ OTHER_NAMES = {
 }
 """Name elsewhere -> field of an experiment, unless its spelling is close."""
 OTHER_TASKS = {
-    **dict.fromkeys(("text-classification", "sentiment-analysis", "sequence-classification"), "classification"),
-    **dict.fromkeys(("multi-label", "multilabel"), "multi-label-classification"),
-    **dict.fromkeys(("text-regression", "sts"), "regression"),
-    **dict.fromkeys(("ner", "pos", "named-entity-recognition"), "token-classification"),
-    **dict.fromkeys(("summarization", "translation", "text2text-generation", "t5"), "seq2seq"),
-    **dict.fromkeys(("sft", "messages", "conversations", "instruction-tuning", "conversational"), "chat"),
-    **dict.fromkeys(("sentence-similarity", "feature-extraction", "sentence-transformers"), "embedding"),
-    **dict.fromkeys(("text-generation", "clm", "language-modeling"), "causal-lm"),
-    **dict.fromkeys(("qa", "squad", "squad-v2", "extractive-qa"), "question-answering"),
+    name: task.name
+    for task in reversed(TASKS.values())
+    for name in (task.pipeline, *task.other_names)
+    if name not in TASKS
 }
-"""Name elsewhere -> task."""
+"""Name elsewhere, with hyphens -> task; the first of several."""
 SCRIPT = "a script can: see docs/scripts.md, with experiments/plain_trainer.yaml as an example"
 SENTENCES = {
     **dict.fromkeys(
@@ -94,8 +89,7 @@ def advice(name: str) -> str:
     """Return a sentence, after a blank, on a name that other tools have; empty for a name that is not known."""
     plain = name.lower().replace("_", "-")
     if (task := OTHER_TASKS.get(plain)) is not None:
-        known = task in TASKS
-        return f" Set task to {task!r}: see docs/tasks.md." if known else f" No task does it; {SCRIPT}."
+        return f" Set task to {task!r}: see docs/tasks.md."
     return f" {SENTENCES[plain]}" if plain in SENTENCES else ""
 
 

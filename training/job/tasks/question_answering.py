@@ -39,6 +39,7 @@ class QuestionAnswering(Task):
     """Answers that are spans of a context. A row of the data is a question, a row of the channel is a window."""
 
     name = "question-answering"
+    other_names = ("qa", "squad", "squad-v2", "extractive-qa")
     row = "question"
     without_rows = "no questions"
     group = "context"

@@ -268,6 +268,9 @@ class Task(ABC):
     # The name, and the words of messages
     name: str
     """Name in experiments, channels and models."""
+    other_names: Tuple[str, ...] = ()
+    """Names of the task or its columns elsewhere, with hyphens, for the message about an unknown field or task. The
+    name of its `pipeline` is one of them."""
     row: str = "row"
     """Name of a row of the data."""
     cut: str = "cut"

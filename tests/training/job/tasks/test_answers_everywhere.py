@@ -42,7 +42,7 @@ Question = dict[str, str]
 
 PAIRS = [
     *(("wordpiece", 20, None), ("wordpiece", 1, None), ("byte_level", 20, None), ("left_padding", 20, None)),
-    *(("wordpiece", 20, 0.1), ("byte_level", 20, -0.1), ("left_padding", 20, -1.0)),
+    *(("wordpiece", 20, 0.1), ("byte_level", 20, -0.1), ("left_padding", 20, -3.0)),
 ]
 """Kind of tokenizer, number of likeliest starts and ends that are paired (with one, some questions have no possible
 span), and threshold of the empty answer; None if the questions of the training have answers."""

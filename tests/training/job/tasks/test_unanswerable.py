@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import transformers
 
+from experiments.planning.load import Arm, load
 from experiments.planning.plan import plan
-from tests.experiments.planning.test_plan import arm
 from tests.support.job.arguments import job_argv
 from tests.support.job.job_process import Job
 from tests.support.job.squad_examples import ANSWERS, CONTEXT, answer, model_folder, staged
@@ -264,7 +264,7 @@ def test_keys_and_models_of_answerable_questions_are_as_before(tmp_path: Path) -
     before = {"doc_stride": 128, "n_best_answers": 20, "max_answer_length": 30}
     assert TASK.key_options(defaults) == before
     assert TASK.key_options({**defaults, "null_threshold": 0.5}) == {**before, "null_threshold": 0.5}
-    planned = arm("squad-minilm", null_threshold="0.5")
+    planned = Arm(label="a", experiment=load("squad-minilm", {"null_threshold": "0.5"}), is_baseline=True)
     [job] = plan("g", "own", [planned], 1, [staged_description()], tmp_path)
     assert job.model is not None
     assert "null_threshold" not in job.model.answering
