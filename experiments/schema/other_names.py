@@ -1,6 +1,6 @@
 """Names that users bring from Trainer, TRL, Axolotl, SageMaker or the Hub, and what does the same here.
 
-Messages about unknown fields, options, tasks and commands use this one table. docs/tasks.md lists what is supported.
+Messages about unknown fields, options, tasks and commands use this one table. docs/supported.md lists what is supported.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OTHER_NAMES = {
     "dataloader_num_workers": "dataloader_workers",
     "evaluation_strategy": "eval_strategy",
     **dict.fromkeys(("metric_for_best_model", "load_best_model_at_end"), "best_metric"),
-    **dict.fromkeys(("compute_metrics", "metrics"), "quality"),
+    "compute_metrics": "quality",
     "early_stopping_patience": "target.stop",
     **dict.fromkeys(("null_score_diff_threshold", "version_2_with_negative"), "null_threshold"),
     **dict.fromkeys(("model_name_or_path", "base_model"), "model"),
