@@ -1,6 +1,6 @@
 """Names that users bring from Trainer, TRL, Axolotl, SageMaker or the Hub, and what does the same here.
 
-Messages about unknown fields, options, tasks and commands use this one table. docs/supported.md lists what is supported.
+Messages about unknown fields, options, tasks and commands use this one table. docs/supported.md is the page for users.
 """
 
 from __future__ import annotations
