@@ -6,6 +6,7 @@ A new task is a new file and its line in `TASKS`. It belongs here and nowhere el
 from typing import Any, Dict, Mapping, Optional
 
 from training.job.tasks.causal_lm import CausalLM
+from training.job.tasks.chat import Chat
 from training.job.tasks.classification import Classification
 from training.job.tasks.embedding import Embedding
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 TASKS: Dict[str, Task] = {
-    task.name: task for task in (Classification(), QuestionAnswering(), CausalLM(), Embedding(), Seq2Seq())
+    task.name: task for task in (Classification(), QuestionAnswering(), CausalLM(), Chat(), Embedding(), Seq2Seq())
 }
 """Every task, by name."""
 DEFAULT_TASK = Classification.name

@@ -173,7 +173,7 @@ class QuestionAnswering(Task):
             tables = scoring_tables(rows, offsets, windows, earlier_questions) if for_scoring and rows else None
             earlier_questions += len(rows)
             remarks = {LEFT_OUT if skips else LEARNT: unanswerable} if unanswerable else {}
-            return Encoded(columns, cut_rows, tables, remarks)
+            return Encoded(columns, cut_rows, tables, remarks=remarks)
 
         return encode
 
