@@ -70,7 +70,7 @@ OTHER_TASKS = {
 SCRIPT = "a script can: see docs/scripts.md, with experiments/plain_trainer.yaml as an example"
 SENTENCES = {
     **dict.fromkeys(
-        ("dpo", "rlhf", "ppo", "grpo", "orpo", "kto", "reward-model", "fill-mask", "mlm", "image-classification"),
+        ("dpo", "rlhf", "ppo", "grpo", "orpo", "kto", "reward-model", "fill-mask", "mlm", "object-detection"),
         f"No task does it; {SCRIPT}.",
     ),
     "deepspeed": f"Set sharding to 'fsdp2'; for DeepSpeed itself, {SCRIPT}.",
