@@ -59,6 +59,14 @@ def jsonl(name: str, count: int) -> list[dict[str, Any]]:
         return [json.loads(line) for line in islice(lines, count)]
 
 
+def scored_pairs(count: int) -> list[dict[str, Any]]:
+    import gzip
+
+    with gzip.open(DATA / "sts-train.tsv.gz", "rt", encoding="utf-8") as lines:
+        pairs = [line.rstrip("\n").split("\t") for line in islice(lines, 1, count + 1)]
+    return [{"text": first, "text_pair": second, "score": float(score)} for score, first, second in pairs]
+
+
 TASKS: Mapping[str, Compared] = {
     "adapters": Compared(
         rows=lambda: jsonl("emotion-train.jsonl.gz", 640),
@@ -68,6 +76,16 @@ TASKS: Mapping[str, Compared] = {
             "data.labels": "[sadness, joy, love, anger, fear, surprise]",
         },
         learning_rate="1e-3",
+    ),
+    "embedding": Compared(
+        rows=lambda: scored_pairs(640),
+        fields={
+            "experiment": "embeddings",
+            "data.columns": "{text: text, text_pair: text_pair, score: score}",
+        },
+        batch_size=32,
+        steps=20,
+        learning_rate="2e-5",
     ),
 }
 

@@ -351,6 +351,9 @@ class Task(ABC):
     computes_loss: bool = False
     """True if `loss` computes the loss. The model then gets no label inputs, and computes none."""
 
+    weighs_labels: bool = False
+    """True if each label of a step has the same weight. Otherwise, each of its batches has."""
+
     # The evaluation
     metrics: Tuple[Metric, ...] = (LOSS,)
     """Metrics in order of preference: comparisons judge quality by the first one."""
