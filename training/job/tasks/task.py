@@ -42,7 +42,7 @@ IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""
 
 COMMONEST = "_commonest"
-"""End of the name of a score of always answering the commonest class of the evaluation rows. It is no measure, and only
+"""End of the name of a score of always giving the commonest answer of the evaluation rows. It is no measure, and only
 the result has it."""
 
 UNTRAINED = "_untrained"
@@ -104,6 +104,8 @@ class Option(NamedTuple):
     """Its text in `docs/experiments.md`."""
     limits: Mapping[str, float] = {}
     """Limits of the value, by pydantic's names."""
+    is_new: bool = False
+    """True if a later version added it to its task. Its default is in no key, so that keys stay valid."""
     requires_task: bool = False
     """True if an experiment of another task must not set it. Then None, which means `default`, is a value too."""
     read: Optional[Callable[[Any], Any]] = None
@@ -192,6 +194,8 @@ class Encoded(NamedTuple):
     """Rows of the data of which `max_length` cuts off all that is trained or scored, so that they make no row."""
     metadata: Mapping[str, Any] = {}
     """More fields of the channel's metadata, the same in every batch."""
+    remarks: Mapping[str, int] = {}
+    """Numbers of rows of the data by a remark on them, such as `without an answer, left out`."""
 
 
 Encoder = Callable[[Sequence[Row], Sequence[Sequence[int]]], Encoded]
@@ -292,6 +296,9 @@ class Task(ABC):
     # The name, and the words of messages
     name: str
     """Name in experiments, channels and models."""
+    other_names: Tuple[str, ...] = ()
+    """Names of the task or its columns elsewhere, with hyphens, for the message about an unknown field or task. The
+    name of its `pipeline` is one of them."""
     row: str = "row"
     """Name of a row of the data."""
     cut: str = "cut"
@@ -427,6 +434,18 @@ class Task(ABC):
 
         `place` is the location of the row for messages. Raises `BadData`.
         """
+
+    def recorded_options(self, options: Mapping[str, Any], remarks: Mapping[str, int]) -> Dict[str, Any]:
+        """Return those of the `answering_options` that a logged model keeps.
+
+        `remarks` are the `Encoded.remarks` on the rows with which it was evaluated.
+        """
+        return dict(options)
+
+    def key_options(self, options: Mapping[str, Any]) -> Dict[str, Any]:
+        """Return the options that keys contain."""
+        new = {name: option.default for name, option in self.options.items() if option.is_new}
+        return {name: value for name, value in options.items() if name not in new or value != new[name]}
 
     def batch_characters(self, row: Row) -> int:
         """Return the size of a row, which limits the rows of a batch."""
