@@ -28,6 +28,7 @@ from benchmarks.support.command import train
 from benchmarks.support.results import Row, figure, write
 from benchmarks.support.workloads import DATA, MINILM, check_data
 from tracking.recording.run_artifacts import ROOT
+from training.staging.formats.readers import read_rows
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 7))
 LEAST = 0.97
@@ -59,6 +60,19 @@ def jsonl(name: str, count: int) -> list[dict[str, Any]]:
         return [json.loads(line) for line in islice(lines, count)]
 
 
+def scored_pairs(count: int) -> list[dict[str, Any]]:
+    import gzip
+
+    with gzip.open(DATA / "sts-train.tsv.gz", "rt", encoding="utf-8") as lines:
+        pairs = [line.rstrip("\n").split("\t") for line in islice(lines, 1, count + 1)]
+    return [{"text": first, "text_pair": second, "score": float(score)} for score, first, second in pairs]
+
+
+def conll(name: str, count: int) -> list[dict[str, Any]]:
+    columns = ("tokens", "ner_tags")
+    return [dict(zip(columns, values, strict=True)) for _, values in islice(read_rows(DATA / name, columns), count)]
+
+
 TASKS: Mapping[str, Compared] = {
     "adapters": Compared(
         rows=lambda: jsonl("emotion-train.jsonl.gz", 640),
@@ -69,6 +83,17 @@ TASKS: Mapping[str, Compared] = {
         },
         learning_rate="1e-3",
     ),
+    "embedding": Compared(
+        rows=lambda: scored_pairs(640),
+        fields={
+            "experiment": "embeddings",
+            "data.columns": "{text: text, text_pair: text_pair, score: score}",
+        },
+        batch_size=32,
+        steps=20,
+        learning_rate="2e-5",
+    ),
+    "token_classification": Compared(rows=lambda: conll("wnut17-train.conll.gz", 640), fields={"experiment": "wnut17"}),
 }
 
 
