@@ -120,7 +120,7 @@ class Shape:
 def shape_of(config: Mapping[str, Any], head: str, labels: int = 2) -> Shape | None:
     """Return the sizes of the model with this configuration of transformers; None for a type that is not in `MODELS`.
 
-    `head` is the class of transformers that loads it, such as `AutoModelForCausalLM`.
+    `head` is the name of the class of transformers that loads it.
     """
     kind, kept = str(config.get("model_type")), MODELS.get(str(config.get("model_type")))
     if kept is None:
