@@ -105,7 +105,7 @@ class Shape:
     dropout: float
     attention_dropout: float
     width: int
-    """Units of a token's embedding."""
+    """Units of the vector that a token is looked up as."""
     predicts_tokens: bool
     parameters: int = 0
     new: int = 0
