@@ -169,7 +169,7 @@ def quality_sentence(quality: Quality) -> str:
         sentence += f" (difference {signed(d.estimate)}{note})"
     sentence += "."
     if quality.commonest is not None:
-        sentence += f" Always answering the commonest class scores {score(quality.commonest)}"
+        sentence += f" Always giving the commonest answer scores {score(quality.commonest)}"
         sentence += "." if quality.is_above_commonest else ", and the arm is not shown to be above it."
     if quality.seeds and not quality.is_paired and (quality.most_lost or 0) <= (quality.margin or 0):
         share = f"{100 * quality.diverging_share:.0f} %"
