@@ -24,7 +24,8 @@ def trainer(model_folder: str, rows: list[dict[str, Any]], training_arguments: d
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
     if not tokenizer.chat_template:
         tokenizer.chat_template = CHATML
-    defaults = {"packing": True, "packing_strategy": "bfd", "gradient_checkpointing": False}
+    defaults = {"max_length": 512, "packing": True, "packing_strategy": "bfd"}
+    defaults |= {"gradient_checkpointing": False, "bf16": False}
     arguments = SFTConfig(**{**defaults, **training_arguments}, assistant_only_loss=True)
     return SFTTrainer(
         model=AutoModelForCausalLM.from_pretrained(model_folder, dtype="float32"),

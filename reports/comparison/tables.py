@@ -126,12 +126,10 @@ def figures(comparison: Comparison) -> list[Column[Arm]]:
     ]
     if measure and measure.column != loss:
         commonest = max(finite(comparison.jobs, measure.column + COMMONEST), default=math.nan)
-        text = f"A constant answer scores {score(commonest)} on the evaluation rows."
+        text = f"Always giving the commonest answer of the evaluation rows scores {score(commonest)}."
         if measure.column in (ACCURACY, MACRO_F1):
-            text += (
-                f" If the commonest class has more than {100 * MOST_COMMONEST:g} % of the rows, macro F1 is judged, "
-                "and not the accuracy."
-            )
+            share = f"{100 * MOST_COMMONEST:g} %"
+            text += f" If more than {share} of the rows have it, macro F1 is judged, and not the accuracy."
         explanation = None if math.isnan(commonest) else Definition(capitalized(measure.label), text)
         cell = figure_of(measure.column, score)
         shown.append(Column(measure.label, cell, metric=measure.column, explanation=explanation))

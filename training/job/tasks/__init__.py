@@ -25,6 +25,7 @@ from training.job.tasks.task import (
     Row,
     Task,
 )
+from training.job.tasks.token_classification import TokenClassification
 
 __all__ = [
     "DEFAULT_TASK",
@@ -52,6 +53,7 @@ _TASKS: Tuple[Task, ...] = (
     Chat(),
     Embedding(),
     Seq2Seq(),
+    TokenClassification(),
     MultiLabelClassification(),
     Regression(),
 )

@@ -5,6 +5,7 @@
 
 import json
 from bisect import bisect_left, insort
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -60,6 +61,7 @@ class Chat(CausalLM):
     """Conversations of a user and an assistant. Every answer of the assistant is trained and scored."""
 
     name = "chat"
+    other_names = ("sft", "messages", "conversations", "conversational", "instruction-tuning")
     row = "conversation"
     without_rows = "no conversations"
     group = "conversation"
@@ -81,19 +83,23 @@ class Chat(CausalLM):
         "train_on_prompt": Option(
             bool,
             False,
-            "Chat: train on all tokens of a conversation, not only on the assistant's. Evaluations score its answers.",
+            "Chat: train on all tokens of a conversation (true), or only on the assistant's (false, None). Evaluations "
+            "score the assistant's.",
+            requires_task=True,
         ),
         "sampled_answers": Option(
             int,
             4,
-            "Chat: validation rows for which each evaluation generates an answer, of at most 64 tokens, for people to "
-            "read.",
+            "Chat: validation rows (None: 4) for which each evaluation generates an answer of at most 64 tokens, for "
+            "people to read.",
             {"ge": 0, "le": 20},
+            requires_task=True,
         ),
     }
     training_options = ("packing",)
     evaluated_options = (TEMPLATE,)
     list_columns = (ANSWERS, SEGMENTS)
+    weighs_labels = True
     metrics = (
         LOSS,
         Metric("eval_token_accuracy", "token accuracy", "fraction", higher_is_better=True, best=1.0),
@@ -172,7 +178,8 @@ class Chat(CausalLM):
             cut = [each.cut(length) for each in whole]
             kept = [at for at, each in enumerate(cut) if each.answers]
             room = length - min(SAMPLE_TOKENS, length // 4)
-            sampled = [at for at in kept if cut[at].answers[-1][0] <= room][:samples]
+            fitting = (at for at in kept if len(whole[at].ids) <= length and whole[at].answers[-1][0] <= room)
+            sampled = list(islice(fitting, samples))
             samples -= len(sampled)
             used = [cut[at].with_all_tokens() if trains_all else cut[at] for at in kept]
             # Without packing, each fills a block.

@@ -66,7 +66,11 @@ class Template:
             )
         self._tokenizer = tokenizer
         added = tokenizer.added_tokens_decoder
-        self._control = [token.content for token in added.values() if not token.content.isspace()]
+        self._control = [
+            token.content
+            for token in added.values()
+            if token.special or (token.content in str(tokenizer.chat_template) and not token.content.isspace())
+        ]
         (found,) = self.conversations([(PROBE, 0, "the chat template")])
         prompt = self.tokens([(PROBE[:1], True)])[0]
         if found.answers[0][0] != len(prompt):
@@ -94,13 +98,13 @@ class Template:
             for messages, first, place in rows
         ]
         chats = [
-            (messages[: at + is_answered], not is_answered)
-            for messages, turns, _ in wanted
+            (messages[: at + is_answered], not is_answered, f"{place}: ")
+            for messages, turns, place in wanted
             for at in turns
             for is_answered in (False, True)
         ]
         texts = [self._text(*each) for each in chats]
-        rendered = iter(zip(texts, self._encoded(chats, texts)))
+        rendered = iter(zip(texts, self._encoded([each[:2] for each in chats], texts)))
         made = []
         for _, turns, place in wanted:
             parts = [next(rendered) for _ in range(2 * len(turns))]
@@ -118,13 +122,13 @@ class Template:
         """Return the tokens of messages, each with the prompt for an answer or not. Raises `BadData`."""
         return self._encoded(chats, [self._text(*each) for each in chats])
 
-    def _text(self, messages: List[Message], has_prompt: bool) -> str:
+    def _text(self, messages: List[Message], has_prompt: bool, place: str = "") -> str:
         try:
             return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=has_prompt))
         except Exception as error:  # Jinja's, or any of the template's own
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             roles = ", ".join(message["role"] for message in messages)
-            raise BadData(f"the chat template refuses messages of {roles}: {reason}") from error
+            raise BadData(f"{place}the chat template refuses messages of {roles}: {reason}") from error
 
     def _encoded(self, chats: Sequence[Tuple[List[Message], bool]], texts: Sequence[str]) -> List[List[int]]:
         if not texts:
@@ -137,7 +141,7 @@ class Template:
         return made
 
     def _sanitized(self, messages: List[Message], has_prompt: bool, otherwise: List[int]) -> List[int]:
-        """Return the tokens with control tokens in messages as plain text, if transformers can do so (since 5.20)."""
+        """Return the tokens with control tokens in messages as plain text, if transformers can do so, as 5.23 can."""
         try:
             made = self._tokenizer.apply_chat_template(
                 messages, add_generation_prompt=has_prompt, return_dict=True, sanitize_control_tokens=True

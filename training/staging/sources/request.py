@@ -60,6 +60,10 @@ class Columns(Frozen):
     also be a number to predict."""
     labels: Annotated[tuple[Name, ...], BeforeValidator(_columns), Field(strict=False, min_length=2)] | None = None
     """Columns that stand for one label each, with 1 or true in the rows that have it. Replaces `label`."""
+    tokens: Name = "tokens"
+    """Column with the words of a sentence, a list."""
+    tags: Name = "ner_tags"
+    """Column with the tags of these words, a list: names, or the numbers of `data.labels`."""
     negative: Name | None = None
     """Embeddings: column with a text that does not match; None if rows have none."""
     score: Name | None = None

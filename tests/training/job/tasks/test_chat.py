@@ -125,7 +125,7 @@ def test_control_tokens_in_a_text_are_text() -> None:
     [
         ("", "the tokenizer has no chat template: set chat_template to chatml"),
         (CHATML.replace("'<|im_end|>' + ", ""), "ends an answer without a special token"),
-        ("{{ raise_exception('no system') }}", "the chat template refuses messages of user: no system"),
+        (f"{{{{ raise_exception('three') if messages | length > 2 }}}}{CHATML}", "line 3: .* of user, .*: three"),
         (
             CHATML.replace(
                 "message['content']", "(message['content'] if loop.last or message['role'] == 'user' else '-')"
@@ -255,7 +255,8 @@ def test_a_job_trains_on_packed_conversations(tmp_path: Path, base: Path) -> Non
 
 def test_losses_equal_a_plain_trainers_and_the_model_answers(tmp_path: Path, base: Path) -> None:
     made = staged(tmp_path, base, ROWS, packing=False)
-    ended = run(tmp_path, base, made, batch_size=12, max_steps=3)
+    # A step's three batches have different numbers of labels, which must all have the same weight.
+    ended = run(tmp_path, base, made, batch_size=4, gradient_accumulation_steps=3, max_steps=3)
 
     tokenizer = chat()
     prompts, answers = ["<|im_start|>user\n{}?<|im_end|>\n<|im_start|>assistant\n", "{}<|im_end|>\n"]
