@@ -10,6 +10,8 @@ They run in `.venv-opponents` if it exists, as the one for embeddings needs pack
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import math
 import os
@@ -17,8 +19,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, field
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +52,78 @@ class Compared:
     learning_rate: str = "1e-4"
     by: str = "samples"
     """Unit of the speed: samples, or real tokens where rows are packed."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """More arguments of the usual program."""
 
 
 def jsonl(name: str, count: int) -> list[dict[str, Any]]:
-    import gzip
-
     with gzip.open(DATA / name, "rt") as lines:
         return [json.loads(line) for line in islice(lines, count)]
+
+
+def table(name: str, count: int) -> list[dict[str, Any]]:
+    """Return rows of a table with a header, with numbers where a value is one."""
+    with gzip.open(DATA / name, "rt", newline="") as lines:
+        form = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if ".tsv" in name else {}
+        return [dict(row) for row in islice(csv.DictReader(lines, **form), count)]
+
+
+def sentences(name: str, count: int) -> list[dict[str, Any]]:
+    """Return sentences of a CoNLL file, which end at a blank line."""
+    with gzip.open(DATA / name, "rt") as lines:
+        parts = groupby((line.strip() for line in lines), bool)
+        pairs = [[line.split("\t") for line in part] for is_text, part in parts if is_text]
+    return [{"tokens": [each[0] for each in rows], "ner_tags": [each[-1] for each in rows]} for rows in pairs[:count]]
+
+
+def small_t5(folder: Path) -> Path:
+    """Make a random T5 of 2 million parameters with a vocabulary of 2,000 pieces from the data."""
+    import torch
+    from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+
+    rows = table("e2e-nlg-train.csv.gz", 4_000)
+    names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    own = trained_tokenizer([text for row in rows for text in row.values()], 2_000, [*names.values()], "$A </s>")
+    PreTrainedTokenizerFast(tokenizer_object=own, **names).save_pretrained(folder)
+    sizes = {"d_model": 128, "d_kv": 32, "d_ff": 256, "num_heads": 4, "num_layers": 3, "num_decoder_layers": 3}
+    tokens = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+    torch.manual_seed(0)
+    config = T5Config(vocab_size=2_000, feed_forward_proj="gated-gelu", dropout_rate=0.0, **sizes, **tokens)
+    T5ForConditionalGeneration(config).save_pretrained(folder)
+    return folder
+
+
+def small_llama(folder: Path) -> Path:
+    """Make a random Llama of 7 million parameters with a vocabulary of 4,000 pieces from the chats."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    from benchmarks.opponents.chat import CHATML
+
+    texts = [message["content"] for row in jsonl("chat-cdxgen-train.jsonl.gz", 2_807) for message in row["messages"]]
+    names = {"pad_token": "<pad>", "eos_token": "<|im_end|>"}
+    own = trained_tokenizer(texts, 4_000, [*names.values(), "<|im_start|>"], "$A")
+    PreTrainedTokenizerFast(tokenizer_object=own, chat_template=CHATML, **names).save_pretrained(folder)
+    sizes = {"hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 6, "num_attention_heads": 8}
+    tokens = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1, "max_position_embeddings": 512}
+    torch.manual_seed(0)
+    LlamaForCausalLM(LlamaConfig(vocab_size=4_000, **sizes, **tokens)).save_pretrained(folder)
+    return folder
+
+
+def trained_tokenizer(texts: Sequence[str], size: int, special: Sequence[str], form: str) -> Any:
+    """Train a byte-level BPE. `form` says how a text is surrounded by special tokens."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    own = Tokenizer(models.BPE())
+    own.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    own.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=[*special], initial_alphabet=alphabet)
+    own.train_from_iterator(texts, trainer)
+    numbers = [(each, own.token_to_id(each)) for each in special]
+    own.post_processor = processors.TemplateProcessing(single=form, special_tokens=numbers)
+    return own
 
 
 TASKS: Mapping[str, Compared] = {
@@ -68,6 +135,44 @@ TASKS: Mapping[str, Compared] = {
             "data.labels": "[sadness, joy, love, anger, fear, surprise]",
         },
         learning_rate="1e-3",
+    ),
+    "token_classification": Compared(
+        rows=lambda: sentences("wnut17-train.conll.gz", 640),
+        fields={"experiment": "wnut17"},
+    ),
+    "chat": Compared(
+        rows=lambda: jsonl("chat-cdxgen-train.jsonl.gz", 640),
+        fields={"experiment": "chat", "sampled_answers": "0", "max_length": "512"},
+        model=small_llama,
+        batch_size=4,
+        by="tokens",
+        arguments={"max_length": 512, "bf16": False},
+    ),
+    "multi_label": Compared(
+        rows=lambda: jsonl("goemotions-train.jsonl.gz", 640),
+        fields={"experiment": "goemotions"},
+    ),
+    "regression": Compared(
+        rows=lambda: table("sts-train.tsv.gz", 640),
+        fields={"experiment": "sts"},
+    ),
+    "seq2seq": Compared(
+        rows=lambda: table("e2e-nlg-train.csv.gz", 640),
+        fields={
+            "experiment": "e2e",
+            "model_type": "null",
+            "model_overrides": "{}",
+            "tokenizer": "null",
+            "weights": "pretrained",
+            "data.columns": "{text: mr, target: ref}",
+        },
+        model=small_t5,
+        learning_rate="2e-3",
+    ),
+    "embedding": Compared(
+        rows=lambda: [{**row, "score": float(row["score"])} for row in table("sts-train.tsv.gz", 640)],
+        fields={"experiment": "embeddings"},
+        learning_rate="2e-5",
     ),
 }
 
@@ -119,6 +224,7 @@ def compare(name: str, task: Compared, folder: Path) -> list[Row]:
             "seed": seed,
             "optim": "adamw_torch_fused",
             "logging_steps": 20,
+            **task.arguments,
             "save_strategy": "no",
             "report_to": [],
             "disable_tqdm": True,
