@@ -62,10 +62,15 @@ def jsonl(name: str, count: int) -> list[dict[str, Any]]:
 
 
 def table(name: str, count: int) -> list[dict[str, Any]]:
-    """Return rows of a table with a header, with numbers where a value is one."""
+    """Return rows of a table with a header."""
     with gzip.open(DATA / name, "rt", newline="") as lines:
         form = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if ".tsv" in name else {}
         return [dict(row) for row in islice(csv.DictReader(lines, **form), count)]
+
+
+def scored_pairs(count: int) -> list[dict[str, Any]]:
+    rows = table("sts-train.tsv.gz", count)
+    return [{"text": row["sentence1"], "text_pair": row["sentence2"], "score": float(row["score"])} for row in rows]
 
 
 def sentences(name: str, count: int) -> list[dict[str, Any]]:
@@ -170,8 +175,10 @@ TASKS: Mapping[str, Compared] = {
         learning_rate="2e-3",
     ),
     "embedding": Compared(
-        rows=lambda: [{**row, "score": float(row["score"])} for row in table("sts-train.tsv.gz", 640)],
-        fields={"experiment": "embeddings"},
+        rows=lambda: scored_pairs(640),
+        fields={"experiment": "embeddings", "data.columns": "{text: text, text_pair: text_pair, score: score}"},
+        batch_size=32,
+        steps=20,
         learning_rate="2e-5",
     ),
 }

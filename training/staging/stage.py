@@ -34,6 +34,7 @@ from training.staging.sources.sources import (
     Tables,
     file_table,
     find_source,
+    has_column,
     is_offline,
     streamed_tables,
     tables_of,
@@ -129,8 +130,13 @@ class Inputs:
 def find_inputs(request: StagingRequest, home: Path) -> Inputs:
     """Find the model and the data. Raises InputError."""
     model = find_starting_model(request, home)
-    columns = list(TASKS[request.task].columns(request.data.columns))
-    source = find_source(request.data, columns, home / "docstrings", request.account)
+    task, names = TASKS[request.task], request.data.columns
+    source = find_source(request.data, list(task.columns(names)), home / "docstrings", request.account)
+    for column, fields in task.foreign_columns(names).items():
+        if has_column(source, request.data, column):
+            raise InputError(
+                f"{source.description} has a column {column!r}, which task {task.name} would not read: set {fields}"
+            )
     key = staging_key(request, source, model)
     return Inputs(request=request, model=model, source=source, key=key, folder=home.absolute() / "staged" / key)
 

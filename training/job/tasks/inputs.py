@@ -16,6 +16,8 @@ class Example(NamedTuple):
     """The second text, or the question's context."""
     options: Mapping[str, Any] = {}
     """The request's parameters."""
+    detail: Any = None
+    """Anything else that the task needs to encode the input."""
 
 
 class TokenRow(NamedTuple):

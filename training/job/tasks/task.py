@@ -104,6 +104,8 @@ class Option(NamedTuple):
     """Limits of the value, by pydantic's names."""
     requires_task: bool = False
     """True if an experiment of another task must not set it. Then None, which means `default`, is a value too."""
+    read: Optional[Callable[[Any], Any]] = None
+    """Returns what staging gets for a value of the experiment, such as the text of a file. Raises ValueError."""
 
 
 class ColumnNames(Protocol):
@@ -132,6 +134,18 @@ class ColumnNames(Protocol):
     @property
     def target(self) -> str:
         """Column with the text to generate."""
+
+    @property
+    def messages(self) -> str:
+        """Column with the messages of a conversation."""
+
+    @property
+    def prompt(self) -> Optional[str]:
+        """Column with what precedes a completion, if rows have no messages."""
+
+    @property
+    def completion(self) -> str:
+        """Column with the completion of a prompt."""
 
 
 Label = Union[str, int]
@@ -164,6 +178,10 @@ class Encoded(NamedTuple):
     """Rows of the data that are longer than `max_length`."""
     tables: "Optional[Dict[str, Dict[str, pa.Array]]]" = None
     """More Parquet files that an evaluation needs: columns by file name."""
+    left_out_rows: int = 0
+    """Rows of the data of which `max_length` cuts off all that is trained or scored, so that they make no row."""
+    metadata: Mapping[str, Any] = {}
+    """More fields of the channel's metadata, the same in every batch."""
 
 
 Encoder = Callable[[Sequence[Row], Sequence[Sequence[int]]], Encoded]
@@ -269,6 +287,9 @@ class Task(ABC):
     cut: str = "cut"
     """Participle that says what happens to a row longer than `max_length`."""
 
+    left_out: str = "left out"
+    """Participle that says what happens to a row of which `max_length` leaves nothing to learn."""
+
     # The experiment
     options: Mapping[str, Option] = {}
     """Fields of the experiment that only this task uses and that change the staged data, by name."""
@@ -323,17 +344,25 @@ class Task(ABC):
     computes_loss: bool = False
     """True if `loss` computes the loss. The model then gets no label inputs, and computes none."""
 
+    weighs_labels: bool = False
+    """True if each label of a step has the same weight. Otherwise, each of its batches has."""
+
     # The evaluation
     metrics: Tuple[Metric, ...] = (LOSS,)
     """Metrics in order of preference: comparisons judge quality by the first one."""
     scores_untrained: bool = False
     """True if the pretrained model already does the task, so that its scores before the first step are of interest."""
 
+    texts_table: str = ""
+    """Table of an evaluation that the report shows: row of the data, prompt, the data's text and the model's text."""
+
     # A trained model in use
     inputs: Tuple[str, ...] = ("text",)
     """Texts that an input must have. If there is only one, an input is a text, else an object with these fields."""
     optional_inputs: Tuple[str, ...] = ()
     """Texts that an input may have in addition."""
+    names_input: bool = False
+    """True if MLflow's signature names an only input, because it would take a list of lists for a table."""
     answer_fields: Tuple[Tuple[str, str], ...]
     """Fields of an answer, with their types in MLflow, such as `double`, or `double[]` for a list."""
     answer_parameters: Tuple[Tuple[str, str, Any], ...] = ()
@@ -362,6 +391,10 @@ class Task(ABC):
     @abstractmethod
     def columns(self, names: ColumnNames) -> Dict[str, str]:
         """Return the data's columns that the task reads, in order, with their types as MLflow names them."""
+
+    def foreign_columns(self, names: ColumnNames) -> Dict[str, str]:
+        """Return columns that data for this task does not have, each with the fields that read such data."""
+        return {}
 
     def metrics_of(self, names: ColumnNames) -> Tuple[Metric, ...]:
         """Return the metrics of an evaluation on data with these columns."""

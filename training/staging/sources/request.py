@@ -57,6 +57,12 @@ class Columns(Frozen):
     """Embeddings: column with the similarity of the two texts, a number; None if the texts of a row match."""
     target: Name = "target"
     """Column with the text to generate, for tasks that generate one."""
+    messages: Name = "messages"
+    """Column with the messages of a conversation."""
+    prompt: Name | None = None
+    """Column with the prompt of a completion; None reads `messages`."""
+    completion: Name = "completion"
+    """Column with the completion of a prompt."""
 
 
 class Splits(Frozen):

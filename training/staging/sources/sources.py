@@ -20,7 +20,7 @@ from state.digests import digest
 from state.folders import is_usable, record
 from training.contract.errors import InputError, first_line
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
-from training.staging.formats.files import Row, missing_column
+from training.staging.formats.files import MissingColumn, Row, missing_column
 from training.staging.sources.data_files import DataFiles, FileRows, StoredFiles, find_data_files
 from training.staging.sources.request import Data, HubData
 
@@ -171,6 +171,17 @@ def file_table(
         return Table(name=files.name, rows=rows, locate=rows.location)
     rows = FileRows(copies or files.copies(), columns, data.text_format)
     return Table(name=files.uri, rows=files.renamed(rows), locate=lambda number: files.with_uris(rows.location(number)))
+
+
+def has_column(source: Source, data: Data, column: str) -> bool:
+    """Return whether the first training row has a column. Raises InputError for data that cannot be read."""
+    rows = file_table(source.files[0], [column], data).rows if source.files else None
+    if rows is None:
+        rows = streamed_tables(data.hub, [column]).train.rows if data.hub is not None else iter([])
+    try:
+        return next(rows, None) is not None
+    except MissingColumn:
+        return False
 
 
 def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:

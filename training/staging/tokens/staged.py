@@ -125,6 +125,8 @@ class ChannelDescription:
     """Tokens of all rows, special tokens included; None if unknown."""
     cut_rows: int | None = None
     """Rows of the data that `max_length` cut: truncated, or divided into several windows. None if unknown."""
+    left_out_rows: int = 0
+    """Rows of the data of which `max_length` left nothing to learn or to score."""
     class_counts: tuple[int, ...] = ()
     """Rows of each class; empty if the task has no classes."""
 
@@ -206,6 +208,8 @@ def channel_phrase(data: DataDescription, channel: ChannelDescription) -> str:
         parts.append(lengths)
     if channel.cut_rows:
         parts.append(f"{_plural(channel.cut_rows, task.row)} {task.cut} at max_length {data.max_length:,}")
+    if channel.left_out_rows:
+        parts.append(f"{_plural(channel.left_out_rows, task.row)} {task.left_out}")
     return ", ".join(parts)
 
 

@@ -32,6 +32,10 @@ TEXTS = [f"{CONTEXT[at:]} {'won ' * (at % 4)}in 1999" for at in range(0, 48, 2)]
 EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
     "classification": [{"text": text, "label": ("lost", "won")[at % 2]} for at, text in enumerate(TEXTS)],
     "causal-lm": [{"text": text} for text in TEXTS],
+    "chat": [
+        {"messages": [{"role": "user", "content": "Who won?"}, {"role": "assistant", "content": text[:12]}]}
+        for text in TEXTS
+    ],
     "seq2seq": [{"text": text, "target": text.split()[-3]} for text in TEXTS],
     "embedding": [{"text": text, "positive": f"{text[:20]} lost"} for text in TEXTS],
     "question-answering": [
@@ -45,8 +49,14 @@ EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
     ],
 }
 COLUMNS: Mapping[str, Columns] = {"embedding": Columns(text_pair="positive")}
+TEMPLATE = (
+    "{% for m in messages %}{{ ('[CLS]' if m['role'] == 'assistant' else '') + m['content'] + '[SEP]' }}{% endfor %}"
+    "{{ '[CLS]' if add_generation_prompt else '' }}"
+)
+"""A chat template with the special tokens of BERT."""
 OPTIONS: Mapping[str, dict[str, Any]] = {
     "causal-lm": {"packing": False},
+    "chat": {"packing": False, "chat_template": TEMPLATE},
     "question-answering": {"doc_stride": 4},
     "seq2seq": {"source_prefix": "lose: ", "max_target_length": 4, "max_new_tokens": 2, "num_beams": 2},
 }
@@ -182,8 +192,15 @@ def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -
 
     inputs = [{name: row[name] for name in task.inputs} for row in trained.rows]
     plain = [next(iter(each.values())) if len(each) == 1 else each for each in inputs]
+    if task.name == "chat":
+        plain = [messages[:-1] for messages in plain]
+        inputs = [{"messages": messages} for messages in plain]
     parameters = {"max_new_tokens": 2} if task.generates else None
-    answers = mlflow.pyfunc.load_model(str(tmp_path)).predict(plain, parameters).to_dict(orient="records")
+    answers = (
+        mlflow.pyfunc.load_model(str(tmp_path))
+        .predict(inputs if task.names_input else plain, parameters)
+        .to_dict(orient="records")
+    )
     predictor = load_predictor(tmp_path / "model", evaluation=evaluation)
     predictor.loaded = replace(predictor.loaded, options=answering)
     assert answers == predictor.answer(plain, parameters)
@@ -196,7 +213,7 @@ def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -
 def test_bad_rows_and_inputs_are_refused(trained: Trained, base_model: Path, tmp_path: Path) -> None:
     task, column = trained.task, trained.task.inputs[0]
     rows = [*trained.rows[:3], {**trained.rows[3], column: 7}, *trained.rows[4:]]
-    with pytest.raises(InputError, match=rf"rows\.jsonl line 4.*column '{column}' must be text, not 7"):
+    with pytest.raises(InputError, match=rf"rows\.jsonl line 4.*column '{column}' must be (text|a list), not 7"):
         stage(request_for(task, rows, base_model, tmp_path), tmp_path / "home")
     predictor = load_predictor(trained.ended.folder / "model", precision="fp32")
     with pytest.raises(BadInputs, match="inputs must be"):
