@@ -11,6 +11,7 @@ from training.job.tasks.checks import checked_text, from_json, short_text
 from training.job.tasks.encodings import integers, takes_types, token_columns
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, boolean, whole_number
 from training.job.tasks.task import (
+    F1,
     LOSS,
     MAX_TOKENS,
     ColumnNames,
@@ -82,7 +83,7 @@ class QuestionAnswering(Task):
     architectures = ("ForQuestionAnswering",)
     label_inputs = ("start_positions", "end_positions")
     metrics = (
-        Metric("eval_f1", "F1", "percent", higher_is_better=True, best=100.0, decimals=2),
+        F1,
         Metric("eval_exact_match", "exact match", "percent", higher_is_better=True, best=100.0, decimals=2),
         LOSS,
     )

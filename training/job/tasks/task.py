@@ -84,6 +84,8 @@ class Metric(NamedTuple):
 
 LOSS = Metric("eval_loss", "validation loss")
 """Metric of every task."""
+F1 = Metric("eval_f1", "F1", "percent", higher_is_better=True, best=100.0, decimals=2)
+"""F1 of answers or of entities."""
 OWN_METRICS = (
     Metric("eval_score", "own score", higher_is_better=True, best=math.inf),
     Metric("eval_error", "own error", best=-math.inf),
@@ -124,6 +126,14 @@ class ColumnNames(Protocol):
     @property
     def label(self) -> str:
         """Column with the label."""
+
+    @property
+    def tokens(self) -> str:
+        """Column with the words of a sentence, a list."""
+
+    @property
+    def tags(self) -> str:
+        """Column with the tags of these words, a list."""
 
     @property
     def negative(self) -> Optional[str]:
@@ -371,7 +381,7 @@ class Task(ABC):
     names_input: bool = False
     """True if MLflow's signature names an only input, because it would take a list of lists for a table."""
     answer_fields: Tuple[Tuple[str, str], ...]
-    """Fields of an answer, with their types in MLflow, such as `double`, or `double[]` for a list."""
+    """Fields of an answer, with their types in MLflow, such as `double`; `double[]` for a list, `any` for objects."""
     answer_parameters: Tuple[Tuple[str, str, Any], ...] = ()
     """Parameters that MLflow's signature offers: name, type in MLflow, default."""
     accepts_blanks: bool = False
@@ -414,6 +424,9 @@ class Task(ABC):
 
     def check_options(self, options: Any) -> None:  # noqa: B027
         """Raise ValueError if the experiment's options contradict each other."""
+
+    def check_classes(self, names: Sequence[str]) -> None:  # noqa: B027
+        """Raise `BadData` if the task cannot use classes with these names. They are known once all rows are read."""
 
     @abstractmethod
     def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Optional[Row]:
