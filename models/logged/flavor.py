@@ -170,9 +170,15 @@ def signature(task: Task, plan: ModelPlan) -> ModelSignature:
     names = task.input_fields(plan.is_of_pairs)
     has_names = len(names) > 1 or task.names_input
     inputs = [ColSpec(AnyType(), name) for name in names] if has_names else [ColSpec(AnyType())]
-    outputs = [ColSpec(Array(kind[:-2]) if kind.endswith("[]") else kind, name) for name, kind in task.answer_fields]
+    outputs = [ColSpec(_mlflow_type(kind), name) for name, kind in task.answer_fields]
     given = {name: value for name, value in plan.answering.items() if value is not None}
     params = ParamSchema(
         [ParamSpec(name, kind, given.get(name, default)) for name, kind, default in task.answer_parameters]
     )
     return ModelSignature(Schema(inputs), Schema(outputs), params if params.params else None)  # type: ignore[arg-type]
+
+
+def _mlflow_type(kind: str) -> Any:
+    if kind == "any":
+        return AnyType()
+    return Array(kind[:-2]) if kind.endswith("[]") else kind

@@ -23,6 +23,7 @@ from training.job.tasks.task import (
     Row,
     Task,
 )
+from training.job.tasks.token_classification import TokenClassification
 
 __all__ = [
     "DEFAULT_TASK",
@@ -44,7 +45,16 @@ __all__ = [
 ]
 
 TASKS: Dict[str, Task] = {
-    task.name: task for task in (Classification(), QuestionAnswering(), CausalLM(), Chat(), Embedding(), Seq2Seq())
+    task.name: task
+    for task in (
+        Classification(),
+        QuestionAnswering(),
+        CausalLM(),
+        Chat(),
+        Embedding(),
+        Seq2Seq(),
+        TokenClassification(),
+    )
 }
 """Every task, by name."""
 DEFAULT_TASK = Classification.name

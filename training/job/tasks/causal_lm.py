@@ -51,6 +51,7 @@ class CausalLM(Task):
     """Texts packed into blocks of equal length, or one row per text. Evaluations read every text as rows of its own."""
 
     name = "causal-lm"
+    other_names: Tuple[str, ...] = ("clm", "language-modeling", "pretraining")
     row = "text"
     without_rows = "only blank texts"
     group = "text"

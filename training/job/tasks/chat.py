@@ -61,6 +61,7 @@ class Chat(CausalLM):
     """Conversations of a user and an assistant. Every answer of the assistant is trained and scored."""
 
     name = "chat"
+    other_names = ("sft", "messages", "conversations", "conversational", "instruction-tuning")
     row = "conversation"
     without_rows = "no conversations"
     group = "conversation"

@@ -23,7 +23,7 @@ from training.staging.tokens.staged import (
 
 if TYPE_CHECKING:
     import numpy as np
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
@@ -140,6 +140,7 @@ class ChannelSummary:
         self._classes = np.zeros(classes, np.int64)
         self.cut_rows = 0
         """Rows of the data that `max_length` cut."""
+        self.remarks: Counter[str] = Counter()
         self.left_out_rows = 0
         """Rows of the data of which `max_length` leaves nothing to learn or to score."""
         self._hashes = array("Q")
@@ -204,6 +205,7 @@ class ChannelSummary:
             cut_rows=self.cut_rows,
             left_out_rows=self.left_out_rows,
             class_counts=self.class_counts,
+            remarks=dict(self.remarks),
         )
 
 
@@ -269,6 +271,7 @@ def write_channel(
             token_counts(encoded.columns), np.array([each for row in numbers for each in row], int), tokens=tokens
         )
         summary.cut_rows += encoded.cut_rows
+        summary.remarks.update(encoded.remarks)
         summary.left_out_rows += encoded.left_out_rows
         metadata = encoded.metadata
         for row, own in zip(batch, numbers, strict=True):

@@ -24,11 +24,13 @@ from tracking.groups.planned_job import ModelPlan
 from training.contract.errors import InputError
 from training.job.tasks import TASKS, Task, find_task
 from training.job.tasks.inputs import BadInputs
+from training.job.tasks.token_classification import entities
 from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.stage import stage
 
 CONTEXT = "The Denver Broncos defeated the Carolina Panthers to earn their third title in Santa Clara"
 TEXTS = [f"{CONTEXT[at:]} {'won ' * (at % 4)}in 1999" for at in range(0, 48, 2)]
+TAGS = {"Denver": "B-team", "Broncos": "I-team", "Carolina": "B-team", "Panthers": "I-team", "Clara": "B-place"}
 EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
     "classification": [{"text": text, "label": ("lost", "won")[at % 2]} for at, text in enumerate(TEXTS)],
     "causal-lm": [{"text": text} for text in TEXTS],
@@ -46,6 +48,9 @@ EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
             "answers": {"text": ["Panthers"], "answer_start": [len(text) + 1]},
         }
         for at, text in enumerate(TEXTS)
+    ],
+    "token-classification": [
+        {"tokens": text.split(), "ner_tags": [TAGS.get(word, "O") for word in text.split()]} for text in TEXTS
     ],
 }
 COLUMNS: Mapping[str, Columns] = {"embedding": Columns(text_pair="positive")}
@@ -155,7 +160,8 @@ def test_a_quality_function_gets_every_row(trained: Trained) -> None:
     expected = {"loss", "tokens"} if trained.task.predicts_tokens else {"reference", "prediction"}
     assert all(expected <= row.keys() for row in rows)
     table = trained.ended.result["tables"].get("predictions.json", [])
-    assert [row["prediction"] for row in table] == [row["prediction"] for row in rows[: len(table)]]
+    shown_rows = [shown(row["prediction"], row.get("tokens")) for row in rows[: len(table)]]
+    assert [row["prediction"] for row in table] == shown_rows
 
 
 def test_a_saved_model_shows_its_task(trained: Trained) -> None:
@@ -191,9 +197,9 @@ def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -
     import mlflow.pyfunc  # its warnings were silenced when the model was written
 
     inputs = [{name: row[name] for name in task.inputs} for row in trained.rows]
-    plain = [next(iter(each.values())) if len(each) == 1 else each for each in inputs]
+    plain = [each["text"] if list(each) == ["text"] else each for each in inputs]
     if task.name == "chat":
-        plain = [messages[:-1] for messages in plain]
+        plain = [row["messages"][:-1] for row in trained.rows]
         inputs = [{"messages": messages} for messages in plain]
     parameters = {"max_new_tokens": 2} if task.generates else None
     answers = (
@@ -207,7 +213,15 @@ def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -
     names = [name for name, _ in task.answer_fields]
     assert [list(each) for each in answers] == [names] * len(answers)
     table = trained.ended.result["tables"].get("predictions.json", [])
-    assert [each[names[0]] for each in answers][: len(table)] == [row["prediction"] for row in table]
+    assert [shown(each[names[0]]) for each in answers[: len(table)]] == [row["prediction"] for row in table]
+
+
+def shown(answer: Any, words: list[str] | None = None) -> Any:
+    """Return an answer, or the tags of words, as the table of predictions shows it: entities as a text."""
+    if words is not None and isinstance(answer, list):
+        answer = [{"entity_group": kind, "word": " ".join(words[a : b + 1])} for kind, a, b in entities(answer)]
+    is_list = isinstance(answer, list)
+    return "; ".join(f"{each['entity_group']}: {each['word']}" for each in answer) if is_list else answer
 
 
 def test_bad_rows_and_inputs_are_refused(trained: Trained, base_model: Path, tmp_path: Path) -> None:

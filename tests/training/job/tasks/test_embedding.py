@@ -21,7 +21,7 @@ from experiments.planning.load import load
 from experiments.sweeping.sweep_plan import plan_sweep
 from models.inference.predictor import load_predictor
 from models.logged.flavor import is_needed
-from tests.support.job.job_process import Job
+from tests.support.job.job_process import TORCHRUN, Job
 from tests.support.staging.tables import MODEL
 from training.contract.errors import InputError
 from training.job.data.channels import read_channel
@@ -203,6 +203,34 @@ def test_a_model_with_an_adapter_is_complete(new_job: NewJob, tmp_path: Path) ->
     assert values["spearman"] == pytest.approx(metrics["eval_spearman"], abs=1e-6)
     assert values["loss"] == pytest.approx(metrics["eval_loss"], rel=1e-5)
     assert scorer.rows()[3] == {"reference": 3.0, "prediction": cosines[3]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("launcher", "changed"),
+    [
+        ((), {"compiler": "inductor"}),
+        ((), {"compiler": "inductor", "compile_scope": "model", "padding": "buckets", "bucket_lengths": "8,12"}),
+        ((), {"padding": "none"}),
+        ((), {"padding": "max_length", "eval_batch_size": 3}),
+        (TORCHRUN, {"batch_size": 4}),
+        (TORCHRUN, {"batch_size": 4, "sharding": "fsdp2"}),
+    ],
+)
+def test_every_way_to_train_gives_the_same(new_job: NewJob, launcher: tuple[str, ...], changed: dict[str, Any]) -> None:
+    results = []
+    for name, start, settings in (("plain", (), {}), ("other", launcher, changed)):
+        job = new_job(name).without_dropout()
+        for channel in ("train", "validation"):
+            write_pairs(job.folder / channel, [math.nan] * 8)
+        ended = job.run(start, task="embedding", **{"batch_size": 8, "drop_last": True, "max_steps": 2, **settings})
+        results.append((ended.losses, {**ended.result["metrics"]}))
+    (losses, metrics), (others, other_metrics) = results
+    if not launcher:  # the negatives of a process are its own batch's
+        assert others == pytest.approx(losses, rel=1e-4)
+        assert other_metrics["eval_loss"] == pytest.approx(metrics["eval_loss"], rel=1e-4)
+    for name in ("eval_ndcg_at_10_untrained", "eval_mrr_at_10_untrained"):
+        assert other_metrics[name] == pytest.approx(metrics[name], rel=1e-6)
 
 
 def test_models_of_other_tasks_are_not_taken() -> None:
