@@ -30,7 +30,6 @@ from benchmarks.support.command import train
 from benchmarks.support.results import Row, figure, write
 from benchmarks.support.workloads import DATA, MINILM, check_data
 from tracking.recording.run_artifacts import ROOT
-from training.staging.formats.readers import read_rows
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 7))
 LEAST = 0.97
@@ -132,11 +131,6 @@ def trained_tokenizer(texts: Sequence[str], size: int, special: Sequence[str], f
     return own
 
 
-def conll(name: str, count: int) -> list[dict[str, Any]]:
-    columns = ("tokens", "ner_tags")
-    return [dict(zip(columns, values, strict=True)) for _, values in islice(read_rows(DATA / name, columns), count)]
-
-
 TASKS: Mapping[str, Compared] = {
     "adapters": Compared(
         rows=lambda: jsonl("emotion-train.jsonl.gz", 640),
@@ -187,7 +181,6 @@ TASKS: Mapping[str, Compared] = {
         steps=20,
         learning_rate="2e-5",
     ),
-    "token_classification": Compared(rows=lambda: conll("wnut17-train.conll.gz", 640), fields={"experiment": "wnut17"}),
 }
 
 
