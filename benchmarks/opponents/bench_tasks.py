@@ -10,8 +10,6 @@ They run in `.venv-opponents` if it exists, as the one for embeddings needs pack
 
 from __future__ import annotations
 
-import csv
-import gzip
 import json
 import math
 import os
@@ -20,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,7 @@ from benchmarks.support.command import train
 from benchmarks.support.results import Row, figure, write
 from benchmarks.support.workloads import DATA, MINILM, check_data
 from tracking.recording.run_artifacts import ROOT
+from training.staging.formats.readers import read_rows
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 7))
 LEAST = 0.97
@@ -56,29 +55,13 @@ class Compared:
     """More arguments of the usual program."""
 
 
-def jsonl(name: str, count: int) -> list[dict[str, Any]]:
-    with gzip.open(DATA / name, "rt") as lines:
-        return [json.loads(line) for line in islice(lines, count)]
+def rows_of(name: str, count: int, *columns: str) -> list[dict[str, Any]]:
+    return [dict(zip(columns, values, strict=True)) for _, values in islice(read_rows(DATA / name, columns), count)]
 
 
-def table(name: str, count: int) -> list[dict[str, Any]]:
-    """Return rows of a table with a header."""
-    with gzip.open(DATA / name, "rt", newline="") as lines:
-        form = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if ".tsv" in name else {}
-        return [dict(row) for row in islice(csv.DictReader(lines, **form), count)]
-
-
-def scored_pairs(count: int) -> list[dict[str, Any]]:
-    rows = table("sts-train.tsv.gz", count)
-    return [{"text": row["sentence1"], "text_pair": row["sentence2"], "score": float(row["score"])} for row in rows]
-
-
-def sentences(name: str, count: int) -> list[dict[str, Any]]:
-    """Return sentences of a CoNLL file, which end at a blank line."""
-    with gzip.open(DATA / name, "rt") as lines:
-        parts = groupby((line.strip() for line in lines), bool)
-        pairs = [[line.split("\t") for line in part] for is_text, part in parts if is_text]
-    return [{"tokens": [each[0] for each in rows], "ner_tags": [each[-1] for each in rows]} for rows in pairs[:count]]
+def scored_pairs(*names: str) -> list[dict[str, Any]]:
+    rows = rows_of("sts-train.tsv.gz", 640, "sentence1", "sentence2", "score")
+    return [dict(zip(names, (*[*row.values()][:2], float(row["score"])), strict=True)) for row in rows]
 
 
 def small_t5(folder: Path) -> Path:
@@ -86,7 +69,7 @@ def small_t5(folder: Path) -> Path:
     import torch
     from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-    rows = table("e2e-nlg-train.csv.gz", 4_000)
+    rows = rows_of("e2e-nlg-train.csv.gz", 4_000, "mr", "ref")
     names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
     own = trained_tokenizer([text for row in rows for text in row.values()], 2_000, [*names.values()], "$A </s>")
     PreTrainedTokenizerFast(tokenizer_object=own, **names).save_pretrained(folder)
@@ -105,7 +88,11 @@ def small_llama(folder: Path) -> Path:
 
     from benchmarks.opponents.chat import CHATML
 
-    texts = [message["content"] for row in jsonl("chat-cdxgen-train.jsonl.gz", 2_807) for message in row["messages"]]
+    texts = [
+        message["content"]
+        for row in rows_of("chat-cdxgen-train.jsonl.gz", 2_807, "messages")
+        for message in row["messages"]
+    ]
     names = {"pad_token": "<pad>", "eos_token": "<|im_end|>"}
     own = trained_tokenizer(texts, 4_000, [*names.values(), "<|im_start|>"], "$A")
     PreTrainedTokenizerFast(tokenizer_object=own, chat_template=CHATML, **names).save_pretrained(folder)
@@ -133,7 +120,7 @@ def trained_tokenizer(texts: Sequence[str], size: int, special: Sequence[str], f
 
 TASKS: Mapping[str, Compared] = {
     "adapters": Compared(
-        rows=lambda: jsonl("emotion-train.jsonl.gz", 640),
+        rows=lambda: rows_of("emotion-train.jsonl.gz", 640, "text", "label"),
         fields={
             "experiment": "adapters",
             "adapter": "{method: lora, rank: 16, alpha: 32, dropout: 0.05}",
@@ -142,11 +129,11 @@ TASKS: Mapping[str, Compared] = {
         learning_rate="1e-3",
     ),
     "token_classification": Compared(
-        rows=lambda: sentences("wnut17-train.conll.gz", 640),
+        rows=lambda: rows_of("wnut17-train.conll.gz", 640, "tokens", "ner_tags"),
         fields={"experiment": "wnut17"},
     ),
     "chat": Compared(
-        rows=lambda: jsonl("chat-cdxgen-train.jsonl.gz", 640),
+        rows=lambda: rows_of("chat-cdxgen-train.jsonl.gz", 640, "messages"),
         fields={"experiment": "chat", "sampled_answers": "0", "max_length": "512"},
         model=small_llama,
         batch_size=4,
@@ -154,15 +141,15 @@ TASKS: Mapping[str, Compared] = {
         arguments={"max_length": 512, "bf16": False},
     ),
     "multi_label": Compared(
-        rows=lambda: jsonl("goemotions-train.jsonl.gz", 640),
+        rows=lambda: rows_of("goemotions-train.jsonl.gz", 640, "text", "labels"),
         fields={"experiment": "goemotions"},
     ),
     "regression": Compared(
-        rows=lambda: table("sts-train.tsv.gz", 640),
+        rows=lambda: scored_pairs("sentence1", "sentence2", "score"),
         fields={"experiment": "sts"},
     ),
     "seq2seq": Compared(
-        rows=lambda: table("e2e-nlg-train.csv.gz", 640),
+        rows=lambda: rows_of("e2e-nlg-train.csv.gz", 640, "mr", "ref"),
         fields={
             "experiment": "e2e",
             "model_type": "null",
@@ -175,7 +162,7 @@ TASKS: Mapping[str, Compared] = {
         learning_rate="2e-3",
     ),
     "embedding": Compared(
-        rows=lambda: scored_pairs(640),
+        rows=lambda: scored_pairs("text", "text_pair", "score"),
         fields={"experiment": "embeddings", "data.columns": "{text: text, text_pair: text_pair, score: score}"},
         batch_size=32,
         steps=20,
