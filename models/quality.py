@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from judging.quality import Measure
 from tracking.recorded.recorded_job import EVALUATIONS
+from training.job.tasks import OWN_METRICS
 
 NOISE = 1e-6
 """Relative difference up to which two values count as equal, because summation order and kernels differ."""
@@ -22,6 +23,12 @@ def choose_measure(
     all_metrics, enough = list(models), any if any_model else all
     names = [requested, *EVALUATIONS] if requested in EVALUATIONS else [*EVALUATIONS]
     return next((EVALUATIONS[name] for name in names if name and enough(has(each, name) for each in all_metrics)), None)
+
+
+def without_own(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics without those of a user's function, which another function or a script logs differently."""
+    own = {metric.name for metric in OWN_METRICS}
+    return {name: value for name, value in metrics.items() if name not in own}
 
 
 def has(metrics: Mapping[str, float], name: str) -> bool:

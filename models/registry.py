@@ -9,12 +9,12 @@ import json
 import re
 from collections.abc import Iterator, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
-from models.quality import choose_measure, is_worse
+from models.quality import choose_measure, is_worse, without_own
 from models.trained_model import (
     MODEL_TAG,
     RUN_ID_TAG,
@@ -86,6 +86,8 @@ def _objections(candidate: TrainedModel, in_use: ModelInUse | None) -> Iterator[
     if in_use is None or (in_use.trained and in_use.trained.run_id == candidate.run_id):
         return
     title, other = in_use.title, in_use.trained
+    if other is not None and other.quality != candidate.quality:
+        candidate, other = (replace(each, metrics=without_own(each.metrics)) for each in (candidate, other))
     if other is None:
         yield "worse", f"cannot be compared with {title}, whose run is missing"
     elif not candidate.metrics:

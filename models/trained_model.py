@@ -17,6 +17,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from models.inference.evaluation import UNKNOWN, Evaluation, evaluation_of
+from models.quality import without_own
 from tracking.queries.job_tables import NOT_SET, quoted, runs_where, tagged
 from tracking.queries.metric_histories import number
 from tracking.recorded.recorded_job import EVALUATIONS
@@ -69,6 +70,8 @@ class TrainedModel:
     """Libraries that trained it: `torch 2.13.0, transformers 5.23.0`."""
     evaluation: Evaluation = UNKNOWN
     """Settings with which it was evaluated."""
+    quality: str = ""
+    """Digest of the user's own quality function; empty without one."""
     chosen: str = ""
     """Reason for choosing this job, one or two sentences, if a group was named."""
 
@@ -117,6 +120,7 @@ def trained_model_of(store: Store, run: Run) -> TrainedModel:
     tags, params = run.data.tags, {name: text for name, text in run.data.params.items() if text != NOT_SET}
     metrics = {key: number(value) for key, value in run.data.metrics.items() if key in EVALUATIONS}
     evaluated = {key: value for key, value in metrics.items() if math.isfinite(value)}
+    quality = params.get("hp.quality_digest", "")
     # The experiment's name from the group's run, or else the name of the MLflow experiment.
     parent, name = tags.get(MLFLOW_PARENT_RUN_ID), None
     with suppress(TrackingError):  # the group's run no longer exists
@@ -131,7 +135,8 @@ def trained_model_of(store: Store, run: Run) -> TrainedModel:
         task=params.get("hp.task", ""),
         status=str(run.info.status),
         failure=tags.get("platform.failure_class", ""),
-        metrics=evaluated,
+        metrics=evaluated if quality else without_own(evaluated),
+        quality=quality,
         target_metric=params.get("hp.target_metric"),
         evaluation_key=tags.get("platform.evaluation_key"),
         data_key=tags.get("platform.data_key"),

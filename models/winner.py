@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mlflow import MlflowClient
 
-from models.quality import choose_measure, has
+from models.quality import choose_measure, has, without_own
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.messages import headline
 from reports.probe.report import is_probe_table
@@ -125,7 +125,8 @@ def best_job(jobs: Sequence[Job]) -> tuple[Job, str]:
     """
     target_metric = next((name for job in jobs if (name := job.text.get("hp_target_metric"))), None)
     # A diverged job has no finite metric. The other jobs are compared anyway.
-    measure = choose_measure([job.numbers for job in jobs], target_metric, any_model=True)
+    numbers = [without_own(job.numbers) if job.is_script else job.numbers for job in jobs]
+    measure = choose_measure(numbers, target_metric, any_model=True)
     if measure is None or len(jobs) == 1:
         return jobs[0], "its only job" if len(jobs) == 1 else f"the first of its {len(jobs)} jobs"
     sign = -1 if measure.higher_is_better else 1

@@ -32,6 +32,7 @@ from tracking.recorded.arms import with_common_arms
 from tracking.recorded.recorded_job import Job, discounts_of, job_of
 from tracking.server.store import is_final
 from training.contract.errors import InputError, TrackingError
+from training.job.tasks import TASKS, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +143,16 @@ def _read(
     """Return the loss curves by run id, and the report's other source data."""
     succeeded = [job for arm in comparison.arms for job in arm.succeeded]
     curves = reader.histories(succeeded, ["loss"])
-    return curves, _source(reader, table, title, succeeded, missing_data(comparison))
+    texts = {arm.label: _texts(reader, arm.succeeded[0]) for arm in comparison.arms if arm.succeeded}
+    source = _source(reader, table, title, succeeded, missing_data(comparison))
+    return curves, replace(source, texts={label: rows for label, rows in texts.items() if rows})
+
+
+def _texts(reader: Reader, job: Job) -> list[list[object]]:
+    """Return the rows of the table with a model's texts; empty if its task has none."""
+    name = TASKS.get(job.text.get("hp_task") or "", Task).texts_table
+    table = reader.artifact(job.run_id, f"tables/{name}", "the model's texts") if name else {}
+    return list(table.get("data", []))
 
 
 def _source(

@@ -10,7 +10,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from experiments.running.options import read_flag
-from training.contract.errors import InputError, nearest
+from experiments.schema.other_names import hint
+from training.contract.errors import InputError
 
 HELP_NAMES = ("-h", "--help")
 CONTEXT_SETTINGS = {"help_option_names": HELP_NAMES, "max_content_width": 100}
@@ -32,8 +33,8 @@ class VerbGroup(click.Group):
         names = self.list_commands(ctx)
         if args[0] not in names and not ctx.resilient_parsing:
             outer = "" if ctx.parent is None else f"{ctx.info_name} "
-            hint = nearest(args[0], names)
-            raise InputError(f"unknown command '{outer}{args[0]}': it must be one of {', '.join(names)}.{hint}")
+            meant = hint(args[0], names)
+            raise InputError(f"unknown command '{outer}{args[0]}': it must be one of {', '.join(names)}.{meant}")
         return super().resolve_command(ctx, args)
 
 
@@ -102,7 +103,7 @@ class FieldVerb(click.Command):
                 raise InputError(f"--{full} is set twice, to '{checked[full]}' and to '{value}'.")
             if self.is_closed and full not in known and not full.startswith(self.prefixes):
                 raise InputError(
-                    f"unknown field '{full}' of {verb}: it must be one of {', '.join(known)}.{nearest(full, known)}"
+                    f"unknown field '{full}' of {verb}: it must be one of {', '.join(known)}.{hint(full, known)}"
                 )
             checked[full] = value
         return checked

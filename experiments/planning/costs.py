@@ -70,7 +70,9 @@ def size_of(experiment: Experiment, inputs: Inputs) -> JobSize | None:
     whole_epochs, rest = divmod(steps, steps_per_epoch)
     in_epoch = min(rows, steps_per_epoch * experiment.global_batch_size)
     samples = whole_epochs * in_epoch + min(rest * experiment.global_batch_size, in_epoch)
-    return JobSize(steps=steps, samples=samples, tokens=round(samples * inputs.lengths.mean_tokens))
+    tokens = inputs.description.train.tokens
+    mean = inputs.lengths.mean_tokens if tokens is None else tokens / rows
+    return JobSize(steps=steps, samples=samples, tokens=round(samples * mean))
 
 
 SECONDS = "cost_billable_seconds"

@@ -23,6 +23,7 @@ from state.regular_files import user_path
 from training.contract.errors import InputError, nearest
 from training.contract.job_spec import ScriptEntry, is_shell_safe
 from training.contract.s3_location import AccountFields
+from training.job.tasks import TASKS
 from training.scripts.channels import Channels, find_channels
 from training.scripts.runtime_description import network_uses
 from training.scripts.source import (
@@ -160,7 +161,7 @@ def staging_request(experiment: Experiment) -> StagingRequest:
     """Return the staging request of an experiment. Arms that read the same data have equal requests."""
     assert experiment.data is not None
     return StagingRequest(
-        **{name: getattr(experiment, name) for name in InputFields.model_fields},
+        **{name: _read(experiment, name) for name in InputFields.model_fields},
         task=experiment.task,
         data=experiment.data,
         model=experiment.model,
@@ -171,6 +172,15 @@ def staging_request(experiment: Experiment) -> StagingRequest:
         min_train_rows=_largest_step(experiment),
         account=AccountFields(region=experiment.aws.region, profile=experiment.aws.profile),
     )
+
+
+def _read(experiment: Experiment, name: str) -> Any:
+    """Return the value of a field as staging gets it, such as the text of a file. Raises InputError."""
+    value, option = getattr(experiment, name), TASKS[experiment.task].options.get(name)
+    try:
+        return option.read(value) if option and option.read else value
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def script_inputs(

@@ -200,7 +200,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         data_key=staged.channels.digest[:32] if isinstance(staged, ScriptInputs) else staged.key,
         script=_script_plan(experiment, staged),
         tags=run_tags(experiment),
-        model=_model(experiment),
+        model=_model(experiment, staged),
         settings=_settings(experiment, arm.fields),
     )
 
@@ -246,16 +246,18 @@ def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
     return compile_cache(home) / f"script-{key}"
 
 
-def _model(experiment: Experiment) -> ModelPlan | None:
+def _model(experiment: Experiment, staged: Inputs) -> ModelPlan | None:
     """Return the plan for logging the job's model, or None if the job keeps no model or `log_model` is none."""
     trains = experiment.calibration is None and experiment.probe is None
     keeps = experiment.script is not None or experiment.save_model
     if experiment.log_model == "none" or not (trains and keeps):
         return None
-    if experiment.script is not None:
+    if not isinstance(staged, Staged):
         return ModelPlan(keeps=experiment.log_model)
     is_of_pairs = experiment.data is not None and experiment.data.columns.text_pair is not None
-    answering = {name: getattr(experiment, name) for name in TASKS[experiment.task].answering_options}
+    task = TASKS[experiment.task]
+    options = {name: getattr(experiment, name) for name in task.answering_options}
+    answering = task.recorded_options(options, staged.description.validation.remarks)
     return ModelPlan(keeps=experiment.log_model, is_of_pairs=is_of_pairs, answering=answering)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from experiments.schema.other_names import hint
 from training.contract.errors import InputError, InputErrors, nearest
 
 MAY_BE_EMPTY = ("text", "allow", "fail-on")
@@ -20,7 +21,7 @@ def check_known(verb: str, fields: Mapping[str, str], known: Sequence[str]) -> N
     for name in fields:
         if name not in known and not (name.startswith("aws.") and "service" in known):
             raise InputError(
-                f"unknown field '{name}' of {verb}: it must be one of {', '.join(known)}.{nearest(name, known)}"
+                f"unknown field '{name}' of {verb}: it must be one of {', '.join(known)}.{hint(name, known)}"
             )
 
 

@@ -186,6 +186,11 @@ def _check_task_options(experiment: ExperimentFields) -> None:
 
 
 def _check_labels(experiment: ExperimentFields) -> None:
+    assert experiment.data is not None, "checked before"
+    names = experiment.data.columns
+    for name in ("negative", "score"):
+        if getattr(names, name) not in (None, *TASKS[experiment.task].columns(names)):
+            raise ValueError(f"data.columns.{name} is not read by task {experiment.task}")
     if TASKS[experiment.task].has_classes:
         return
     for name in ("labels", "label_map", "skip_labels"):

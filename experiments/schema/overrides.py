@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from experiments.schema.fields import OPTIONS_OF_COMPILERS, ExperimentFields
+from experiments.schema.other_names import OTHER_NAMES, advice, hint
 from experiments.schema.yaml_document import Document, parse, scalar
 from training.contract.errors import InputError, InputErrors, nearest, nearest_name
 from training.contract.frozen import broken_rule, dotted
@@ -232,61 +233,22 @@ def unknown_field(name: str, location: str) -> str:
     """Return the message for a field that does not exist, with a suggestion."""
     if name in FORMER_FIELDS:
         return f"field {name!r} no longer exists ({location}): remove it. {FORMER_FIELDS[name]}"
-    meant = meant_field(name, known_fields())
-    hint = f" Did you mean '{meant}'?" if meant else ""
-    return f"unknown field {name[:80]!r} ({location}).{hint}"
+    return f"unknown field {name[:80]!r} ({location}).{_meant(name, known_fields())}"
 
 
-def meant_field(name: str, known: Collection[str]) -> str | None:
-    """Return the field in `known` that a user most likely meant by `name`, or None if no name is close.
+def _meant(name: str, known: Collection[str]) -> str:
+    """Return a sentence with the field in `known` that a user most likely meant; empty if no name is close.
 
     A name that is right but for its section counts first, then the name of another tool, then the closest spelling.
     """
     leaf = name.rpartition(".")[2]
     inner = next((field for field in known if field.rpartition(".")[2] == leaf), None)
+    if not inner and (sentence := advice(leaf)):
+        return sentence
     match = inner or (leaf if leaf in OTHER_NAMES else nearest_name(name, [*known, *OTHER_NAMES]))
-    return OTHER_NAMES.get(match, match) if match else None
+    return f" Did you mean '{OTHER_NAMES.get(match, match)}'?" if match else ""
 
 
-OTHER_NAMES = {
-    "learning_rate": "base_learning_rate",
-    "lr": "base_learning_rate",
-    "train_batch_size": "batch_size",
-    "per_device_train_batch_size": "batch_size",
-    "per_device_eval_batch_size": "eval_batch_size",
-    "num_train_epochs": "epochs",
-    "bf16": "precision",
-    "torch_compile": "compiler",
-    "torch_compile_mode": "compile_mode",
-    "use_liger_kernel": "kernels",
-    **dict.fromkeys(("lora", "peft", "use_peft", "load_in_4bit"), "adapter.method"),
-    "lora_r": "adapter.rank",
-    "lora_alpha": "adapter.alpha",
-    "lora_dropout": "adapter.dropout",
-    "lora_target_modules": "adapter.targets",
-    "fsdp": "sharding",
-    "group_by_length": "length_grouping",
-    "pad_to_max_length": "padding",
-    "max_seq_length": "max_length",
-    "dataloader_drop_last": "drop_last",
-    "metric_for_best_model": "best_metric",
-    "model_name_or_path": "model",
-    "dataset_name": "data.hub.name",
-    "dataset_config_name": "data.hub.config",
-    "train_file": "data.train",
-    "validation_file": "data.validation",
-    "text_column_name": "data.columns.text",
-    "label_column_name": "data.columns.label",
-    "max_train_samples": "data.train_rows",
-    "max_eval_samples": "data.validation_rows",
-    "hub_model_id": "push_to_hub.repository",
-    "max_run": "machine.max_run_seconds",
-    "max_wait": "machine.max_wait_seconds",
-    "use_spot_instances": "machine.spot",
-    "volume_size": "machine.volume_gib",
-    "keep_alive_period_in_seconds": "machine.keep_alive_seconds",
-}
-"""Name elsewhere -> field of an experiment, unless its spelling is close."""
 FORMER_FIELDS = {
     "allocator": "Every job keeps the memory that a step has freed.",
     "compile_cache": "Jobs keep what they compile; to compile again, delete compile-cache in the state folder.",
@@ -385,8 +347,9 @@ def _field_named_in(message: str) -> tuple[str, ...]:
 def _hint(problem: Any) -> str:
     if problem["type"] != "literal_error" or not isinstance(problem["input"], str):
         return ""
-    hint = nearest(problem["input"], re.findall(r"'([^']*)'", problem["ctx"]["expected"]))
-    return f".{hint}" if hint else ""
+    known = re.findall(r"'([^']*)'", problem["ctx"]["expected"])
+    meant = (hint if problem["loc"][-1:] == ("task",) else nearest)(problem["input"], known)
+    return f".{meant}" if meant else ""
 
 
 def _location(path: Sequence[str | int], document: Document, other_locations: Mapping[str, str]) -> str:

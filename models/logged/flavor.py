@@ -112,7 +112,7 @@ def write(
         import mlflow.pyfunc
     logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)
 
-    model = Model(**names)
+    model, task = Model(**names), TASKS[checkpoint.task]
     packages = (*PACKAGES, "peft") if (folder / WEIGHTS / ADAPTER_FILE).is_file() else PACKAGES
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         code, made = Path(scratch) / "stored", Path(scratch) / "made"
@@ -122,8 +122,8 @@ def write(
             loader_module=".".join([package, *LOADER.with_suffix("").parts]),
             code_paths=[str(code / package)],
             mlflow_model=model,
-            signature=signature(TASKS[checkpoint.task], plan),
-            input_example=TASKS[checkpoint.task].example_input(plan.is_of_pairs),
+            signature=signature(task, plan),
+            input_example={**task.example} if task.names_input else task.example_input(plan.is_of_pairs),
             pip_requirements=[f"{name}=={version(name).partition('+')[0]}" for name in packages],  # without `+cpu`,
             metadata={**metadata, "task": checkpoint.task, "label_names": list(checkpoint.label_names)},
             model_config={"task": checkpoint.task, **plan.answering, "evaluation": asdict(evaluation)},
@@ -168,10 +168,17 @@ def signature(task: Task, plan: ModelPlan) -> ModelSignature:
     Inputs have any type, because MLflow would convert a number to its text before the model could refuse it.
     """
     names = task.input_fields(plan.is_of_pairs)
-    inputs = [ColSpec(AnyType(), name) for name in names] if len(names) > 1 else [ColSpec(AnyType())]
-    outputs = [ColSpec(Array(kind[:-2]) if kind.endswith("[]") else kind, name) for name, kind in task.answer_fields]
+    has_names = len(names) > 1 or task.names_input
+    inputs = [ColSpec(AnyType(), name) for name in names] if has_names else [ColSpec(AnyType())]
+    outputs = [ColSpec(_mlflow_type(kind), name) for name, kind in task.answer_fields]
     given = {name: value for name, value in plan.answering.items() if value is not None}
     params = ParamSchema(
         [ParamSpec(name, kind, given.get(name, default)) for name, kind, default in task.answer_parameters]
     )
     return ModelSignature(Schema(inputs), Schema(outputs), params if params.params else None)  # type: ignore[arg-type]
+
+
+def _mlflow_type(kind: str) -> Any:
+    if kind == "any":
+        return AnyType()
+    return Array(kind[:-2]) if kind.endswith("[]") else kind

@@ -388,7 +388,7 @@ def _not_shown(quality: Quality) -> str:
     assert margin is not None
     assert most is not None
     if not quality.is_above_commonest and quality.commonest is not None:
-        return f"but the {label} is not shown to be above {score(quality.commonest)}, the score of the commonest class"
+        return f"but the {label} is not shown to be above {score(quality.commonest)}, the score of the commonest answer"
     if most <= margin:
         return f"but {counted(quality.seeds, 'seed')} are too few for an arm that learns in another way"
     sentence = f"but the {label} may be up to {score(most)} worse, and {score(margin)} is acceptable"

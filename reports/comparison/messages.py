@@ -138,6 +138,8 @@ def cold_sentences(cold: ColdStart, unit: str) -> list[str]:
     sentences = [f"{first} {change(cold.ratio)} {unit} ({counted(cold.jobs, 'job')})."]
     if cold.trainings > 1:
         sentences.append(f"With it, {cold.trainings:,} trainings cost {change(cold.total)}.")
+    if cold.cheaper_from is None and not cold.later_cost_less:
+        return [*sentences, "It is never earned back: later trainings do not cost less."]
     if cold.cheaper_from is None:
         return [*sentences, f"It would not be earned back within {MOST_TRAININGS:,} trainings."]
     if cold.cheaper_from > 1:
@@ -169,7 +171,7 @@ def quality_sentence(quality: Quality) -> str:
         sentence += f" (difference {signed(d.estimate)}{note})"
     sentence += "."
     if quality.commonest is not None:
-        sentence += f" Always answering the commonest class scores {score(quality.commonest)}"
+        sentence += f" Always giving the commonest answer scores {score(quality.commonest)}"
         sentence += "." if quality.is_above_commonest else ", and the arm is not shown to be above it."
     if quality.seeds and not quality.is_paired and (quality.most_lost or 0) <= (quality.margin or 0):
         share = f"{100 * quality.diverging_share:.0f} %"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -139,6 +139,8 @@ _KEPT_BY_BOUND = (
     "5 % (losses, and metrics in another unit). The unit of a script's metric is the one that its experiment declares. "
     "Arms that differ in nothing that changes the training, such as in the compiler alone, are compared seed by seed."
 )
+LONGEST_TEXT = 300
+"""Most characters of a text that a model generated."""
 FAIL_ON = ("dearer", "worse", "inconclusive", "failed")
 """Results that `--fail-on` accepts."""
 
@@ -155,6 +157,8 @@ class Source:
     """The jobs, see `job_tables.jobs`."""
     missing: tuple[str, ...] = ()
     """One sentence for each kind of data that does not exist or could not be read."""
+    texts: Mapping[str, Sequence[Sequence[object]]] = field(default_factory=dict)
+    """Rows with texts of each arm's first model, by label: see `texts_table` of the job's tasks."""
 
 
 def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
@@ -208,6 +212,17 @@ def settings_blocks(comparison: Comparison) -> Iterator[Block]:
         yield Text(" ".join(sentences))
 
 
+def texts_sections(texts: Mapping[str, Sequence[Sequence[object]]]) -> tuple[Section, ...]:
+    """Return the section with texts that the models generated for rows of the validation data."""
+    rows = next(iter(texts.values()), [])
+    definitions = []
+    for at, (number, prompt, reference, *_) in enumerate(rows):
+        of_arms = {label: each[at][-1] for label, each in texts.items() if at < len(each)}
+        made = [f"{label}: {short(str(text), LONGEST_TEXT)}" for label, text in {"data": reference, **of_arms}.items()]
+        definitions.append(Definition(f"Row {number}: {short(str(prompt), LONGEST_TEXT)}", " — ".join(made)))
+    return (Section("Generated texts", (Definitions(tuple(definitions)),)),) if definitions else ()
+
+
 def chart_sections(charts: Sequence[Chart]) -> tuple[Section, ...]:
     return (Section("Charts", (Charts(tuple(charts)),)),) if charts else ()
 
@@ -247,6 +262,7 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
         yield Section(table.name, (table, Text(" ".join([*sentences, brackets]), "small")))
     yield from published_sections(source.table, comparison)
     yield from chart_sections(charts)
+    yield from texts_sections(source.texts)
     if comparison.contrasts and not comparison.has_scripts:
         definitions = []
         for contrast in comparison.contrasts:
@@ -440,6 +456,7 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
         sections=(
             *(Section("The training", (table,)) for table in tables),
             *chart_sections(charts),
+            *texts_sections(source.texts),
             *jobs,
             measured_section(jobs, definitions),
             *ran_on_sections(comparison.jobs, source.environment, comparison.group),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from judging.measures import COMMONEST, MOST_COMMONEST
+from judging.measures import ACCURACY, COMMONEST, MACRO_F1, MOST_COMMONEST
 from judging.sequential import Look, Reason
 from judging.summaries import Summary, gain_percent, summary
 from reports.comparison.comparison import Comparison, Contrast
@@ -126,10 +126,10 @@ def figures(comparison: Comparison) -> list[Column[Arm]]:
     ]
     if measure and measure.column != loss:
         commonest = max(finite(comparison.jobs, measure.column + COMMONEST), default=math.nan)
-        text = (
-            f"Always answering the commonest class of the evaluation rows scores {score(commonest)}. If that class has "
-            f"more than {100 * MOST_COMMONEST:g} % of the rows, macro F1 is judged, and not the accuracy."
-        )
+        text = f"Always giving the commonest answer of the evaluation rows scores {score(commonest)}."
+        if measure.column in (ACCURACY, MACRO_F1):
+            share = f"{100 * MOST_COMMONEST:g} %"
+            text += f" If more than {share} of the rows have it, macro F1 is judged, and not the accuracy."
         explanation = None if math.isnan(commonest) else Definition(capitalized(measure.label), text)
         cell = figure_of(measure.column, score)
         shown.append(Column(measure.label, cell, metric=measure.column, explanation=explanation))

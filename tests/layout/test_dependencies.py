@@ -18,6 +18,8 @@ DEVELOPMENT = tuple(PROJECT["dependency-groups"]["dev"])
 BUILD = tuple(PROJECT["build-system"]["requires"])
 IN_CONTAINERS = {"torch_xla", "smdistributed", "sagemaker_training", "torchao", "liger_kernel", "safetensors"}
 """Modules of SageMaker's images, optional packages, and a dependency of peft. The job imports them where they exist."""
+OF_OPPONENTS = {"sentence_transformers"}
+"""Modules of the environment in which `benchmarks/opponents` runs."""
 
 
 def distribution_names(requirements: Iterable[str]) -> set[str]:
@@ -59,7 +61,7 @@ def undeclared(folders: Iterable[str], declared: set[str]) -> list[str]:
         for path, module in imported_modules(folder):
             # A declared distribution may be split: `sagemaker` is installed by sagemaker-core and others.
             providers = {normalised(name) for name in installed.get(module, ())} | {normalised(module)}
-            if module not in IN_CONTAINERS and not providers & declared:
+            if module not in IN_CONTAINERS | OF_OPPONENTS and not providers & declared:
                 messages.append(f"{path} imports {module}: declare {' or '.join(sorted(providers))} in pyproject.toml")
     return messages
 

@@ -119,3 +119,12 @@ def test_evaluation_rows_count_and_training_rows_do_not(
         trained(evaluation_key=mine[0], data_key=mine[1]), in_use(evaluation_key=others[0], data_key=others[1])
     )
     assert (reason is None) == is_same
+
+
+def test_scores_of_different_quality_functions_are_not_compared() -> None:
+    fields = {"metrics": {"eval_score": 0.1, "eval_accuracy": 0.95}, "quality": "first"}
+    now = {"metrics": {"eval_score": 5.0, "eval_accuracy": 0.9}}
+    assert refusal(trained(**fields), in_use(**now, quality="second")) is None
+    worse = refusal(trained(**fields), in_use(**now, quality="first"))
+    assert worse is not None
+    assert f"is worse: eval_score 0.1 against 5 of {TITLE}" in worse

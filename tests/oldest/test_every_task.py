@@ -70,12 +70,19 @@ def test_the_oldest_versions_resume_a_training(task: str, job_of: Callable[..., 
     assert len(uninterrupted) > 6
 
 
-def test_two_processes_train_like_the_newest(job_of: Callable[..., Job], oldest_python: str) -> None:
+def test_two_processes_train_like_the_newest(job_of: Callable[..., Job], oldest_python: str, tmp_path: Path) -> None:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    (tmp_path / "own.py").write_text("def score(rows):\n    return sum(max(row['scores'].values()) for row in rows)\n")
+    own = {"quality_function": "own.py:score", "quality_digest": "0"}
+    jobs = {name: job_of("classification", name) for name in ("oldest", "newest")}
+    for job in jobs.values():
+        job.environment["SM_CHANNEL_QUALITY"] = str(tmp_path)
     oldest, newest = (
-        run(job_of("classification", name), [python, *launcher], "classification", batch_size=4)
+        run(jobs[name], [python, *launcher], "classification", batch_size=4, **own)
         for name, python in (("oldest", oldest_python), ("newest", sys.executable))
     )
+    scores = [ended.result["metrics"]["eval_score"] for ended in (oldest, newest)]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-4)
     assert oldest.events("start")[0]["device"]["count"] == 2
     assert oldest.losses == pytest.approx(newest.losses, abs=1e-4)
     assert oldest.result["metrics"]["optim/global_batch_size"] == 8

@@ -109,7 +109,7 @@ class ModelPlan:
     artifact."""
     is_of_pairs: bool = False
     """True for a model of text pairs."""
-    answering: Mapping[str, int] = field(default_factory=dict)
+    answering: Mapping[str, float] = field(default_factory=dict)
     """Options of the task that the model needs to answer as in its evaluation."""
 
 

@@ -254,14 +254,15 @@ def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any
     """Return the JSON object in a run's artifact; empty if the artifact is missing or not a JSON object."""
     try:
         # By URI, because the client's own method first requests logged models, which servers before MLflow 3 lack.
-        folder_uri = str(client.get_run(run_id).info.artifact_uri)
+        path = PurePosixPath(name)
+        folder_uri = "/".join([str(client.get_run(run_id).info.artifact_uri), *path.parts[:-1]])
         listed = list_artifacts(artifact_uri=folder_uri, tracking_uri=client.tracking_uri)
-        if name not in {PurePosixPath(each.path).name for each in listed}:
+        if path.name not in {PurePosixPath(each.path).name for each in listed}:
             return {}
         with tempfile.TemporaryDirectory() as folder:
-            uri = f"{folder_uri}/{name}"
-            path = download_artifacts(artifact_uri=uri, dst_path=folder, tracking_uri=client.tracking_uri)
-            content = json.loads(Path(path).read_text("utf-8"))
+            uri = f"{folder_uri}/{path.name}"
+            file = download_artifacts(artifact_uri=uri, dst_path=folder, tracking_uri=client.tracking_uri)
+            content = json.loads(Path(file).read_text("utf-8"))
     except ValueError:
         return {}
     except Exception as error:

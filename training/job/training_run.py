@@ -27,6 +27,7 @@ from training.job.data.channels import check_tokens
 from training.job.data.padding import NO_WORK, Work, planned_shapes
 from training.job.estimating.calibration import CalibrationFinished, calibrate
 from training.job.estimating.probe import Probe
+from training.job.loop.attention_masks import check_separation
 from training.job.loop.compile_phase import (
     compile_shapes,
     is_dynamic,
@@ -79,6 +80,8 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     settings = prepare(model, settings)
     flops = (multiplied_parameters(model), attention_flops_per_pair(model), decoder_share(model))
     trainer = JobTrainer(settings, model, meter, _checkpoint_keeper(settings, model))
+    if settings.train.metadata.is_packed:
+        check_separation(model)
     reporter = _reporter(trainer, events, stop)
     probe = Probe(trainer, events) if settings.is_probe else None
     if probe:

@@ -34,6 +34,7 @@ from training.staging.sources.sources import (
     Tables,
     file_table,
     find_source,
+    has_column,
     is_offline,
     streamed_tables,
     tables_of,
@@ -129,8 +130,13 @@ class Inputs:
 def find_inputs(request: StagingRequest, home: Path) -> Inputs:
     """Find the model and the data. Raises InputError."""
     model = find_starting_model(request, home)
-    columns = list(TASKS[request.task].columns(request.data.columns))
-    source = find_source(request.data, columns, home / "docstrings", request.account)
+    task, names = TASKS[request.task], request.data.columns
+    source = find_source(request.data, list(task.columns(names)), home / "docstrings", request.account)
+    for column, fields in task.foreign_columns(names).items():
+        if has_column(source, request.data, column):
+            raise InputError(
+                f"{source.description} has a column {column!r}, which task {task.name} would not read: set {fields}"
+            )
     key = staging_key(request, source, model)
     return Inputs(request=request, model=model, source=source, key=key, folder=home.absolute() / "staged" / key)
 
@@ -148,7 +154,7 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
         "tokenizer": model.tokenizer.tokenizer_identity(),
         "scratch": model.scratch and model.scratch.identity(),
         "max_length": request.max_length,
-        "options": request.options,
+        "options": TASKS[request.task].key_options(request.options),
     }
     # Earlier versions packed or truncated the texts that evaluate a language model.
     return key_of({**material, **({"evaluation": "whole texts"} if TASKS[request.task].predicts_tokens else {})})
@@ -174,7 +180,8 @@ def evaluation_key(request: StagingRequest, source: Source, model: StartingModel
             else None
         ),
     }
-    if options := {name: request.options[name] for name in TASKS[request.task].evaluated_options}:
+    task = TASKS[request.task]
+    if options := task.key_options({name: request.options[name] for name in task.evaluated_options}):
         material["options"] = options
     return key_of(material)
 

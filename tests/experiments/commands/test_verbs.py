@@ -76,6 +76,8 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
         (["report", "--runs", "a", "--group", "b"], "--runs and --group cannot be combined"),
         (["report", "--overview", "true", "--baseline", "none"], "--overview and --baseline cannot be combined"),
         (["report", "--allow", "sample"], "--allow contains 'sample': it may contain data, samples, target, image, .*"),
+        (["sft"], "it must be one of train, compare, .* Set task to 'chat': see docs/tasks.md"),
+        (["report", "--wandb", "x"], "unknown field 'wandb' of report: .* Jobs report to MLflow"),
         (["report", "--grup", "x"], "unknown field 'grup' of report: it must be one of .* Did you mean 'group'?"),
         (["train", "--compilr", "none"], "unknown field 'compilr' (override compilr=none). Did you mean 'compiler'?"),
         (["train", "demo"], "unexpected argument 'demo': write fields as --name value."),

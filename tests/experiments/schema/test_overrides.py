@@ -8,13 +8,47 @@ from pathlib import Path
 import pytest
 
 from experiments.planning.load import load
-from experiments.schema.overrides import FORMER_FIELDS, OTHER_NAMES, known_fields, unknown_field
+from experiments.schema.other_names import OTHER_NAMES, OTHER_TASKS, SENTENCES, advice
+from experiments.schema.overrides import FORMER_FIELDS, known_fields, unknown_field
 from tests.support.requests.refused import refused
+from training.job.tasks import TASKS
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_other_names_stand_for_fields_and_are_none_themselves() -> None:
     assert set(OTHER_NAMES.values()) <= known_fields().keys()
     assert not OTHER_NAMES.keys() & known_fields().keys()
+    assert not {*OTHER_TASKS, *SENTENCES} & {*TASKS, *known_fields(), *OTHER_NAMES}
+    for name, task in OTHER_TASKS.items():
+        assert advice(name) == f" Set task to '{task}': see docs/tasks.md."
+    # Sentences name fields, files and commands that exist.
+    for sentence in SENTENCES.values():
+        for word in (each.strip(".,;:'()`") for each in sentence.split()):
+            assert (ROOT / word).is_file() if "/" in word else "_" not in word or word in known_fields()
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        (
+            "dpo",
+            "No task does it; a script can: see docs/scripts.md, with experiments/plain_trainer.yaml as an example.",
+        ),
+        ("adapter.wandb_project", "Jobs report to MLflow (`trainfare ui`). To another tracker, a script can: see"),
+        ("squad_v2", "Set task to 'question-answering': see docs/tasks.md."),
+        ("num_train_epochs", "Did you mean 'epochs'?"),
+        ("load_best_model_at_end", "Did you mean 'best_metric'?"),
+    ],
+)
+def test_a_name_of_another_tool_is_answered_with_what_does_it(name: str, sentence: str) -> None:
+    assert unknown_field(name, "line 1").startswith(f"unknown field '{name}' (line 1). {sentence}")
+
+
+def test_a_task_of_another_tool_is_answered_with_ours() -> None:
+    message = refused("demo", {"task": "sentence-similarity"})
+    assert message.endswith("not 'sentence-similarity' (override task). Set task to 'embedding': see docs/tasks.md.")
+    assert refused("demo", {"task": "clasification"}).endswith("Did you mean 'classification'?")
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_a_long_context_is_cut_into_windows_that_cover_it(reader: Predictor, rea
     (encoded,) = reader.encode(reader.read(EXAMPLES[3], {"max_seq_len": 40, "doc_stride": 8}))
     assert len(encoded.rows) > 10
     assert encoded.length == 40
-    offsets, windows = encoded.detail
+    offsets, windows, _ = encoded.detail
     covered = {
         at
         for first, tokens in zip(windows.first_token, windows.tokens, strict=True)

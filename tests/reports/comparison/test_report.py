@@ -8,10 +8,10 @@ import pytest
 
 from reports.comparison.comparison import compare
 from reports.comparison.messages import cost_sentence, missing_data
-from reports.comparison.report import fail_sentences, results_by_arm
+from reports.comparison.report import fail_sentences, results_by_arm, texts_sections
 from reports.comparison.tables import figures
 from reports.formats.text import summary
-from reports.model.report import Cell, Report
+from reports.model.report import Cell, Definitions, Report
 from reports.render import render
 from tests.support.reports.reading import chart_names, markdown_text, page_table, page_text, terminal_text
 from tracking.queries import job_tables
@@ -130,3 +130,14 @@ def test_the_report_on_a_trainer_script_has_its_recorded_figures(tracked: Any) -
     assert "phases" in chart_names(report)
     assert "equal work is assumed" not in page_text(report)
     assert summary(report)["contrasts"][0]["outcome"] == "cheaper"
+
+
+def test_generated_texts_stand_beside_the_datas() -> None:
+    rows = {"a": [[3, "Why?", "So.", "Because"]], "b": [[3, "Why?", "So.", "x" * 400]]}
+    (section,) = texts_sections(rows)
+    (block,) = section.blocks
+    assert isinstance(block, Definitions)
+    assert [(each.term, each.text) for each in block.definitions] == [
+        ("Row 3: Why?", f"data: So. — a: Because — b: {'x' * 299}…")
+    ]
+    assert texts_sections({}) == ()

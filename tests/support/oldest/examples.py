@@ -54,10 +54,25 @@ def causal_lm(folder: Path) -> StagingRequest:
     return _request(folder, "causal-lm", data, _gpt2, packing=False)
 
 
+def chat(folder: Path) -> StagingRequest:
+    """Questions for the next word, with their answers."""
+    rows = [
+        {"messages": [{"role": "user", "content": WORDS[at]}, {"role": "assistant", "content": WORDS[at - 1]}]}
+        for at in [*range(10)] * 4
+    ]
+    data = {"train": _lines(folder / "train.jsonl", rows[:30]), "validation": _lines(folder / "dev.jsonl", rows[30:])}
+    template = (
+        "{% for each in messages %}{{ '[CLS]' if each['role'] == 'assistant' else '' }}{{ each['content'] + '[SEP]' }}"
+        "{% endfor %}{{ '[CLS]' if add_generation_prompt else '' }}"
+    )
+    return _request(folder, "chat", data, _gpt2, packing=False, chat_template=template)
+
+
 EXAMPLES: Mapping[str, Callable[[Path], StagingRequest]] = {
     "classification": classification,
     "question-answering": question_answering,
     "causal-lm": causal_lm,
+    "chat": chat,
 }
 """Staging request of each task's example. A task without one fails its test."""
 

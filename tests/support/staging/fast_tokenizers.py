@@ -104,3 +104,15 @@ KINDS: dict[str, Callable[[], PreTrainedTokenizerFast]] = {
     "unigram": unigram,
     "left_padding": left_padding,
 }
+
+
+def chat() -> PreTrainedTokenizerFast:
+    """Like SmolLM2: bytes as tokens, and ChatML's control tokens, but without a chat template."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.model = models.BPE({token: number for number, token in enumerate([*special, *alphabet])}, [])
+    tokenizer.add_special_tokens(special)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=special[0], eos_token=special[2])

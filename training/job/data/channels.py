@@ -43,6 +43,11 @@ class ChannelMetadata:
     options: Mapping[str, Any] = field(default_factory=dict)
     """The other fields: the task's `training_options`, or its `scoring_options`."""
 
+    @property
+    def is_packed(self) -> bool:
+        """True if a row may hold several texts, which must not see each other: see `SEGMENTS`."""
+        return bool(self.options.get("packing"))
+
 
 class Lists:
     """A column with a list of integers a row, stored as one array."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import Sampler
 
-from training.job.data import MAX_TARGET_LENGTH, TARGET_IDS, TEXT_LENGTHS
+from training.job.data import MAX_TARGET_LENGTH, SEGMENTS, TARGET_IDS, TEXT_LENGTHS
 from training.job.data.channels import DUPLICATE, ChannelMetadata, Row
 
 WORK = "work"
@@ -33,8 +33,9 @@ class Work(NamedTuple):
     """Rows times batch length, with filler rows and padding. With padding `none`, the tokens and filler tokens:
     the model's layers compute no others, though its embeddings and its head do."""
     pairs: int = 0
-    """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row. For an
-    encoder-decoder, attention of the decoder to itself and to the encoder is added."""
+    """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row, or of its text
+    in a row that holds several. For an encoder-decoder, attention of the decoder to itself and to the encoder is
+    added."""
     decoder_tokens: int = 0
     """Those of the tokens that an encoder-decoder's decoder reads."""
 
@@ -163,6 +164,12 @@ class Collator:
         target_length = self._metadata.options.get(MAX_TARGET_LENGTH) if self._padding.is_static else None
         labels = self._targets(Batch(rows, filler_rows, [span.start for span in spans], ids, mask, target_length))
         arrays = {"input_ids": ids, "attention_mask": mask, **labels}
+        parts = lengths
+        if self._metadata.is_packed:
+            # transformers keeps texts apart whose positions restart, but only without a mask (`check_separation`).
+            del arrays["attention_mask"]
+            arrays["position_ids"] = _positions(filled, spans, ids.shape)
+            parts = np.concatenate([row[SEGMENTS] for row in rows])
         if "token_type_ids" in rows[0]:
             filler = self._metadata.pad_token_type_id
             arrays["token_type_ids"] = self._pad_column(filled, "token_type_ids", length, filler)
@@ -175,7 +182,7 @@ class Collator:
                 samples=len(rows),
                 tokens=int(lengths.sum()),
                 positions=int(mask.sum()) if self._padding.is_packed else len(filled) * length,
-                pairs=int((lengths**2).sum()),
+                pairs=int((parts.astype(np.int64) ** 2).sum()),
             )
             if TARGET_IDS in rows[0]:
                 decoded = np.array([len(row[TARGET_IDS]) for row in rows], np.int64)
@@ -197,6 +204,16 @@ class Collator:
 
     def _span(self, tokens: int, length: int) -> slice:
         return slice(length - tokens, length) if self._metadata.padding_side == "left" else slice(0, tokens)
+
+
+def _positions(rows: Sequence[Row], spans: Sequence[slice], shape: Tuple[int, ...]) -> np.ndarray:
+    """Return the position of each token in its text, and 0 for padding, where each token is then a text of its own."""
+    positions = np.zeros(shape, dtype=np.int64)
+    for line, row, span in zip(positions, rows, spans):
+        segments = row[SEGMENTS].astype(np.int64)
+        starts = np.repeat(np.cumsum(segments) - segments, segments)
+        line[span] = np.arange(len(starts)) - starts
+    return positions
 
 
 def _texts(row: Row) -> List[Row]:

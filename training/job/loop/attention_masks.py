@@ -14,6 +14,7 @@ from torch import Tensor
 
 from training.job.compilation import blockwise
 from training.job.processes.protocols import Model
+from training.job.processes.reporting import Unsupported
 
 
 class AttentionMasks:
@@ -49,3 +50,39 @@ class AttentionMasks:
             elif self._is_padded is False:
                 attention_mask = None
         return function(attention_mask=attention_mask, **options)
+
+
+TEXT_TOKENS = 4
+LARGEST_CHANGE = 1e-4
+"""Share of the largest logit. Separate texts change each other by 0, and leaks by 1e-3 or more in random models."""
+
+
+def check_separation(model: torch.nn.Module) -> None:
+    """Raise `Unsupported` if texts that are packed into a row see each other in this model.
+
+    transformers separates texts whose positions restart, without an attention mask and a cache. That depends on its
+    version, the model and the attention, and none of them reports it. So this runs two rows of two texts each, changes
+    the first texts, and compares the logits of the second ones.
+    """
+    was_training, device = model.training, next(model.parameters()).device
+    tokens = torch.arange(2 * 2 * TEXT_TOKENS, device=device).reshape(2, -1)
+    others = torch.cat([tokens[:, :TEXT_TOKENS].flip(0), tokens[:, TEXT_TOKENS:]], dim=1)
+    positions = torch.arange(TEXT_TOKENS, device=device).repeat(2, 2)
+    model.eval()
+    try:
+        with torch.no_grad():
+            first, second = (
+                model(input_ids=ids, position_ids=positions).logits[:, TEXT_TOKENS:].float() for ids in (tokens, others)
+            )
+        are_separate = bool((first - second).abs().max() <= LARGEST_CHANGE * first.abs().max())
+    except TypeError:  # It takes no positions.
+        are_separate = False
+    finally:
+        model.train(was_training)
+    if not are_separate:
+        attention = getattr(model.config, "_attn_implementation", None) or "its attention"
+        raise Unsupported(
+            f"packing needs a model that keeps the texts of a row apart. With transformers {transformers.__version__} "
+            f"and {attention}, model type {model.config.model_type} does not: set packing to false"
+            + (", or attention to sdpa" if "flash" in attention else "")
+        )

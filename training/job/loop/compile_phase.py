@@ -24,7 +24,7 @@ import torch
 import transformers
 
 from training.job.compilation.compilers import autotuned
-from training.job.data import TARGET_IDS, TEXT_LENGTHS
+from training.job.data import SEGMENTS, TARGET_IDS, TEXT_LENGTHS
 from training.job.data.channels import Row
 from training.job.data.padding import Collator, Padding, Shape, representatives
 from training.job.loop.job_trainer import JobTrainer, preserve_random_states
@@ -110,6 +110,8 @@ def synthetic_rows(shape: Shape, task: Task, like: Row) -> List[Row]:
         tokens = np.zeros(shape.length - int(shape.is_masked and at == shape.rows - 1), dtype=np.int64)
         row: Row = {"input_ids": tokens, **dict.fromkeys((*task.integer_columns, *task.number_columns), 0)}
         row.update(dict.fromkeys(task.list_columns, tokens))
+        if SEGMENTS in row:
+            row[SEGMENTS] = np.array([len(tokens)])
         if TARGET_IDS in like:
             row[TARGET_IDS] = np.zeros(2 if shape.length != 2 else 3, dtype=np.int64)
         if TEXT_LENGTHS in like:

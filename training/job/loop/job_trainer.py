@@ -85,9 +85,12 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         self.owes_evaluation = keeper.earlier_progress.owes_evaluation
         """True if the current step still has to be evaluated."""
         self._saved_step = keeper.earlier_progress.step
-        # If this were True, newer versions of Trainer would let the model divide its loss by the number of labels.
-        # Classifiers do not divide, so gradients would be too large with gradient accumulation.
-        self.model_accepts_loss_kwargs = False
+        # If this is True, newer versions of Trainer let the model divide its loss by the labels in all batches of a
+        # step. Classifiers do not divide, so gradients would be too large with gradient accumulation.
+        has_batches = arguments.gradient_accumulation_steps * settings.processes > 1
+        self.model_accepts_loss_kwargs = (
+            task.weighs_labels and has_batches and getattr(self, "model_accepts_loss_kwargs", False)
+        )
         self.remove_callback(PrinterCallback)
 
     @property

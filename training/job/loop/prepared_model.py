@@ -29,7 +29,7 @@ def prepare(model: Model, settings: Settings) -> Settings:
     if settings.arguments.kernels == "liger":
         use_liger(model, predicts_tokens=settings.task.predicts_tokens)
     if settings.arguments.adapter:
-        adapters.attach(model, settings.arguments.adapter, keeps_head=settings.task.predicts_tokens)
+        adapters.attach(model, settings.arguments.adapter, keeps_head=not settings.task.has_new_head)
     settings = replace(settings, attention=_use_attention(model, settings))
     use_occurring_tokens(model, settings)
     if settings.precision == "fp8":

@@ -6,6 +6,7 @@ A new task is a new file and its line in `TASKS`. It belongs here and nowhere el
 from typing import Any, Dict, Mapping, Optional
 
 from training.job.tasks.causal_lm import CausalLM
+from training.job.tasks.chat import Chat
 from training.job.tasks.classification import Classification
 from training.job.tasks.embedding import Embedding
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
@@ -22,6 +23,7 @@ from training.job.tasks.task import (
     Row,
     Task,
 )
+from training.job.tasks.token_classification import TokenClassification
 
 __all__ = [
     "DEFAULT_TASK",
@@ -43,7 +45,16 @@ __all__ = [
 ]
 
 TASKS: Dict[str, Task] = {
-    task.name: task for task in (Classification(), QuestionAnswering(), CausalLM(), Embedding(), Seq2Seq())
+    task.name: task
+    for task in (
+        Classification(),
+        QuestionAnswering(),
+        CausalLM(),
+        Chat(),
+        Embedding(),
+        Seq2Seq(),
+        TokenClassification(),
+    )
 }
 """Every task, by name."""
 DEFAULT_TASK = Classification.name
@@ -58,6 +69,8 @@ def find_task(config: Mapping[str, Any]) -> Optional[Task]:
 
 
 _EVERY_METRIC = dict.fromkeys(metric for task in TASKS.values() for metric in task.metrics)
-METRICS = (*OWN_METRICS, *sorted(_EVERY_METRIC, key=lambda metric: not metric.higher_is_better))
-"""Metrics of all tasks, in order of preference: the user's own, scores, then losses."""
+_RANKINGS = [list(task.metrics) for task in TASKS.values() if LOSS in task.metrics]
+_AFTER_LOSS = {metric for each in _RANKINGS for metric in each[each.index(LOSS) + 1 :]}
+METRICS = (*OWN_METRICS, *sorted(_EVERY_METRIC, key=lambda metric: 2 * (metric in _AFTER_LOSS) + (metric == LOSS)))
+"""Metrics of all tasks, in order of preference: the user's own, those that a task prefers to the loss, and the loss."""
 METRICS_BY_NAME = {metric.name: metric for metric in METRICS}

@@ -7,6 +7,10 @@ A context that is longer than a window is cut into overlapping windows. As in Hu
 starts of each window are paired with its likeliest ends. A pair must lie in the context, must not end before it starts
 and must not be too long. The answer is the pair with the highest sum of logits in any window. Its score is the
 probability of its start times the probability of its end, each over the context's tokens of all windows.
+
+A model that has seen questions without an answer may answer nothing, by the rule of `run_qa.py`: the start and the end
+of the empty answer are the CLS token, of the window where the sum of its two logits is lowest. If this sum exceeds the
+best answer's by more than `null_threshold`, the answer is empty. Probabilities then include that CLS token.
 """
 
 import json
@@ -43,6 +47,13 @@ class AnswerOptions(NamedTuple):
     """Number of likeliest starts and of likeliest ends of a window that are paired."""
     max_answer_length: int = 30
     """Longest answer, in tokens."""
+    null_threshold: Optional[float] = None
+    """Excess of the empty answer's logits above which nothing is answered; None always answers."""
+
+    def handling_impossible(self, requested: Optional[bool]) -> "AnswerOptions":
+        """Return the options of a request that permits the empty answer, forbids it, or with None leaves it open."""
+        known = self.null_threshold
+        return self if requested is None else self._replace(null_threshold=(known or 0.0) if requested else None)
 
 
 class Windows(NamedTuple):
@@ -70,6 +81,10 @@ class Tokens(NamedTuple):
     cls: int = 0
     """Position of the CLS token, which marks an answer outside of a window; 0 if the tokenizer adds none."""
 
+    def cls_in(self, count: int) -> int:
+        """Return the position of the CLS token in a window with `count` tokens of the context."""
+        return self.cls if self.cls < self.context_at else self.cls - len(self.offsets) + count
+
     def room(self, window_tokens: int) -> int:
         """Return the number of context tokens that fit in a window."""
         return window_tokens - (len(self.ids) - len(self.offsets))
@@ -77,7 +92,9 @@ class Tokens(NamedTuple):
 
 def options_of(record: Mapping[str, Any]) -> AnswerOptions:
     """Return the options that a training recorded. Missing options have their default."""
-    return AnswerOptions(**{name: int(record[name]) for name in AnswerOptions._fields if record.get(name) is not None})
+    numbers = {name: int(record[name]) for name in AnswerOptions._fields[:-1] if record.get(name) is not None}
+    threshold = record.get("null_threshold")
+    return AnswerOptions(**numbers, null_threshold=None if threshold is None else float(threshold))
 
 
 def read_options(folder: Path) -> AnswerOptions:
@@ -156,6 +173,7 @@ def answer_question(
     rows, windows = cut(tokens, options.max_length, stride if stride < room else max(0, room // 2))
     starts: List[np.ndarray] = []
     ends: List[np.ndarray] = []
+    nulls: List[Tuple[float, float]] = []
     for first in range(0, len(rows), WINDOWS_PER_BATCH):
         batch = rows[first : first + WINDOWS_PER_BATCH]
         width = max(len(ids) for ids, _ in batch)
@@ -164,7 +182,9 @@ def answer_question(
             begin = padding + windows.context_at[at]
             starts.append(start[begin : begin + windows.tokens[at]])
             ends.append(end[begin : begin + windows.tokens[at]])
-    return answers_of(context, tokens.offsets, windows, starts, ends, options, top_k)
+            cls = padding + tokens.cls_in(int(windows.tokens[at]))
+            nulls.append((start[cls], end[cls]))
+    return answers_of(context, tokens.offsets, windows, starts, ends, options, top_k, nulls)
 
 
 def _padded(tokenizer: Any, rows: Sequence[Row], width: int) -> Dict[str, np.ndarray]:
@@ -182,26 +202,48 @@ def _padded(tokenizer: Any, rows: Sequence[Row], width: int) -> Dict[str, np.nda
 
 
 def answers_of(
-    context: str, offsets: Offsets, windows: Windows, starts: Lines, ends: Lines, options: AnswerOptions, top_k: int = 1
+    context: str,
+    offsets: Offsets,
+    windows: Windows,
+    starts: Lines,
+    ends: Lines,
+    options: AnswerOptions,
+    top_k: int = 1,
+    nulls: Sequence[Tuple[float, float]] = (),
 ) -> List[Dict[str, Any]]:
     """Return the `top_k` best answers of one question as `{"answer", "score", "start", "end"}`, the best first.
 
-    `start` and `end` are characters of the context. The list is empty if no span is possible. The score is NaN if a
-    logit is NaN or infinite, which means that the model's weights are broken.
+    `start` and `end` are characters of the context. `nulls` are the start and the end logit of each window's CLS token;
+    with `null_threshold`, the empty answer is one of the answers. The list is empty if no span is possible. The score
+    is NaN if a logit is NaN or infinite, which means that the model's weights are broken.
     """
+    null = None if options.null_threshold is None else min(nulls, key=lambda each: float(each[0]) + float(each[1]))
+    lines = [np.concatenate(each).astype(np.float64) for each in (starts, ends)]
+    if null is not None:
+        lines = [np.append(line, value) for line, value in zip(lines, null)]
     with np.errstate(invalid="ignore"):
-        normalizer = sum(float(np.logaddexp.reduce(np.concatenate(each).astype(np.float64))) for each in (starts, ends))
+        normalizer = sum(float(np.logaddexp.reduce(line)) for line in lines)
     if np.isnan(normalizer) or normalizer == np.inf:
         return [{**no_answer(), "score": float("nan")}]
-    answers = []
+    answers, empty = [], None if null is None else float(null[0]) + float(null[1])
     for total, first, last in n_best_spans(windows, starts, ends, options, top_k):
+        if empty is not None and is_null(empty, total, options):
+            answers.append({**no_answer(), "score": float(np.exp(empty - normalizer))})
+            empty = None
         answer, start, end = stripped(context, offsets[first][0], offsets[last][1])
         answers.append({"answer": answer, "score": float(np.exp(total - normalizer)), "start": start, "end": end})
-    return answers
+    if empty is not None:
+        answers.append({**no_answer(), "score": float(np.exp(empty - normalizer))})
+    return answers[:top_k]
+
+
+def is_null(empty: Any, best: Any, options: AnswerOptions) -> Any:
+    """Return whether the empty answer comes before another one, given the sums of their logits: numbers or arrays."""
+    return empty - best > options.null_threshold
 
 
 def no_answer() -> Dict[str, Any]:
-    """Return the answer to a question for which no span is possible."""
+    """Return the empty answer."""
     return {"answer": "", "score": 0.0, "start": 0, "end": 0}
 
 

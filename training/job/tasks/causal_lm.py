@@ -2,8 +2,9 @@
 
 import math
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text
 from training.job.tasks.encodings import cut_rows, encodings
 from training.job.tasks.inputs import (
@@ -14,6 +15,7 @@ from training.job.tasks.inputs import (
     TokenRow,
     boolean,
     number,
+    parameters,
     same_options,
     whole_number,
 )
@@ -42,12 +44,14 @@ LARGEST_EXPONENT = 709.0
 """Largest loss whose exponential is finite in double precision."""
 SHORTEST_ROW_TOKENS = 2
 """Length of the shortest row that has a token to predict."""
+NEW_TOKENS = 50
 
 
 class CausalLM(Task):
     """Texts packed into blocks of equal length, or one row per text. Evaluations read every text as rows of its own."""
 
     name = "causal-lm"
+    other_names: Tuple[str, ...] = ("clm", "language-modeling", "pretraining")
     row = "text"
     without_rows = "only blank texts"
     group = "text"
@@ -64,7 +68,7 @@ class CausalLM(Task):
     has_new_head = False
     head = "AutoModelForCausalLM"
     architectures = ("ForCausalLM", "LMHeadModel")
-    metrics = (LOSS, Metric("eval_perplexity", "perplexity", best=1.0, decimals=2))
+    metrics: Tuple[Metric, ...] = (LOSS, Metric("eval_perplexity", "perplexity", best=1.0, decimals=2))
     answer_fields = (("generated_text", "string"),)
     answer_parameters = (("max_new_tokens", "long", 50), ("do_sample", "boolean", False))
     parameter_rules: Mapping[str, Rule] = {
@@ -78,13 +82,26 @@ class CausalLM(Task):
     }
     pipeline = "text-generation"
     generates = True
+    new_tokens = NEW_TOKENS
+    """Most tokens of an answer, unless the request says otherwise."""
+    returns_prompt = True
+    """True if an answer begins with the text that it continues, unless the request says otherwise."""
 
     def columns(self, names: ColumnNames) -> Dict[str, str]:
         """Return the text column. Labels are not read."""
         return {names.text: "string"}
 
+    def foreign_columns(self, names: ColumnNames) -> Dict[str, str]:
+        """Return `completion` if the texts are prompts: to train on the prompts alone is hardly meant."""
+        return {"completion": f"task: chat and data.columns.prompt: {names.text}"} if names.text == "prompt" else {}
+
     def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Optional[Row]:
         """Check the text. Blank texts are left out: they contain nothing to learn."""
+        if isinstance(values[0], list) and values[0] and isinstance(values[0][0], dict):
+            raise BadData(
+                f"{place}: column {names.text!r} has the messages of a conversation: set task: chat and "
+                f"data.columns.messages: {names.text}"
+            )
         value = checked_text(place, names.text, values[0], may_be_blank=True)
         return Row(number, (value,)) if value.strip() else None
 
@@ -170,26 +187,39 @@ class CausalLM(Task):
 
     def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
         """Return the texts to continue."""
-        examples = super().read_inputs(inputs, arguments)
+        self.checked_parameters(arguments)
+        return super().read_inputs(inputs, arguments)
+
+    def checked_parameters(self, arguments: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+        """Return the parameters of a request. Raises `BadInputs`."""
+        options = parameters(arguments, self.parameter_rules)
         for name in ("temperature", "top_k", "top_p"):
-            if name in examples[0].options and not examples[0].options.get("do_sample"):
+            if name in options and not options.get("do_sample"):
                 raise BadInputs(f"parameter {name} requires do_sample true: without sampling, it has no effect")
-        return examples
+        return options
 
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
         """Tokenize the texts. Raises `BadInputs` for a text that leaves no room for new tokens."""
         rows = loaded.rows([each.text for each in examples])
         for example, row in zip(examples, rows):
-            tokens, follows = len(row.ids), int(example.options.get("max_new_tokens", NEW_TOKENS))
-            if tokens == 0:
-                raise BadInputs(f"{example.location} has no tokens: there is nothing to continue")
-            if loaded.max_length is not None and tokens + follows > loaded.max_length:
-                at_least = " or more" if tokens == loaded.max_length else ""
-                raise BadInputs(
-                    f"{example.location} has {tokens} tokens{at_least} and max_new_tokens is {follows}: the model "
-                    f"accepts at most {loaded.max_length} in total, so shorten the text or lower max_new_tokens"
-                )
+            self.check_room(loaded, example, len(row.ids))
         return [EncodedInput(each, (TokenRow(row.ids, None),)) for each, row in zip(examples, rows)]
+
+    def check_room(self, loaded: LoadedModel, example: Example, tokens: int) -> None:
+        """Raise `BadInputs` if a row of this many tokens is empty, or leaves no room for new ones."""
+        follows = int(example.options.get("max_new_tokens", self.new_tokens))
+        if tokens == 0:
+            raise BadInputs(f"{example.location} has no tokens: there is nothing to continue")
+        if loaded.max_length is not None and tokens + follows > loaded.max_length:
+            at_least = " or more" if tokens == loaded.max_length else ""
+            raise BadInputs(
+                f"{example.location} has {tokens} tokens{at_least} and max_new_tokens is {follows}: the model "
+                f"accepts at most {loaded.max_length} in total, so shorten the text or lower max_new_tokens"
+            )
+
+    def generation_settings(self, loaded: LoadedModel) -> Dict[str, Any]:
+        """Return arguments of transformers' `generate` that do not come from a request."""
+        return {}
 
     def generate(self, loaded: LoadedModel, encoded: Sequence[EncodedInput]) -> List[Any]:
         """Return `{"generated_text"}` for each text. Texts with the same parameters run together.
@@ -199,16 +229,14 @@ class CausalLM(Task):
         """
         made: List[Any] = [None] * len(encoded)
         for same, options in same_options(encoded):
-            settings = {"do_sample": False, "max_new_tokens": NEW_TOKENS, **options}
-            is_whole = settings.pop("return_full_text", True)
+            settings = {"do_sample": False, "max_new_tokens": self.new_tokens, **options}
+            settings.update(self.generation_settings(loaded))
+            is_whole = settings.pop("return_full_text", self.returns_prompt)
             new = loaded.generate([encoded[at].rows[0] for at in same], settings)
             for at, tokens in zip(same, new):
                 continuation = loaded.tokenizer.decode(tokens, skip_special_tokens=True)
                 made[at] = {"generated_text": encoded[at].example.text + continuation if is_whole else continuation}
         return made
-
-
-NEW_TOKENS = 50
 
 
 class TokenLoss:
@@ -221,7 +249,7 @@ class TokenLoss:
     def __call__(self, prediction: Any) -> Dict[str, float]:
         self._sums = prediction.predictions
         # Replaces Trainer's eval_loss, which is the mean of the batch means.
-        loss_sum, tokens = prediction.predictions.astype("float64").sum(axis=0)
+        loss_sum, tokens = prediction.predictions.astype("float64").sum(axis=0)[:2]
         loss = float(loss_sum / tokens)
         # Without a perplexity if the model diverged.
         return {"loss": loss, **({"perplexity": math.exp(loss)} if loss <= LARGEST_EXPONENT else {})}
@@ -232,4 +260,4 @@ class TokenLoss:
 
     def rows(self) -> List[Dict[str, Any]]:
         """Return each row's predicted `tokens` and their summed `loss`: a row of text has no single prediction."""
-        return [{"loss": loss, "tokens": int(tokens)} for loss, tokens in self._sums[self._order].tolist()]
+        return [{"loss": loss, "tokens": int(tokens)} for loss, tokens, *_ in self._sums[self._order].tolist()]

@@ -34,6 +34,7 @@ class Classification(Task):
     """One of several classes for each row, scored from a confusion matrix."""
 
     name = "classification"
+    other_names = ("sentiment-analysis", "sequence-classification")
     classes = "one"
     reports_first_rows = True
     integer_columns = ("label",)

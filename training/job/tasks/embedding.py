@@ -62,6 +62,7 @@ class Embedding(Task):
     """Vectors of texts, trained on pairs, triplets, or pairs with a score."""
 
     name = "embedding"
+    other_names = ("sentence-similarity", "sentence-transformers")
     group = "first text"
     options: Mapping[str, Option] = {
         "pooling": Option(

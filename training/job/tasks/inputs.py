@@ -16,6 +16,8 @@ class Example(NamedTuple):
     """The second text, or the question's context."""
     options: Mapping[str, Any] = {}
     """The request's parameters."""
+    detail: Any = None
+    """Anything else that the task needs to encode the input."""
 
 
 class TokenRow(NamedTuple):
@@ -96,6 +98,8 @@ def parameters(arguments: Optional[Mapping[str, Any]], rules: Mapping[str, Rule]
     if not isinstance(arguments, Mapping):
         raise BadInputs(f"parameters must be an object, not {short_text(arguments)}")
     for name in arguments:
+        if not rules:
+            raise BadInputs(f"parameter {short_text(name)} is unknown: this task has no parameters")
         if name not in rules:
             known = ", ".join(rules)
             raise BadInputs(f"parameter {short_text(name)} is unknown; use one of {known}.{nearest(str(name), rules)}")

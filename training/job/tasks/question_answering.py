@@ -4,13 +4,14 @@ A context that is longer than a row is divided into windows (`answer_spans.py`).
 """
 
 import math
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text, from_json, short_text
 from training.job.tasks.encodings import integers, takes_types, token_columns
-from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, whole_number
+from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, boolean, whole_number
 from training.job.tasks.task import (
+    F1,
     LOSS,
     MAX_TOKENS,
     ColumnNames,
@@ -39,6 +40,7 @@ class QuestionAnswering(Task):
     """Answers that are spans of a context. A row of the data is a question, a row of the channel is a window."""
 
     name = "question-answering"
+    other_names = ("qa", "squad", "squad-v2", "extractive-qa")
     row = "question"
     without_rows = "no questions"
     group = "context"
@@ -58,27 +60,44 @@ class QuestionAnswering(Task):
             {"ge": 1, "le": 1_000},
         ),
         "max_answer_length": Option(int, 30, "Questions: longest answer, in tokens.", {"ge": 1, "le": MAX_TOKENS}),
+        "unanswerable": Option(
+            Literal["learn", "skip"],
+            "learn",
+            "Questions without an answer: `learn` to answer nothing, or `skip` them.",
+            is_new=True,
+        ),
+        "null_threshold": Option(
+            float,
+            0.0,
+            "Questions, if some have no answer: the model answers nothing where the logits of the empty answer exceed "
+            "the best answer's by more than this.",
+            {"ge": -1_000.0, "le": 1_000.0},
+            is_new=True,
+        ),
     }
-    scoring_options = tuple(options)
-    answering_options = ("max_length", *options)
+    scoring_options = ("doc_stride", "n_best_answers", "max_answer_length", "null_threshold")
+    evaluated_options = ("unanswerable",)
+    answering_options = ("max_length", *scoring_options)
     integer_columns = ("start_position", "end_position")
     head = "AutoModelForQuestionAnswering"
     architectures = ("ForQuestionAnswering",)
     label_inputs = ("start_positions", "end_positions")
     metrics = (
-        Metric("eval_f1", "F1", "percent", higher_is_better=True, best=100.0, decimals=2),
+        F1,
         Metric("eval_exact_match", "exact match", "percent", higher_is_better=True, best=100.0, decimals=2),
         LOSS,
     )
     inputs = ("question", "context")
     answer_fields = (("answer", "string"), ("score", "double"), ("start", "long"), ("end", "long"))
     example: Mapping[str, str] = {"question": "What is coming?", "context": Task.example["text"]}
-    # With `top_k`, the answer is a list. The others are tokens; `doc_stride` is the overlap of two windows.
+    # With `top_k`, the answer is a list. The other numbers are tokens; `doc_stride` is the overlap of two windows.
+    # `handle_impossible_answer` permits the empty answer. By default, the model's evaluation decides.
     parameter_rules: Mapping[str, Rule] = {
         "top_k": whole_number(1, 20),
         "max_answer_len": whole_number(1, 1_000),
         "max_seq_len": whole_number(8, 100_000),
         "doc_stride": whole_number(1, 100_000),
+        "handle_impossible_answer": boolean,
     }
     pipeline = "question-answering"
     has_own_endpoint_code = True  # the toolkit's pipeline limits answers to 15 tokens
@@ -100,6 +119,14 @@ class QuestionAnswering(Task):
         """Return the characters of the context."""
         return len(row.texts[0])
 
+    def recorded_options(self, options: Mapping[str, Any], remarks: Mapping[str, int]) -> Dict[str, Any]:
+        """Keep the threshold of the empty answer if some questions of the evaluation have no answer."""
+        return {name: value for name, value in options.items() if name != "null_threshold" or LEARNT in remarks}
+
+    def no_rows(self, options: Mapping[str, Any], for_scoring: bool) -> str:
+        """Return the end of the sentence about questions that make no row."""
+        return "have no answer, and unanswerable is 'skip'"
+
     def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
         """Cut questions and contexts into windows: the whole question and a part of the context.
 
@@ -112,9 +139,12 @@ class QuestionAnswering(Task):
         from training.job.tasks.squad import scoring_tables
 
         max_length, doc_stride, earlier_questions = options["max_length"], options["doc_stride"], 0
+        skips = options.get("unanswerable") == "skip"
 
         def encode(rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> Encoded:
             nonlocal earlier_questions
+            unanswerable = sum(not row.detail for row in rows)
+            rows = [row for row in rows if row.detail or not skips]
             made: List[answer_spans.Row] = []
             labels: List[Tuple[int, int]] = []
             windows: List[answer_spans.Windows] = []
@@ -141,9 +171,10 @@ class QuestionAnswering(Task):
                 "end_position": integers([end for _, end in labels]),
             }
             cut_rows = sum(len(each.tokens) > 1 for each in windows)
-            tables = scoring_tables(rows, offsets, windows, earlier_questions) if for_scoring else None
+            tables = scoring_tables(rows, offsets, windows, earlier_questions) if for_scoring and rows else None
             earlier_questions += len(rows)
-            return Encoded(columns, cut_rows, tables)
+            remarks = {LEFT_OUT if skips else LEARNT: unanswerable} if unanswerable else {}
+            return Encoded(columns, cut_rows, tables, remarks=remarks)
 
         return encode
 
@@ -192,7 +223,7 @@ class QuestionAnswering(Task):
         """Return `{"answer", "score", "start", "end"}` for each question, as Transformers 4's pipeline.
 
         With `top_k`, it is a list of them. Start and end are character positions in the context. The answer is empty if
-        no span is possible.
+        no span is possible, or if the model finds none (`null_threshold`).
         """
         made, at = [], 0
         for each in encoded:
@@ -202,6 +233,8 @@ class QuestionAnswering(Task):
         return made
 
 
+LEARNT = "without an answer, learnt as no answer"
+LEFT_OUT = "without an answer, left out (unanswerable: skip)"
 MAX_WINDOWS = 10_000
 """Most windows of one context. More would need gigabytes before the model runs."""
 
@@ -229,15 +262,15 @@ def _encoded_input(loaded: LoadedModel, example: Example) -> EncodedInput:
     except ValueError as error:
         raise BadInputs(f"{example.location}: {error}") from error
     made = tuple(TokenRow(ids, type_ids if loaded.takes_types else None) for ids, type_ids in rows)
-    return EncodedInput(example, made, (tokens.offsets, windows))
+    return EncodedInput(example, made, (tokens.offsets, windows, list(map(tokens.cls_in, windows.tokens.tolist()))))
 
 
 def _answer(loaded: LoadedModel, encoded: EncodedInput, starts: Sequence[Any], ends: Sequence[Any]) -> Any:
     from training.job.tasks import answer_spans
 
-    (offsets, windows), request = encoded.detail, encoded.example.options
+    (offsets, windows, cls), request = encoded.detail, encoded.example.options
     own = [slice(at, at + tokens) for at, tokens in zip(windows.context_at, windows.tokens)]
-    options = answer_spans.options_of(loaded.options)
+    options = answer_spans.options_of(loaded.options).handling_impossible(request.get("handle_impossible_answer"))
     answers = answer_spans.answers_of(
         encoded.example.pair,
         offsets,
@@ -246,6 +279,7 @@ def _answer(loaded: LoadedModel, encoded: EncodedInput, starts: Sequence[Any], e
         [line[part] for line, part in zip(ends, own)],
         options._replace(max_answer_length=request.get("max_answer_len", options.max_answer_length)),
         request.get("top_k", 1),
+        [(start[at], end[at]) for at, start, end in zip(cls, starts, ends)],
     )
     if "top_k" in request:
         return answers
@@ -321,5 +355,4 @@ def _label(tokens: "Tokens", answer: Optional[Tuple[int, int]], first: int, coun
     """
     if answer is not None and first <= answer[0] and answer[1] < first + count:
         return tokens.context_at + answer[0] - first, tokens.context_at + answer[1] - first
-    cls = tokens.cls if tokens.cls < tokens.context_at else tokens.cls - len(tokens.offsets) + count
-    return cls, cls
+    return (tokens.cls_in(count),) * 2

@@ -52,6 +52,7 @@ class Seq2Seq(Task):
     """A target for each source. Rows with the same source are several references of it."""
 
     name = "seq2seq"
+    other_names = ("summarization", "translation", "t5")
     group = "source"
     # The rest of the note is "at max_length 128".
     cut = "cut, the targets at max_target_length, the sources"

@@ -1,7 +1,8 @@
 """Score answers to questions as SQuAD does.
 
 Exact match and F1 follow SQuAD's official script, version 1.1: `evaluate-v1.1.py` of
-https://rajpurkar.github.io/SQuAD-explorer/ (Rajpurkar et al. 2016, arXiv:1606.05250).
+https://rajpurkar.github.io/SQuAD-explorer/ (Rajpurkar et al. 2016, arXiv:1606.05250). If some questions of the data
+have no answer, they follow version 2.0, `evaluate-v2.0.py` (Rajpurkar et al. 2018, arXiv:1806.03822).
 """
 
 import collections
@@ -14,8 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from training.job.data.channels import METADATA, Channel, read_columns, read_texts
-from training.job.tasks.answer_spans import AnswerOptions, Offsets, Windows, best_of_windows, options_of, stripped
-from training.job.tasks.task import Row
+from training.job.tasks.answer_spans import (
+    AnswerOptions,
+    Offsets,
+    Windows,
+    best_of_windows,
+    is_null,
+    options_of,
+    stripped,
+)
+from training.job.tasks.task import COMMONEST, Row
 
 START_POSITION = "start_position"
 """Column of the channel with the number of the answer's first token in its row."""
@@ -60,7 +69,16 @@ class AnswerScorer:
         spans, _ = read_columns([file], ("token_starts", "token_ends"), ())
         self._ids, self._contexts, self._references = read_texts(file, ("id", "context", "answers"))
         metadata = json.loads((channel.folder / METADATA).read_text("utf-8"))
-        self._options = options_of({name: metadata[name] for name in ("n_best_answers", "max_answer_length")})
+        recorded = {name: metadata[name] for name in ("n_best_answers", "max_answer_length")}
+        self._has_answer = np.array([bool(each) for each in self._references])
+        self._has_unanswerable = not self._has_answer.all()
+        if self._has_unanswerable:
+            recorded["null_threshold"] = metadata.get("null_threshold", 0.0)
+            # Version 2 ignores answers of which nothing is left.
+            self._references = [[each for each in own if normalised(each)] for own in self._references]
+        self._options = options_of(recorded)
+        # The CLS token is a row's first token, or its last one if rows are padded on the left (XLNet).
+        self._cls = channel.rows.lengths - 1 if channel.metadata.padding_side == "left" else 0
         # Characters of each context's tokens: the first, and one past the last.
         self._starts, self._ends = (
             np.split(values, at[:-1]) for values, at in (spans["token_starts"], spans["token_ends"])
@@ -77,15 +95,31 @@ class AnswerScorer:
         # Padding on the left moves a row's tokens as far as its labels.
         shift = prediction.label_ids[0] - self._rows.columns[START_POSITION]
         windows = self._windows._replace(context_at=self._windows.context_at + shift)
-        spans = best_spans(start_logits, end_logits, windows, len(self._ids), self._options)
+        spans = best_spans(start_logits, end_logits, windows, len(self._ids), self._options, self._cls + shift)
         answers = self._answers = [self._text(at, first, last) for at, (first, last) in enumerate(spans.tolist())]
         scores = [scores_of(*pair) for pair in zip(answers, self._references)]
-        exact_match, f1 = np.mean(scores, axis=0)
         self._answer_rows = [
             {"id": name, "prediction": answer, "references": references, "exact_match": score[0], "f1": score[1]}
             for name, answer, references, score in zip(self._ids[:MAX_TABLE_ROWS], answers, self._references, scores)
         ]
-        return {"exact_match": float(exact_match), "f1": float(f1)}
+        return {
+            **_means(scores, "exact_match"),
+            **(self._unanswerable_scores(scores) if self._has_unanswerable else {}),
+        }
+
+    def _unanswerable_scores(self, scores: Sequence[Tuple[float, float]]) -> Dict[str, float]:
+        """Return the scores of the questions with and without an answer, and of always answering nothing."""
+        nothing = _means([scores_of("", references) for references in self._references], "exact_match")
+        parts = {"HasAns_": self._has_answer, "NoAns_": ~self._has_answer}
+        return {
+            **{f"{name}{COMMONEST}": score for name, score in nothing.items()},
+            **{
+                f"{part}{name}": score
+                for part, is_in in parts.items()
+                if is_in.any()
+                for name, score in _means(np.array(scores)[is_in], "exact").items()
+            },
+        }
 
     def tables(self) -> Dict[str, List[Dict[str, Any]]]:
         """Return the table of the last evaluation, by file name."""
@@ -105,12 +139,23 @@ class AnswerScorer:
         return stripped(self._contexts[question], int(start), int(end))[0]
 
 
+def _means(scores: Any, exact: str) -> Dict[str, float]:
+    """Return the means of scores, questions x 2, by name. `exact` is the name of the first one."""
+    return dict(zip((exact, "f1"), np.mean(scores, axis=0).tolist()))
+
+
 def best_spans(
-    start_logits: np.ndarray, end_logits: np.ndarray, windows: Windows, questions: int, options: AnswerOptions
+    start_logits: np.ndarray,
+    end_logits: np.ndarray,
+    windows: Windows,
+    questions: int,
+    options: AnswerOptions,
+    cls: Any = 0,
 ) -> np.ndarray:
     """Return the token indices of the first and last token of each question's best answer, questions x 2.
 
-    Indices count from the start of the context. Logits are windows x positions. Both are -1 without a possible span.
+    Indices count from the start of the context. Logits are windows x positions, and `cls` is the position of the CLS
+    token in each window. Both indices are -1 for the empty answer, and without a possible span.
     """
     spans, sums = best_of_windows(start_logits, end_logits, windows, options, 1)
     best = np.full((questions, 2), -1, dtype=np.int64)
@@ -119,6 +164,12 @@ def best_spans(
     order = np.lexsort((-windows.first_token, sums[:, 0]))
     order = order[np.isfinite(sums[order, 0])]
     best[windows.question[order]] = spans[order, 0]
+    if options.null_threshold is not None:
+        rows = np.arange(len(start_logits))
+        empty, most = np.full(questions, np.inf), np.full(questions, -np.inf)
+        np.minimum.at(empty, windows.question, start_logits[rows, cls].astype(float) + end_logits[rows, cls])
+        np.maximum.at(most, windows.question, sums[:, 0])
+        best[is_null(empty, most, options)] = -1
     return best
 
 

@@ -42,7 +42,7 @@ IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""
 
 COMMONEST = "_commonest"
-"""End of the name of a score of always answering the commonest class of the evaluation rows. It is no measure, and only
+"""End of the name of a score of always giving the commonest answer of the evaluation rows. It is no measure, and only
 the result has it."""
 
 UNTRAINED = "_untrained"
@@ -84,6 +84,8 @@ class Metric(NamedTuple):
 
 LOSS = Metric("eval_loss", "validation loss")
 """Metric of every task."""
+F1 = Metric("eval_f1", "F1", "percent", higher_is_better=True, best=100.0, decimals=2)
+"""F1 of answers or of entities."""
 OWN_METRICS = (
     Metric("eval_score", "own score", higher_is_better=True, best=math.inf),
     Metric("eval_error", "own error", best=-math.inf),
@@ -102,8 +104,12 @@ class Option(NamedTuple):
     """Its text in `docs/experiments.md`."""
     limits: Mapping[str, float] = {}
     """Limits of the value, by pydantic's names."""
+    is_new: bool = False
+    """True if a later version added it to its task. Its default is in no key, so that keys stay valid."""
     requires_task: bool = False
     """True if an experiment of another task must not set it. Then None, which means `default`, is a value too."""
+    read: Optional[Callable[[Any], Any]] = None
+    """Returns what staging gets for a value of the experiment, such as the text of a file. Raises ValueError."""
 
 
 class ColumnNames(Protocol):
@@ -122,6 +128,14 @@ class ColumnNames(Protocol):
         """Column with the label."""
 
     @property
+    def tokens(self) -> str:
+        """Column with the words of a sentence, a list."""
+
+    @property
+    def tags(self) -> str:
+        """Column with the tags of these words, a list."""
+
+    @property
     def negative(self) -> Optional[str]:
         """Column with a text that does not match, if rows have one."""
 
@@ -132,6 +146,18 @@ class ColumnNames(Protocol):
     @property
     def target(self) -> str:
         """Column with the text to generate."""
+
+    @property
+    def messages(self) -> str:
+        """Column with the messages of a conversation."""
+
+    @property
+    def prompt(self) -> Optional[str]:
+        """Column with what precedes a completion, if rows have no messages."""
+
+    @property
+    def completion(self) -> str:
+        """Column with the completion of a prompt."""
 
 
 Label = Union[str, int]
@@ -164,6 +190,12 @@ class Encoded(NamedTuple):
     """Rows of the data that are longer than `max_length`."""
     tables: "Optional[Dict[str, Dict[str, pa.Array]]]" = None
     """More Parquet files that an evaluation needs: columns by file name."""
+    left_out_rows: int = 0
+    """Rows of the data of which `max_length` cuts off all that is trained or scored, so that they make no row."""
+    metadata: Mapping[str, Any] = {}
+    """More fields of the channel's metadata, the same in every batch."""
+    remarks: Mapping[str, int] = {}
+    """Numbers of rows of the data by a remark on them, such as `without an answer, left out`."""
 
 
 Encoder = Callable[[Sequence[Row], Sequence[Sequence[int]]], Encoded]
@@ -264,10 +296,16 @@ class Task(ABC):
     # The name, and the words of messages
     name: str
     """Name in experiments, channels and models."""
+    other_names: Tuple[str, ...] = ()
+    """Names of the task or its columns elsewhere, with hyphens, for the message about an unknown field or task. The
+    name of its `pipeline` is one of them."""
     row: str = "row"
     """Name of a row of the data."""
     cut: str = "cut"
     """Participle that says what happens to a row longer than `max_length`."""
+
+    left_out: str = "left out"
+    """Participle that says what happens to a row of which `max_length` leaves nothing to learn."""
 
     # The experiment
     options: Mapping[str, Option] = {}
@@ -323,19 +361,27 @@ class Task(ABC):
     computes_loss: bool = False
     """True if `loss` computes the loss. The model then gets no label inputs, and computes none."""
 
+    weighs_labels: bool = False
+    """True if each label of a step has the same weight. Otherwise, each of its batches has."""
+
     # The evaluation
     metrics: Tuple[Metric, ...] = (LOSS,)
     """Metrics in order of preference: comparisons judge quality by the first one."""
     scores_untrained: bool = False
     """True if the pretrained model already does the task, so that its scores before the first step are of interest."""
 
+    texts_table: str = ""
+    """Table of an evaluation that the report shows: row of the data, prompt, the data's text and the model's text."""
+
     # A trained model in use
     inputs: Tuple[str, ...] = ("text",)
     """Texts that an input must have. If there is only one, an input is a text, else an object with these fields."""
     optional_inputs: Tuple[str, ...] = ()
     """Texts that an input may have in addition."""
+    names_input: bool = False
+    """True if MLflow's signature names an only input, because it would take a list of lists for a table."""
     answer_fields: Tuple[Tuple[str, str], ...]
-    """Fields of an answer, with their types in MLflow, such as `double`, or `double[]` for a list."""
+    """Fields of an answer, with their types in MLflow, such as `double`; `double[]` for a list, `any` for objects."""
     answer_parameters: Tuple[Tuple[str, str, Any], ...] = ()
     """Parameters that MLflow's signature offers: name, type in MLflow, default."""
     accepts_blanks: bool = False
@@ -363,6 +409,10 @@ class Task(ABC):
     def columns(self, names: ColumnNames) -> Dict[str, str]:
         """Return the data's columns that the task reads, in order, with their types as MLflow names them."""
 
+    def foreign_columns(self, names: ColumnNames) -> Dict[str, str]:
+        """Return columns that data for this task does not have, each with the fields that read such data."""
+        return {}
+
     def metrics_of(self, names: ColumnNames) -> Tuple[Metric, ...]:
         """Return the metrics of an evaluation on data with these columns."""
         return self.metrics
@@ -375,12 +425,27 @@ class Task(ABC):
     def check_options(self, options: Any) -> None:  # noqa: B027
         """Raise ValueError if the experiment's options contradict each other."""
 
+    def check_classes(self, names: Sequence[str]) -> None:  # noqa: B027
+        """Raise `BadData` if the task cannot use classes with these names. They are known once all rows are read."""
+
     @abstractmethod
     def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Optional[Row]:
         """Check the values of a row, in the order of `columns`, and return the row; None to leave it out.
 
         `place` is the location of the row for messages. Raises `BadData`.
         """
+
+    def recorded_options(self, options: Mapping[str, Any], remarks: Mapping[str, int]) -> Dict[str, Any]:
+        """Return those of the `answering_options` that a logged model keeps.
+
+        `remarks` are the `Encoded.remarks` on the rows with which it was evaluated.
+        """
+        return dict(options)
+
+    def key_options(self, options: Mapping[str, Any]) -> Dict[str, Any]:
+        """Return the options that keys contain."""
+        new = {name: option.default for name, option in self.options.items() if option.is_new}
+        return {name: value for name, value in options.items() if name not in new or value != new[name]}
 
     def batch_characters(self, row: Row) -> int:
         """Return the size of a row, which limits the rows of a batch."""

@@ -16,7 +16,10 @@ from training.job.processes.protocols import Model
 from training.job.processes.reporting import ArgumentError, Unsupported
 from training.job.weights import adapters
 
-TOKENIZER_FILES = ("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model")
+TOKENIZER_FILES = (
+    *("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model"),
+    "chat_template.jinja",
+)
 
 
 @dataclass(frozen=True)

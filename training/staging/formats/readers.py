@@ -1,7 +1,7 @@
 """Read the rows of a data file, each by itself: the suffix determines the reader.
 
 Tables (CSV, TSV) have their delimiter in the header. Parquet and Arrow are read by pyarrow. JSON is lines, an array of
-objects, or the questions of SQuAD's documents.
+objects, or the questions of SQuAD's documents. CoNLL has a word in each line, and its tag.
 """
 
 from __future__ import annotations
@@ -465,11 +465,51 @@ def _plain_text(path: Path, columns: Sequence[str], text: TextFormat) -> Iterato
         listed = " and ".join(repr(column) for column in columns)
         raise InputError(
             f"{path} is plain text, which has one text per line; the columns {listed} need JSON Lines, CSV or TSV. "
-            "Name a table .csv or .tsv"
+            "Name a table .csv or .tsv, and a CoNLL file .conll"
         )
     for number, line in text_lines(path, text):
         if line.strip():
             yield number, [line.rstrip("\r\n") + "\n"]
+
+
+SKIPPED = ("-DOCSTART-", "# id ")
+"""Beginnings of lines between the sentences of a CoNLL file: of CoNLL 2003, and of MultiCoNER."""
+
+
+def conll_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
+    """Yield the words and the tags of each sentence of a CoNLL file, with the number of its first line.
+
+    A line has a word, in the first column, and its tag, in the last. Tabs separate the columns, or blanks if a line has
+    no tab. A line without either ends a sentence: empty, or with blanks and tabs alone. `columns` are the names of the
+    words and, if requested, of the tags, which the file does not have.
+    """
+    if len(columns) > 2:
+        listed = ", ".join(map(repr, columns[2:]))
+        raise MissingColumn(f"{path} is a CoNLL file, which has words and tags alone; it has no column {listed}")
+    first, sentence = 0, list[list[str]]()
+    for number, line in text_lines(path, text):
+        fields = _conll_fields(line)
+        if not fields and sentence:
+            yield first, _conll_values(sentence, columns)
+            sentence = []
+        if not fields or (not sentence and line.startswith(SKIPPED)):
+            continue
+        if len(fields) < len(columns):
+            problem = f"{path} line {number} has only {short_text(line.strip())}, but a line needs a word and a tag"
+            raise InputError(f"{problem}, separated by a tab or a blank")
+        first = first if sentence else number
+        sentence.append(fields)
+    if sentence:
+        yield first, _conll_values(sentence, columns)
+
+
+def _conll_fields(line: str) -> list[str]:
+    line = line.rstrip()
+    return (line.split("\t") if "\t" in line else line.split()) if line else []
+
+
+def _conll_values(sentence: Sequence[Sequence[str]], columns: Sequence[str]) -> list[Any]:
+    return [[fields[0] for fields in sentence], [fields[-1] for fields in sentence]][: len(columns)]
 
 
 READERS: dict[str, Callable[[Path, Sequence[str], TextFormat], Iterator[Row]]] = {
@@ -483,6 +523,7 @@ READERS: dict[str, Callable[[Path, Sequence[str], TextFormat], Iterator[Row]]] =
     ".feather": columnar_rows,
     ".ipc": columnar_rows,
     ".txt": _plain_text,
+    ".conll": conll_rows,
 }
 BINARY = frozenset({".parquet", ".arrow", ".feather", ".ipc"})
 """Formats that are not text."""

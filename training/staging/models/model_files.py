@@ -51,6 +51,8 @@ TOKENIZER_FILES = (
     "vocab.json",
     "vocab.txt",
 )
+CHAT_TEMPLATE_FILE = "chat_template.jinja"
+"""File with a tokenizer's template of conversations. It is apart, so that identities of other tokenizers stay valid."""
 VOCABULARY_FILES = frozenset(TOKENIZER_FILES) - {
     "added_tokens.json",
     "special_tokens_map.json",
@@ -89,7 +91,8 @@ class ModelSource:
         if self.folder is None:
             return f"hub:{self.name}@{self.revision or 'main'}"
         files = b""
-        for name in ("config.json", *TOKENIZER_FILES):
+        template = [CHAT_TEMPLATE_FILE] if (self.folder / CHAT_TEMPLATE_FILE).is_file() else []
+        for name in ("config.json", *TOKENIZER_FILES, *template):
             content = (self.folder / name).read_bytes() if (self.folder / name).is_file() else b""
             files += f"{name} {len(content)}\n".encode() + content
         return f"files:{digest(files)}"

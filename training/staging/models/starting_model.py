@@ -12,6 +12,7 @@ from typing import Any
 from training.contract.errors import InputError, first_line, nearest, short_text
 from training.job.tasks import TASKS
 from training.staging.models.model_files import (
+    CHAT_TEMPLATE_FILE,
     TOKENIZER_FILES,
     ModelSource,
     check_max_length,
@@ -138,7 +139,7 @@ class ModelFromScratch:
             tokenizer.save_pretrained(folder)
             return
         # Copied, because saving a loaded tokenizer might convert it to a format that a container cannot read.
-        for name in TOKENIZER_FILES:
+        for name in (*TOKENIZER_FILES, CHAT_TEMPLATE_FILE):
             if (self.tokenizer.folder / name).is_file():
                 shutil.copyfile(self.tokenizer.folder / name, folder / name)
 

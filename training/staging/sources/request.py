@@ -51,12 +51,22 @@ class Columns(Frozen):
     """Column with the second text of a pair; None for single texts."""
     label: Name = "label"
     """Column with the label: words, or whole numbers of at least 0."""
+    tokens: Name = "tokens"
+    """Column with the words of a sentence, a list."""
+    tags: Name = "ner_tags"
+    """Column with the tags of these words, a list: names, or the numbers of `data.labels`."""
     negative: Name | None = None
     """Embeddings: column with a text that does not match; None if rows have none."""
     score: Name | None = None
     """Embeddings: column with the similarity of the two texts, a number; None if the texts of a row match."""
     target: Name = "target"
     """Column with the text to generate, for tasks that generate one."""
+    messages: Name = "messages"
+    """Column with the messages of a conversation."""
+    prompt: Name | None = None
+    """Column with the prompt of a completion; None reads `messages`."""
+    completion: Name = "completion"
+    """Column with the completion of a prompt."""
 
 
 class Splits(Frozen):

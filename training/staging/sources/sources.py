@@ -20,7 +20,7 @@ from state.digests import digest
 from state.folders import is_usable, record
 from training.contract.errors import InputError, first_line
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
-from training.staging.formats.files import Row, missing_column
+from training.staging.formats.files import MissingColumn, Row, missing_column
 from training.staging.sources.data_files import DataFiles, FileRows, StoredFiles, find_data_files
 from training.staging.sources.request import Data, HubData
 
@@ -112,7 +112,7 @@ def find_source(data: Data, columns: Sequence[str], cache: Path, account: Accoun
     stay until the source is closed; `account` reads them. Raises InputError for a missing file.
     """
     if data.hub is not None:
-        return _hub_source(data.hub, columns, data.columns.label)
+        return _hub_source(data.hub, columns)
     if data.builtin is not None:
         demo = [find_data_files(str(docstring_file(cache)))]
         return _file_source(demo, columns, data, "docstrings of installed packages")
@@ -173,7 +173,18 @@ def file_table(
     return Table(name=files.uri, rows=files.renamed(rows), locate=lambda number: files.with_uris(rows.location(number)))
 
 
-def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
+def has_column(source: Source, data: Data, column: str) -> bool:
+    """Return whether the first training row has a column. Raises InputError for data that cannot be read."""
+    rows = file_table(source.files[0], [column], data).rows if source.files else None
+    if rows is None:
+        rows = streamed_tables(data.hub, [column]).train.rows if data.hub is not None else iter([])
+    try:
+        return next(rows, None) is not None
+    except MissingColumn:
+        return False
+
+
+def _hub_source(hub: HubData, columns: Sequence[str]) -> Source:
     revision = _resolve_revision(hub)
     description = f"Hub {hub.name}" + (f" ({hub.config})" if hub.config else "") + f" at {revision}"
 
@@ -181,9 +192,11 @@ def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
     load = cache(lambda split: _load_split(hub, split, revision))
 
     def open_hub() -> Tables:
-        names = getattr(load(hub.splits.train).features.get(label), "names", None)
+        features = load(hub.splits.train).features
+        named = (label_names(features[column]) for column in columns if column in features)
+        names = next(filter(None, named), None)
         tables = _hub_tables(hub, lambda split, name: _hub_rows(load(split), name, columns))
-        return replace(tables, label_names=tuple(names) if names else None)
+        return replace(tables, label_names=names)
 
     identity = [hub.name, hub.config, revision, hub.splits.train, hub.splits.validation]
     validation = [*identity[:3], hub.splits.validation or hub.splits.train]
@@ -193,6 +206,11 @@ def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
         validation_digest=digest(repr(validation)),
         open=open_hub,
     )
+
+
+def label_names(feature: Any) -> tuple[str, ...]:
+    """Return the names of a column of class numbers, or of lists of them; empty for any other column."""
+    return tuple(getattr(getattr(feature, "feature", feature), "names", ()))
 
 
 def _resolve_revision(hub: HubData) -> str:

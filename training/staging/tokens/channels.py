@@ -23,7 +23,7 @@ from training.staging.tokens.staged import (
 
 if TYPE_CHECKING:
     import numpy as np
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
@@ -140,6 +140,9 @@ class ChannelSummary:
         self._classes = np.zeros(classes, np.int64)
         self.cut_rows = 0
         """Rows of the data that `max_length` cut."""
+        self.remarks: Counter[str] = Counter()
+        self.left_out_rows = 0
+        """Rows of the data of which `max_length` leaves nothing to learn or to score."""
         self._hashes = array("Q")
         self._samples: list[tuple[int, Sample]] = []
 
@@ -200,12 +203,16 @@ class ChannelSummary:
             lengths=length_statistics(counts, self.max_length),
             tokens=self._tokens,
             cut_rows=self.cut_rows,
+            left_out_rows=self.left_out_rows,
             class_counts=self.class_counts,
+            remarks=dict(self.remarks),
         )
 
 
 MAX_SOURCE_ROWS = 1_000
 """Number of rows whose predictions a job reports."""
+MAX_LEFT_OUT = 0.1
+"""Largest share of rows of which `max_length` may leave nothing."""
 R = TypeVar("R")
 E = TypeVar("E")
 _Encode = Callable[[Sequence[Row], Sequence[Sequence[int]]], Encoded]
@@ -214,15 +221,15 @@ _Encode = Callable[[Sequence[Row], Sequence[Sequence[int]]], Encoded]
 def _encode(request: StagingRequest, tokenizer: Any, *, for_scoring: bool) -> _Encode:
     """Return the task's encoder. It raises InputError for a row that the model cannot read."""
     task = TASKS[request.task]
-    encoder = task.encoder(tokenizer, _options(request), for_scoring)
 
-    def encode(rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> Encoded:
+    def checked(make: Callable[[], E]) -> E:
         try:
-            return encoder(rows, classes)
+            return make()
         except BadData as error:
             raise InputError(str(error)) from error
 
-    return encode
+    encoder = checked(lambda: task.encoder(tokenizer, _options(request), for_scoring))
+    return lambda rows, classes: checked(lambda: encoder(rows, classes))
 
 
 def _options(request: StagingRequest) -> dict[str, Any]:
@@ -252,6 +259,7 @@ def write_channel(
 
     tables: dict[str, RowGroupFile] = {}
     source_rows: list[int] = []
+    metadata: Mapping[str, Any] = {}
     rows = progress.count(f"tokenising {channel} {task.row}s", part.read(), part.rows)
     for batch, (numbers, encoded) in encoded_batches(
         batches(rows, task.batch_characters, task.rows_per_batch), numbered
@@ -263,6 +271,9 @@ def write_channel(
             token_counts(encoded.columns), np.array([each for row in numbers for each in row], int), tokens=tokens
         )
         summary.cut_rows += encoded.cut_rows
+        summary.remarks.update(encoded.remarks)
+        summary.left_out_rows += encoded.left_out_rows
+        metadata = encoded.metadata
         for row, own in zip(batch, numbers, strict=True):
             label = ", ".join(dict.fromkeys(classes.names[number] for number in own)) if own else None
             summary.add_source_row(row.texts, number=row.number, label=label)
@@ -275,9 +286,21 @@ def write_channel(
         purpose = "validation" if is_validation else "training"
         name = (selection.tables.validation or selection.tables.train).name if is_validation else selection.source
         raise InputError(f"the {purpose} {task.row}s of {name} {task.no_rows(_options(request), is_validation)}")
+    _check_left_out(summary.left_out_rows, part.rows, request)
     if task.reports_first_rows:
         (writer.folder / SOURCE_ROWS).write_text(json.dumps(source_rows), "utf-8")
-    return {name: request.options[name] for name in (task.scoring_options if is_validation else task.training_options)}
+    names = task.scoring_options if is_validation else task.training_options
+    return {**{name: request.options[name] for name in names}, **metadata}
+
+
+def _check_left_out(left_out: int, rows: int, request: StagingRequest) -> None:
+    """Raise InputError if `max_length` leaves too many rows of the data nothing to learn or to score."""
+    if left_out > MAX_LEFT_OUT * rows:
+        task = TASKS[request.task]
+        raise InputError(
+            f"{left_out:,} of {rows:,} {task.row}s ({left_out / rows:.0%}) are {task.left_out}; max_length is "
+            f"{request.max_length}, so increase it, or shorten the {task.row}s"
+        )
 
 
 def row_lengths(table: Table, request: StagingRequest, tokenizer: Any, *, for_scoring: bool = False) -> list[int]:
@@ -285,12 +308,14 @@ def row_lengths(table: Table, request: StagingRequest, tokenizer: Any, *, for_sc
     task = TASKS[request.task]
     encode = _encode(request, tokenizer, for_scoring=for_scoring)
     lengths: list[int] = []
-    bad = BadRows(table)
+    bad, left_out, count = BadRows(table), 0, 0
     rows = task_rows(task, table, request.data, bad)
     for batch in batches(rows, task.batch_characters, task.rows_per_batch):
         encoded = encode(batch, [[0] * len(row.labels) for row in batch])
         lengths += token_counts(encoded.columns).tolist()
+        left_out, count = left_out + encoded.left_out_rows, count + len(batch)
     bad.check()
+    _check_left_out(left_out, count, request)
     return lengths
 
 

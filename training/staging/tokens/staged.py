@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -125,8 +125,12 @@ class ChannelDescription:
     """Tokens of all rows, special tokens included; None if unknown."""
     cut_rows: int | None = None
     """Rows of the data that `max_length` cut: truncated, or divided into several windows. None if unknown."""
+    left_out_rows: int = 0
+    """Rows of the data of which `max_length` left nothing to learn or to score."""
     class_counts: tuple[int, ...] = ()
     """Rows of each class; empty if the task has no classes."""
+    remarks: Mapping[str, int] = field(default_factory=dict)
+    """Numbers of rows of the data by the task's remark on them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +210,9 @@ def channel_phrase(data: DataDescription, channel: ChannelDescription) -> str:
         parts.append(lengths)
     if channel.cut_rows:
         parts.append(f"{_plural(channel.cut_rows, task.row)} {task.cut} at max_length {data.max_length:,}")
+    parts += [f"{_plural(count, task.row)} {remark}" for remark, count in channel.remarks.items()]
+    if channel.left_out_rows:
+        parts.append(f"{_plural(channel.left_out_rows, task.row)} {task.left_out}")
     return ", ".join(parts)
 
 

@@ -16,7 +16,9 @@ from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 FIELDS = ("question", "context")
 PARAMETERS = {"max_answer_len": 1_000, "top_k": 20}
-"""Parameters of a request, each with its largest value."""
+"""Numbers that a request may have as parameters, each with its largest value."""
+IMPOSSIBLE = "handle_impossible_answer"
+"""Parameter, true or false, that permits or forbids the empty answer."""
 
 
 class Reader:
@@ -34,6 +36,7 @@ class Reader:
         """Return the answer, or a list of answers with `top_k`. Raises ValueError for a question that is too long."""
         longest = parameters.get("max_answer_len", self._options.max_answer_length)
         options = self._options._replace(max_answer_length=longest)
+        options = options.handling_impossible(parameters.get(IMPOSSIBLE))
         top_k = parameters.get("top_k", 1)
         answers = self._spans.answer_question(self._tokenizer, self._forward, question, context, options, top_k)
         if "top_k" in parameters:
@@ -68,9 +71,12 @@ def predict_fn(data: Any, reader: Reader) -> Any:
 
 
 def _check_parameters(parameters: Any) -> None:
-    if not isinstance(parameters, dict) or parameters.keys() - PARAMETERS.keys():
-        raise ValueError(f"parameters is {parameters!r:.200}: it can only have {' and '.join(PARAMETERS)}")
-    for name, value in parameters.items():
+    if not isinstance(parameters, dict) or parameters.keys() - {*PARAMETERS, IMPOSSIBLE}:
+        names = f"{', '.join(PARAMETERS)} and {IMPOSSIBLE}"
+        raise ValueError(f"parameters is {parameters!r:.200}: it can only have {names}")
+    if not isinstance(parameters.get(IMPOSSIBLE, True), bool):
+        raise ValueError(f"{IMPOSSIBLE} is {parameters[IMPOSSIBLE]!r:.200}: it must be true or false")
+    for name, value in ((name, parameters[name]) for name in PARAMETERS if name in parameters):
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= PARAMETERS[name]:
             raise ValueError(f"{name} is {value!r:.200}: it must be a whole number from 1 to {PARAMETERS[name]}")
 

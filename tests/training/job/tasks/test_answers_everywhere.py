@@ -40,12 +40,15 @@ Answer = dict[str, Any]
 Question = dict[str, str]
 
 
-PAIRS = [("wordpiece", 20), ("wordpiece", 1), ("byte_level", 20), ("left_padding", 20)]
-"""Kind of tokenizer, and number of likeliest starts and ends that are paired. With one, some questions have no answer.
-"""
+PAIRS = [
+    *(("wordpiece", 20, None), ("wordpiece", 1, None), ("byte_level", 20, None), ("left_padding", 20, None)),
+    *(("wordpiece", 20, 0.1), ("byte_level", 20, -0.1), ("left_padding", 20, -3.0)),
+]
+"""Kind of tokenizer, number of likeliest starts and ends that are paired (with one, some questions have no possible
+span), and threshold of the empty answer; None if the questions of the training have answers."""
 
 
-def random_model(kind: str, n_best: int, tmp_path: Path) -> Path:
+def random_model(kind: str, n_best: int, null_threshold: float | None, tmp_path: Path) -> Path:
     """Write a model with random weights and the options of its training, and return its folder."""
     from transformers import BertConfig, BertForQuestionAnswering, XLNetConfig, XLNetForQuestionAnsweringSimple
 
@@ -59,26 +62,34 @@ def random_model(kind: str, n_best: int, tmp_path: Path) -> Path:
         model = BertForQuestionAnswering(BertConfig(**{**sizes(tokenizer, WINDOW), "type_vocab_size": 3}))
     save(tmp_path / "model", model.eval(), tokenizer)
     options = {"max_length": WINDOW, "doc_stride": STRIDE, "n_best_answers": n_best, "max_answer_length": 6}
+    options |= {} if null_threshold is None else {"null_threshold": null_threshold}
     (tmp_path / "model" / "answer_options.json").write_text(json.dumps(options))
     return tmp_path / "model"
 
 
-@pytest.mark.parametrize(("kind", "n_best"), PAIRS)
-def test_all_three_give_the_same_answers_and_scores(kind: str, n_best: int, tmp_path: Path) -> None:
-    folder = random_model(kind, n_best, tmp_path)
+@pytest.mark.parametrize(("kind", "n_best", "threshold"), PAIRS)
+def test_all_three_give_the_same_answers_and_scores(
+    kind: str, n_best: int, threshold: float | None, tmp_path: Path
+) -> None:
+    folder = random_model(kind, n_best, threshold, tmp_path)
     examples = [{"question": question, "context": context} for context in CONTEXTS for question in QUESTIONS]
-    evaluated = evaluation(folder, examples, n_best, tmp_path)
+    evaluated = evaluation(folder, examples, n_best, threshold, tmp_path)
     local, container = (make(folder, tmp_path)(examples) for make in (local_endpoint, sagemaker_container))
     for at, example in enumerate(examples):
         assert local[at][0]["answer"] == evaluated[at], example
         for answer, expected in zip(container[at], local[at], strict=True):
             assert answer["score"] == pytest.approx(expected["score"], rel=1e-3), example
             assert {**answer, "score": 0} == {**expected, "score": 0}, example
-    # With one pair, some questions have no answer: the list of several is empty.
+    # With one pair, some questions have no possible span: the list of several is empty.
     assert any(len(answers) == 1 for answers in local) == (n_best == 1)
+    empty = [not answers[0]["answer"] for answers in local]
+    assert n_best == 1 or any(empty) == (threshold is not None)
+    assert not all(empty)
 
 
-def evaluation(model_folder: Path, examples: list[Question], n_best: int, tmp_path: Path) -> list[str]:
+def evaluation(
+    model_folder: Path, examples: list[Question], n_best: int, threshold: float | None, tmp_path: Path
+) -> list[str]:
     """Return the best answers of an evaluation."""
     from transformers import AutoModelForQuestionAnswering
 
@@ -87,9 +98,13 @@ def evaluation(model_folder: Path, examples: list[Question], n_best: int, tmp_pa
         {"context": each["context"], "qas": [{"id": str(at), "question": each["question"], "answers": []}]}
         for at, each in enumerate(examples)
     ]
+    if threshold is None:
+        for row in rows:
+            first = row["context"].split()[0]
+            row["qas"][0]["answers"] = [{"text": first, "answer_start": row["context"].index(first)}]
     file.write_text(json.dumps({"data": [{"paragraphs": rows}]}))
     options = {"max_length": WINDOW, "doc_stride": STRIDE, "n_best_answers": n_best, "max_answer_length": 6}
-    folder = staged(tmp_path, file, model_folder, **options)["validation"]
+    folder = staged(tmp_path, file, model_folder, **options, null_threshold=threshold or 0.0)["validation"]
     channel = read_channel(folder, "question-answering", TASK.integer_columns)
     model = AutoModelForQuestionAnswering.from_pretrained(model_folder).eval()
     collate = Collator(Padding("longest", channel.metadata.max_length), channel.metadata, TASK.targets)

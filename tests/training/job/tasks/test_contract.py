@@ -24,14 +24,20 @@ from tracking.groups.planned_job import ModelPlan
 from training.contract.errors import InputError
 from training.job.tasks import TASKS, Task, find_task
 from training.job.tasks.inputs import BadInputs
+from training.job.tasks.token_classification import entities
 from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.stage import stage
 
 CONTEXT = "The Denver Broncos defeated the Carolina Panthers to earn their third title in Santa Clara"
 TEXTS = [f"{CONTEXT[at:]} {'won ' * (at % 4)}in 1999" for at in range(0, 48, 2)]
+TAGS = {"Denver": "B-team", "Broncos": "I-team", "Carolina": "B-team", "Panthers": "I-team", "Clara": "B-place"}
 EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
     "classification": [{"text": text, "label": ("lost", "won")[at % 2]} for at, text in enumerate(TEXTS)],
     "causal-lm": [{"text": text} for text in TEXTS],
+    "chat": [
+        {"messages": [{"role": "user", "content": "Who won?"}, {"role": "assistant", "content": text[:12]}]}
+        for text in TEXTS
+    ],
     "seq2seq": [{"text": text, "target": text.split()[-3]} for text in TEXTS],
     "embedding": [{"text": text, "positive": f"{text[:20]} lost"} for text in TEXTS],
     "question-answering": [
@@ -43,10 +49,19 @@ EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
         }
         for at, text in enumerate(TEXTS)
     ],
+    "token-classification": [
+        {"tokens": text.split(), "ner_tags": [TAGS.get(word, "O") for word in text.split()]} for text in TEXTS
+    ],
 }
 COLUMNS: Mapping[str, Columns] = {"embedding": Columns(text_pair="positive")}
+TEMPLATE = (
+    "{% for m in messages %}{{ ('[CLS]' if m['role'] == 'assistant' else '') + m['content'] + '[SEP]' }}{% endfor %}"
+    "{{ '[CLS]' if add_generation_prompt else '' }}"
+)
+"""A chat template with the special tokens of BERT."""
 OPTIONS: Mapping[str, dict[str, Any]] = {
     "causal-lm": {"packing": False},
+    "chat": {"packing": False, "chat_template": TEMPLATE},
     "question-answering": {"doc_stride": 4},
     "seq2seq": {"source_prefix": "lose: ", "max_target_length": 4, "max_new_tokens": 2, "num_beams": 2},
 }
@@ -145,7 +160,8 @@ def test_a_quality_function_gets_every_row(trained: Trained) -> None:
     expected = {"loss", "tokens"} if trained.task.predicts_tokens else {"reference", "prediction"}
     assert all(expected <= row.keys() for row in rows)
     table = trained.ended.result["tables"].get("predictions.json", [])
-    assert [row["prediction"] for row in table] == [row["prediction"] for row in rows[: len(table)]]
+    shown_rows = [shown(row["prediction"], row.get("tokens")) for row in rows[: len(table)]]
+    assert [row["prediction"] for row in table] == shown_rows
 
 
 def test_a_saved_model_shows_its_task(trained: Trained) -> None:
@@ -181,22 +197,37 @@ def test_a_logged_model_answers_as_evaluated(trained: Trained, tmp_path: Path) -
     import mlflow.pyfunc  # its warnings were silenced when the model was written
 
     inputs = [{name: row[name] for name in task.inputs} for row in trained.rows]
-    plain = [next(iter(each.values())) if len(each) == 1 else each for each in inputs]
+    plain = [each["text"] if list(each) == ["text"] else each for each in inputs]
+    if task.name == "chat":
+        plain = [row["messages"][:-1] for row in trained.rows]
+        inputs = [{"messages": messages} for messages in plain]
     parameters = {"max_new_tokens": 2} if task.generates else None
-    answers = mlflow.pyfunc.load_model(str(tmp_path)).predict(plain, parameters).to_dict(orient="records")
+    answers = (
+        mlflow.pyfunc.load_model(str(tmp_path))
+        .predict(inputs if task.names_input else plain, parameters)
+        .to_dict(orient="records")
+    )
     predictor = load_predictor(tmp_path / "model", evaluation=evaluation)
     predictor.loaded = replace(predictor.loaded, options=answering)
     assert answers == predictor.answer(plain, parameters)
     names = [name for name, _ in task.answer_fields]
     assert [list(each) for each in answers] == [names] * len(answers)
     table = trained.ended.result["tables"].get("predictions.json", [])
-    assert [each[names[0]] for each in answers][: len(table)] == [row["prediction"] for row in table]
+    assert [shown(each[names[0]]) for each in answers[: len(table)]] == [row["prediction"] for row in table]
+
+
+def shown(answer: Any, words: list[str] | None = None) -> Any:
+    """Return an answer, or the tags of words, as the table of predictions shows it: entities as a text."""
+    if words is not None and isinstance(answer, list):
+        answer = [{"entity_group": kind, "word": " ".join(words[a : b + 1])} for kind, a, b in entities(answer)]
+    is_list = isinstance(answer, list)
+    return "; ".join(f"{each['entity_group']}: {each['word']}" for each in answer) if is_list else answer
 
 
 def test_bad_rows_and_inputs_are_refused(trained: Trained, base_model: Path, tmp_path: Path) -> None:
     task, column = trained.task, trained.task.inputs[0]
     rows = [*trained.rows[:3], {**trained.rows[3], column: 7}, *trained.rows[4:]]
-    with pytest.raises(InputError, match=rf"rows\.jsonl line 4.*column '{column}' must be text, not 7"):
+    with pytest.raises(InputError, match=rf"rows\.jsonl line 4.*column '{column}' must be (text|a list), not 7"):
         stage(request_for(task, rows, base_model, tmp_path), tmp_path / "home")
     predictor = load_predictor(trained.ended.folder / "model", precision="fp32")
     with pytest.raises(BadInputs, match="inputs must be"):

@@ -49,8 +49,8 @@ def test_folders_that_are_unclear_are_refused(shards: Path, tmp_path: Path) -> N
     (shards / "README.md").write_text("notes")
     assert refused(shards, tmp_path) == (
         "FOLDER/shards/README.md has the unknown suffix '.md'; use .jsonl, .ndjson, .json, .csv, .tsv, .parquet, "
-        ".arrow, .feather, .ipc, .txt, optionally followed by .gz or .bz2 or .zst, or name the files to read with a "
-        "pattern, such as 'FOLDER/shards/*.jsonl'"
+        ".arrow, .feather, .ipc, .txt, .conll, optionally followed by .gz or .bz2 or .zst, or name the files to read "
+        "with a pattern, such as 'FOLDER/shards/*.jsonl'"
     )
     (shards / "README.md").rename(shards / "a.csv")
     assert refused(shards, tmp_path) == (

@@ -90,7 +90,8 @@ def test_questions_are_described(tmp_path: Path) -> None:
     assert (data.train.rows, data.train.source_rows, data.train.cut_rows) == (1 + 1 + 2 + 4, 4, 2)
     assert (data.validation.source_rows, data.repeated_rows) == (3, 3)
     assert lines(data)[0].startswith("train: 8 rows of 4 questions, ")
-    assert lines(data)[0].endswith(", 2 questions divided at max_length 12")
+    ends = "2 questions divided at max_length 12, 4 questions without an answer, learnt as no answer"
+    assert lines(data)[0].endswith(f", {ends}")
 
 
 @pytest.mark.parametrize(("packing", "rows", "cut"), [(True, 7, 0), (False, 5, 2)])
