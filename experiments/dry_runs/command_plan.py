@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from experiments.planning.costs import ExpectedCost, JobSize, WorstCase, worst_case_of, worst_case_of_job
+from experiments.planning.memory_plan import MemoryPlan, memory_fields, memory_text, memory_warning
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import AutoBatchSize
 from judging.design import Design
@@ -78,6 +79,8 @@ class JobEntry:
     """The training on spot capacity; None if it is not known, and on this machine."""
     runtime: tuple[str, ...] = ()
     """Lines that describe what a script gets when it starts: command, folders, variables and packages."""
+    memory: MemoryPlan | None = None
+    """Memory on each device; None if it cannot be estimated."""
     estimated: tuple[str, ...] = ()
     """Fields of the request that are known only once the data is staged, or the batch size chosen."""
 
@@ -271,6 +274,8 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         yield from endpoint_definitions(plan.endpoint, traits_of(plan.service))
     if plan.jobs:
         yield Definition("Machine", f"{_by_arm(plan, _machine)}\n{counted(plan.parallel, 'job')} at a time")
+    if memory := _by_arm(plan, lambda job: memory_text(job.memory) if job.memory else ""):
+        yield Definition("Memory", memory)
     if images := _by_arm(plan, lambda job: job.planned.spec.image.removeprefix(NOT_CHOSEN)):
         yield Definition("Image", images)
     if plan.uploads or plan.new_bucket:
@@ -400,8 +405,9 @@ def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
     """Yield the expected cost with its source, and the worst case with its rule."""
     if plan.jobs:
         yield Definition("Expected", "\n".join(_expected(plan)))
-    if late := _by_arm(plan, _late):
-        yield Definition("Warning", late)
+    for warn in (_late, lambda job: memory_warning(job.memory) if job.memory else ""):
+        if text := _by_arm(plan, warn):
+            yield Definition("Warning", text)
     if on_spot := _by_arm(plan, lambda job: "\n".join(spot_lines(job.spot)) if job.spot else ""):
         yield Definition("On spot", on_spot)
     if plan.worst:
@@ -539,6 +545,7 @@ def _job_fields(entry: JobEntry) -> dict[str, Any]:
         "expected": entry.expected and asdict(entry.expected),
         "spot": entry.spot and asdict(entry.spot),
         "worst_case": _amount_fields(entry.worst),
+        "memory": entry.memory and memory_fields(entry.memory),
         "runtime": entry.runtime,
         "estimated_fields": entry.estimated,
         "request": entry.request,

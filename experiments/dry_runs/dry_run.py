@@ -39,6 +39,7 @@ from experiments.planning.costs import (
 from experiments.planning.equal_work import incomparable
 from experiments.planning.inputs import Echo, Inputs, inputs_in, notes_of
 from experiments.planning.load import Arm, load_fields
+from experiments.planning.memory_plan import memory_of
 from experiments.running.launch import (
     LaunchPlan,
     Preparation,
@@ -279,6 +280,7 @@ def job_entry(
         spot=spot,
         request=request,
         runtime=tuple(runtime),
+        memory=memory_of(planned, experiment, inputs, earlier),
         estimated=tuple(estimated),
     )
 

@@ -28,6 +28,7 @@ from experiments.planning.load import (
     with_batch_sizes,
     without_pushes,
 )
+from experiments.planning.memory_plan import check_memory
 from experiments.planning.plan import calibration, design_of, group_key, plan
 from experiments.running.options import read_fail_on, read_flag
 from experiments.running.output import exit_code, print_line, status_writer
@@ -273,6 +274,7 @@ def prepare_launch(verb: str, overrides: Mapping[str, str], steps: Preparation) 
     for arm, inputs in launch.arm_inputs:
         [job] = plan(CHECK, launch.name, [arm], 1, [inputs], home())
         steps.attempt(partial(context.check, job.spec))
+        steps.attempt(partial(check_memory, job, arm.experiment, inputs))
     budget = budget_of(launch.experiment)
     if not launch.is_complete or not budget.budget.is_limited:
         return launch

@@ -138,6 +138,8 @@ def cold_sentences(cold: ColdStart, unit: str) -> list[str]:
     sentences = [f"{first} {change(cold.ratio)} {unit} ({counted(cold.jobs, 'job')})."]
     if cold.trainings > 1:
         sentences.append(f"With it, {cold.trainings:,} trainings cost {change(cold.total)}.")
+    if cold.cheaper_from is None and not cold.later_cost_less:
+        return [*sentences, "It is never earned back: later trainings do not cost less."]
     if cold.cheaper_from is None:
         return [*sentences, f"It would not be earned back within {MOST_TRAININGS:,} trainings."]
     if cold.cheaper_from > 1:

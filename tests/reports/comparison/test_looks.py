@@ -131,6 +131,9 @@ def test_the_verdict_is_for_a_warm_cache_with_the_cold_cost_beside_it() -> None:
     )
     fresh = arm("inductor", *jobs(1.4, 3, cache_state="cold"))
     assert (verdict(fresh).cold, verdict(fresh).outcome) == (None, "not cheaper")
+    warm = jobs(1.1, 9, cache_state="warm")[1:]
+    dearer = verdict(arm("inductor", *jobs(1.4, 1, cache_state="cold"), *warm), arm("none", *jobs(1.0, 9)))
+    assert bill_sentences(dearer)[-1] == "It is never earned back: later trainings do not cost less."
 
 
 def test_a_mean_bill_that_differs_from_the_typical_job_is_said() -> None:
