@@ -91,7 +91,8 @@ def _load(app: App, server: uvicorn.Server, options: argparse.Namespace, address
         evaluation = Evaluation(**json.loads(options.evaluation))
         model = load_predictor(options.model, task=options.task, precision=options.precision, evaluation=evaluation)
         # A model's first run is slow.
-        model.answer(TASKS[model.task].example_input())
+        task = TASKS[model.task]
+        model.answer(task.example_input(), {"max_new_tokens": 1} if task.generates else None)
         # Printed before the first answer, so that a server that is killed right after it has a log.
         print(f"Serving {options.model} in {model.loaded.precision} at {address}", flush=True)
         app.serve(model)

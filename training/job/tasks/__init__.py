@@ -70,12 +70,12 @@ def find_task(config: Mapping[str, Any]) -> Optional[Task]:
     return next((task for task in reversed(list(TASKS.values())) if task.fits(config)), None)
 
 
-def _in_order(*, scores: bool) -> List[Metric]:
-    """Return the scores or the losses of all tasks, each before those that its task prefers it to."""
+def _in_order() -> List[Metric]:
+    """Return the metrics of all tasks but the loss, each before those that its task prefers it to."""
     ordered: List[Metric] = []
     for task in TASKS.values():
         at = len(ordered)
-        for metric in (each for each in reversed(task.metrics) if each.higher_is_better == scores):
+        for metric in (each for each in reversed(task.metrics) if each != LOSS):
             if metric in ordered:
                 at = ordered.index(metric)
             else:
@@ -83,6 +83,9 @@ def _in_order(*, scores: bool) -> List[Metric]:
     return ordered
 
 
-METRICS = (*OWN_METRICS, *_in_order(scores=True), *_in_order(scores=False))
-"""Metrics of all tasks, in order of preference: the user's own, scores, then losses."""
+_RANKINGS = [list(task.metrics) for task in TASKS.values() if LOSS in task.metrics]
+_AFTER_LOSS = {metric for each in _RANKINGS for metric in each[each.index(LOSS) + 1 :]}
+_BEFORE_LOSS = [metric for metric in _in_order() if metric not in _AFTER_LOSS]
+METRICS = (*OWN_METRICS, *_BEFORE_LOSS, LOSS, *(metric for metric in _in_order() if metric in _AFTER_LOSS))
+"""Metrics of all tasks, in order of preference: the user's own, those that a task prefers to the loss, and the loss."""
 METRICS_BY_NAME = {metric.name: metric for metric in METRICS}

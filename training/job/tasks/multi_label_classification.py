@@ -183,7 +183,10 @@ class LabelScorer:
             mean = float(predicted.sum(axis=1).mean())
             thresholds.append({"threshold": threshold, **label_scores(self._actual, predicted), "labels_per_row": mean})
         first = zip(self._order.first_rows, self._order.first(self._actual), self._order.first(self._logits))
-        rows = [{"row": row, **self._row(actual, logits)} for row, actual, logits in first]
+        rows = [
+            {"row": row, **{name: "; ".join(labels) for name, labels in self._row(actual, logits).items()}}
+            for row, actual, logits in first
+        ]
         return {
             "per_class.json": score_rows(per_class, self._names),
             "thresholds.json": thresholds,
