@@ -127,7 +127,7 @@ def test_paths_are_relative_to_their_file_and_overrides_to_the_working_folder(tm
         ("target={metric: accuracy, value: 1}", "Did you mean 'eval_accuracy'?"),
         ("eval_strategy=samples", "eval_strategy 'samples' requires eval_samples, the number of samples in between"),
         ("best_metric=eval_loss", "needs a checkpoint after every evaluation: the job evaluates every epoch and saves"),
-        ("packing=true", "packing requires task causal-lm; the task is classification"),
+        ("packing=true", "packing requires task causal-lm or chat; the task is classification"),
     ],
 )
 def test_a_wrong_override_is_reported_in_one_sentence(override: str, sentence: str) -> None:

@@ -100,6 +100,7 @@ class TokenClassification(Task):
     """Tags of words. A row of the data is a sentence, a row of the channel is a sentence or a window of one."""
 
     name = "token-classification"
+    other_names = ("ner", "named-entity-recognition", "pos", "conll")
     row = "sentence"
     without_rows = "no sentences"
     classes = "many"

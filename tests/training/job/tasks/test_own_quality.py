@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.job.job_process import TORCHRUN
 from training.job.processes.reporting import ArgumentError
 from training.job.tasks.own_quality import OwnQuality
 
@@ -102,3 +103,12 @@ def test_a_target_of_lower_errors(job: Any) -> None:
     target = {"target_metric": "eval_error", "target_value": 1, "target_stop": True}
     ended = job.run(max_steps=9, eval_strategy="steps", eval_steps=2, **target, **quality_of(job, COSTLY))
     assert (ended.result["steps"], ended.result["metrics"]["target/reached"]) == (2, 1)
+
+
+@pytest.mark.slow
+def test_the_first_process_decides(job: Any) -> None:
+    """Each process gets another number, and both stop at the same step, or one would wait for the other for ever."""
+    function = "import os\ndef score(rows):\n    return {'error': int(os.environ['RANK'])}\n"
+    target = {"target_metric": "eval_error", "target_value": 0, "target_stop": True}
+    ended = job.run(TORCHRUN, max_steps=6, eval_strategy="steps", eval_steps=2, **target, **quality_of(job, function))
+    assert (ended.result["steps"], ended.result["metrics"]["eval_error"]) == (2, 0)
