@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -51,31 +51,76 @@ class Compared:
     learning_rate: str = "1e-4"
     by: str = "samples"
     """Unit of the speed: samples, or real tokens where rows are packed."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """More arguments of the usual program."""
 
 
-def jsonl(name: str, count: int) -> list[dict[str, Any]]:
-    import gzip
-
-    with gzip.open(DATA / name, "rt") as lines:
-        return [json.loads(line) for line in islice(lines, count)]
-
-
-def scored_pairs(count: int) -> list[dict[str, Any]]:
-    import gzip
-
-    with gzip.open(DATA / "sts-train.tsv.gz", "rt", encoding="utf-8") as lines:
-        pairs = [line.rstrip("\n").split("\t") for line in islice(lines, 1, count + 1)]
-    return [{"text": first, "text_pair": second, "score": float(score)} for score, first, second in pairs]
-
-
-def conll(name: str, count: int) -> list[dict[str, Any]]:
-    columns = ("tokens", "ner_tags")
+def rows_of(name: str, count: int, *columns: str) -> list[dict[str, Any]]:
     return [dict(zip(columns, values, strict=True)) for _, values in islice(read_rows(DATA / name, columns), count)]
+
+
+def scored_pairs(*names: str) -> list[dict[str, Any]]:
+    rows = rows_of("sts-train.tsv.gz", 640, "sentence1", "sentence2", "score")
+    return [dict(zip(names, (*[*row.values()][:2], float(row["score"])), strict=True)) for row in rows]
+
+
+def small_t5(folder: Path) -> Path:
+    """Make a random T5 of 2 million parameters with a vocabulary of 2,000 pieces from the data."""
+    import torch
+    from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+
+    rows = rows_of("e2e-nlg-train.csv.gz", 4_000, "mr", "ref")
+    names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    own = trained_tokenizer([text for row in rows for text in row.values()], 2_000, [*names.values()], "$A </s>")
+    PreTrainedTokenizerFast(tokenizer_object=own, **names).save_pretrained(folder)
+    sizes = {"d_model": 128, "d_kv": 32, "d_ff": 256, "num_heads": 4, "num_layers": 3, "num_decoder_layers": 3}
+    tokens = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+    torch.manual_seed(0)
+    config = T5Config(vocab_size=2_000, feed_forward_proj="gated-gelu", dropout_rate=0.0, **sizes, **tokens)
+    T5ForConditionalGeneration(config).save_pretrained(folder)
+    return folder
+
+
+def small_llama(folder: Path) -> Path:
+    """Make a random Llama of 7 million parameters with a vocabulary of 4,000 pieces from the chats."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    from benchmarks.opponents.chat import CHATML
+
+    texts = [
+        message["content"]
+        for row in rows_of("chat-cdxgen-train.jsonl.gz", 2_807, "messages")
+        for message in row["messages"]
+    ]
+    names = {"pad_token": "<pad>", "eos_token": "<|im_end|>"}
+    own = trained_tokenizer(texts, 4_000, [*names.values(), "<|im_start|>"], "$A")
+    PreTrainedTokenizerFast(tokenizer_object=own, chat_template=CHATML, **names).save_pretrained(folder)
+    sizes = {"hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 6, "num_attention_heads": 8}
+    tokens = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1, "max_position_embeddings": 512}
+    torch.manual_seed(0)
+    LlamaForCausalLM(LlamaConfig(vocab_size=4_000, **sizes, **tokens)).save_pretrained(folder)
+    return folder
+
+
+def trained_tokenizer(texts: Sequence[str], size: int, special: Sequence[str], form: str) -> Any:
+    """Train a byte-level BPE. `form` says how a text is surrounded by special tokens."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    own = Tokenizer(models.BPE())
+    own.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    own.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=[*special], initial_alphabet=alphabet)
+    own.train_from_iterator(texts, trainer)
+    numbers = [(each, own.token_to_id(each)) for each in special]
+    own.post_processor = processors.TemplateProcessing(single=form, special_tokens=numbers)
+    return own
 
 
 TASKS: Mapping[str, Compared] = {
     "adapters": Compared(
-        rows=lambda: jsonl("emotion-train.jsonl.gz", 640),
+        rows=lambda: rows_of("emotion-train.jsonl.gz", 640, "text", "label"),
         fields={
             "experiment": "adapters",
             "adapter": "{method: lora, rank: 16, alpha: 32, dropout: 0.05}",
@@ -83,17 +128,46 @@ TASKS: Mapping[str, Compared] = {
         },
         learning_rate="1e-3",
     ),
-    "embedding": Compared(
-        rows=lambda: scored_pairs(640),
+    "token_classification": Compared(
+        rows=lambda: rows_of("wnut17-train.conll.gz", 640, "tokens", "ner_tags"),
+        fields={"experiment": "wnut17"},
+    ),
+    "chat": Compared(
+        rows=lambda: rows_of("chat-cdxgen-train.jsonl.gz", 640, "messages"),
+        fields={"experiment": "chat", "sampled_answers": "0", "max_length": "512"},
+        model=small_llama,
+        batch_size=4,
+        by="tokens",
+        arguments={"max_length": 512, "bf16": False},
+    ),
+    "multi_label": Compared(
+        rows=lambda: rows_of("goemotions-train.jsonl.gz", 640, "text", "labels"),
+        fields={"experiment": "goemotions"},
+    ),
+    "regression": Compared(
+        rows=lambda: scored_pairs("sentence1", "sentence2", "score"),
+        fields={"experiment": "sts"},
+    ),
+    "seq2seq": Compared(
+        rows=lambda: rows_of("e2e-nlg-train.csv.gz", 640, "mr", "ref"),
         fields={
-            "experiment": "embeddings",
-            "data.columns": "{text: text, text_pair: text_pair, score: score}",
+            "experiment": "e2e",
+            "model_type": "null",
+            "model_overrides": "{}",
+            "tokenizer": "null",
+            "weights": "pretrained",
+            "data.columns": "{text: mr, target: ref}",
         },
+        model=small_t5,
+        learning_rate="2e-3",
+    ),
+    "embedding": Compared(
+        rows=lambda: scored_pairs("text", "text_pair", "score"),
+        fields={"experiment": "embeddings", "data.columns": "{text: text, text_pair: text_pair, score: score}"},
         batch_size=32,
         steps=20,
         learning_rate="2e-5",
     ),
-    "token_classification": Compared(rows=lambda: conll("wnut17-train.conll.gz", 640), fields={"experiment": "wnut17"}),
 }
 
 
@@ -144,6 +218,7 @@ def compare(name: str, task: Compared, folder: Path) -> list[Row]:
             "seed": seed,
             "optim": "adamw_torch_fused",
             "logging_steps": 20,
+            **task.arguments,
             "save_strategy": "no",
             "report_to": [],
             "disable_tqdm": True,

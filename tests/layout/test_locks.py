@@ -14,6 +14,7 @@ from dependencies.write_licences import PAGE
 from dependencies.write_locks import parse
 from tests.layout.imports import ROOT
 from training.job.settings.declared import ADAPTER_PACKAGES
+from training.job.tasks import TASKS
 
 LOCKS = sorted(path.name for path in ROOT.glob("requirements*.lock"))
 A, B, C = ("sha256:" + letter * 64 for letter in "abc")
@@ -79,3 +80,10 @@ def test_jobs_with_adapters_install_the_locked_peft() -> None:
     locked = parse((ROOT / "requirements.lock").read_text())["peft"].version
     assert ADAPTER_PACKAGES["lora"] == (f"peft=={locked}",)
     assert f"peft=={locked}" in ADAPTER_PACKAGES["qlora"]
+
+
+def test_jobs_install_the_locked_packages_of_their_task() -> None:
+    lock = parse((ROOT / "requirements.lock").read_text())
+    packages = [package.split("==") for task in TASKS.values() for package in task.packages]
+    assert packages
+    assert all(lock[name].version == version for name, version in packages)

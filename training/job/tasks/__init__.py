@@ -69,6 +69,8 @@ def find_task(config: Mapping[str, Any]) -> Optional[Task]:
 
 
 _EVERY_METRIC = dict.fromkeys(metric for task in TASKS.values() for metric in task.metrics)
-METRICS = (*OWN_METRICS, *sorted(_EVERY_METRIC, key=lambda metric: not metric.higher_is_better))
-"""Metrics of all tasks, in order of preference: the user's own, scores, then losses."""
+_RANKINGS = [list(task.metrics) for task in TASKS.values() if LOSS in task.metrics]
+_AFTER_LOSS = {metric for each in _RANKINGS for metric in each[each.index(LOSS) + 1 :]}
+METRICS = (*OWN_METRICS, *sorted(_EVERY_METRIC, key=lambda metric: 2 * (metric in _AFTER_LOSS) + (metric == LOSS)))
+"""Metrics of all tasks, in order of preference: the user's own, those that a task prefers to the loss, and the loss."""
 METRICS_BY_NAME = {metric.name: metric for metric in METRICS}
