@@ -75,12 +75,23 @@ def embedding(folder: Path) -> StagingRequest:
     return _request(folder, "embedding", {**data, "columns": {"text_pair": "reply"}}, _bert("BertModel"))
 
 
+def token_classification(folder: Path) -> StagingRequest:
+    """Sentences of 3 to 18 words, of which the first of the words is an entity."""
+    sentences = [_words(at, 3 + at % 16).split() for at in range(40)]
+    rows = [
+        {"tokens": words, "ner_tags": ["S-x" if word == WORDS[0] else "O" for word in words]} for words in sentences
+    ]
+    data = {"train": _lines(folder / "train.jsonl", rows[:30]), "validation": _lines(folder / "dev.jsonl", rows[30:])}
+    return _request(folder, "token-classification", data, _bert("BertForTokenClassification"))
+
+
 EXAMPLES: Mapping[str, Callable[[Path], StagingRequest]] = {
     "classification": classification,
     "question-answering": question_answering,
     "causal-lm": causal_lm,
     "chat": chat,
     "embedding": embedding,
+    "token-classification": token_classification,
 }
 """Staging request of each task's example. A task without one fails its test."""
 
