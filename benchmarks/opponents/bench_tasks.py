@@ -142,11 +142,11 @@ TASKS: Mapping[str, Compared] = {
     ),
     "multi_label": Compared(
         rows=lambda: rows_of("goemotions-train.jsonl.gz", 640, "text", "labels"),
-        fields={"experiment": "goemotions"},
+        fields={"experiment": "goemotions", "start_at_mean": "false"},
     ),
     "regression": Compared(
-        rows=lambda: scored_pairs("sentence1", "sentence2", "score"),
-        fields={"experiment": "sts"},
+        rows=lambda: scored_pairs("sentence1", "sentence2", "label"),
+        fields={"experiment": "sts", "start_at_mean": "false"},
     ),
     "seq2seq": Compared(
         rows=lambda: rows_of("e2e-nlg-train.csv.gz", 640, "mr", "ref"),

@@ -136,9 +136,10 @@ def _is_on_same_machine(job: PlannedJob, each: Job) -> bool:
     recorded = (each.text.get("instance_type"), each.text.get("compiler"))
     counts = (each.text.get("machine_instance_count", "1"), each.text.get("machine_devices", "1"))
     spec = job.spec
-    # Jobs without sharding are planned without this hyperparameter.
-    is_sharded_alike = each.text.get("hp_sharding", "none") == spec.hyperparameters.get("sharding", "none")
-    is_same_setting = recorded == (spec.instance_type, spec.compiler) and is_sharded_alike
+    # Jobs without sharding or an adapter are planned without these hyperparameters.
+    names = ("sharding", "adapter_method")
+    is_alike = all(each.text.get(f"hp_{name}", "none") == spec.hyperparameters.get(name, "none") for name in names)
+    is_same_setting = recorded == (spec.instance_type, spec.compiler) and is_alike
     return is_same_setting and counts == (str(spec.instance_count), str(spec.devices))
 
 

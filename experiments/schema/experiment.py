@@ -186,6 +186,11 @@ def _check_task_options(experiment: ExperimentFields) -> None:
 
 
 def _check_labels(experiment: ExperimentFields) -> None:
+    assert experiment.data is not None, "only scripts have no data"
+    columns = experiment.data.columns
+    readers = [task.name for task in TASKS.values() if {*(columns.labels or ())} <= {*task.columns(columns)}]
+    if experiment.task not in readers:
+        raise ValueError(f"data.columns.labels requires task {' or '.join(readers)}; the task is {experiment.task}")
     assert experiment.data is not None, "checked before"
     names = experiment.data.columns
     for name in ("negative", "score"):

@@ -83,7 +83,7 @@ def test_similar_jobs_are_scaled_to_the_samples(planned: PlannedJob) -> None:
 
 def test_other_settings_say_nothing(planned: PlannedJob) -> None:
     others = {"compiler": "inductor", "instance_type": "ml.g5.xlarge", "machine_devices": "2", "data_key": "other"}
-    others |= {"hp_batch_size": "64", "hp_target_stop": "True", "role": "trial"}
+    others |= {"hp_batch_size": "64", "hp_target_stop": "True", "role": "trial", "hp_adapter_method": "lora"}
     for name, text in others.items():
         assert expected_cost(planned, SIZE, [earlier(planned, 40.0, **{name: text})]) is None, name
 

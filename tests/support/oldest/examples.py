@@ -68,11 +68,19 @@ def chat(folder: Path) -> StagingRequest:
     return _request(folder, "chat", data, _gpt2, packing=False, chat_template=template)
 
 
+def embedding(folder: Path) -> StagingRequest:
+    """Pairs of texts that share their beginning."""
+    rows = [{"text": _words(at, 2 + at % 7), "reply": f"{_words(at, 2)} {WORDS[at % 3]}"} for at in range(40)]
+    data = {"train": _lines(folder / "train.jsonl", rows[:30]), "validation": _lines(folder / "dev.jsonl", rows[30:])}
+    return _request(folder, "embedding", {**data, "columns": {"text_pair": "reply"}}, _bert("BertModel"))
+
+
 EXAMPLES: Mapping[str, Callable[[Path], StagingRequest]] = {
     "classification": classification,
     "question-answering": question_answering,
     "causal-lm": causal_lm,
     "chat": chat,
+    "embedding": embedding,
 }
 """Staging request of each task's example. A task without one fails its test."""
 

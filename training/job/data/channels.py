@@ -61,6 +61,10 @@ class Lists:
             return Lists(self._values, self._starts[at], self._ends[at])
         return self._values[self._starts[at] : self._ends[at]]
 
+    def joined(self) -> np.ndarray:
+        """Return the values of all lists, one list after the other."""
+        return np.concatenate([self[at] for at in range(len(self._starts))])
+
     def largest(self) -> np.ndarray:
         """Return the largest number of each list, none of which is empty."""
         return np.asarray(np.maximum.reduceat(self._values, self._starts)).astype(np.int64)

@@ -110,6 +110,8 @@ class Batch:
     """Token ids, rows x tokens, with filler rows. A row with several texts has a line for each of them."""
     attention_mask: np.ndarray
     """1 for a token, 0 for padding; same shape."""
+    classes: int = 0
+    """Number of classes of the channel's labels."""
     target_length: Optional[int] = None
     """Length to which a decoder's targets are padded if the shapes of batches are limited; None: their longest."""
 
@@ -162,7 +164,8 @@ class Collator:
         for line, span in zip(mask, spans):
             line[span] = 1
         target_length = self._metadata.options.get(MAX_TARGET_LENGTH) if self._padding.is_static else None
-        labels = self._targets(Batch(rows, filler_rows, [span.start for span in spans], ids, mask, target_length))
+        starts, classes = [span.start for span in spans], len(self._metadata.label_names)
+        labels = self._targets(Batch(rows, filler_rows, starts, ids, mask, classes, target_length))
         arrays = {"input_ids": ids, "attention_mask": mask, **labels}
         parts = lengths
         if self._metadata.is_packed:

@@ -1,7 +1,7 @@
 """Estimate the time of a training from a few measured steps, with an interval. Pure.
 
-A step's time depends on the length of its batch, and all lengths are known in advance. The regression estimator of
-survey sampling uses this (Cochran, Sampling Techniques, 3rd edition 1977, chapters 7 and 8): it fits a straight line of
+A step's time depends on the length of its batch, and all lengths are known in advance. Survey sampling has an
+estimator for this (Cochran, Sampling Techniques, 3rd edition 1977, chapters 7 and 8): it fits a straight line of
 seconds over positions to the measured steps and evaluates it at the mean of the steps in question. The mean length of a
 few steps differs from the mean of all, and the plain mean of their seconds would be off as much; the line corrects it.
 

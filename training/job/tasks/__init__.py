@@ -3,13 +3,15 @@
 A new task is a new file and its line in `TASKS`. It belongs here and nowhere else.
 """
 
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, List, Mapping, Optional, Tuple
 
 from training.job.tasks.causal_lm import CausalLM
 from training.job.tasks.chat import Chat
 from training.job.tasks.classification import Classification
 from training.job.tasks.embedding import Embedding
+from training.job.tasks.multi_label_classification import MultiLabelClassification
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
+from training.job.tasks.regression import Regression
 from training.job.tasks.seq2seq import Seq2Seq
 from training.job.tasks.task import (
     LOSS,
@@ -44,18 +46,18 @@ __all__ = [
     "find_task",
 ]
 
-TASKS: Dict[str, Task] = {
-    task.name: task
-    for task in (
-        Classification(),
-        QuestionAnswering(),
-        CausalLM(),
-        Chat(),
-        Embedding(),
-        Seq2Seq(),
-        TokenClassification(),
-    )
-}
+_TASKS: Tuple[Task, ...] = (
+    Classification(),
+    QuestionAnswering(),
+    CausalLM(),
+    Chat(),
+    Embedding(),
+    Seq2Seq(),
+    TokenClassification(),
+    MultiLabelClassification(),
+    Regression(),
+)
+TASKS = {task.name: task for task in _TASKS}
 """Every task, by name."""
 DEFAULT_TASK = Classification.name
 
@@ -68,9 +70,22 @@ def find_task(config: Mapping[str, Any]) -> Optional[Task]:
     return next((task for task in reversed(list(TASKS.values())) if task.fits(config)), None)
 
 
-_EVERY_METRIC = dict.fromkeys(metric for task in TASKS.values() for metric in task.metrics)
+def _in_order() -> List[Metric]:
+    """Return the metrics of all tasks but the loss, each before those that its task prefers it to."""
+    ordered: List[Metric] = []
+    for task in TASKS.values():
+        at = len(ordered)
+        for metric in (each for each in reversed(task.metrics) if each != LOSS):
+            if metric in ordered:
+                at = ordered.index(metric)
+            else:
+                ordered.insert(at, metric)
+    return ordered
+
+
 _RANKINGS = [list(task.metrics) for task in TASKS.values() if LOSS in task.metrics]
 _AFTER_LOSS = {metric for each in _RANKINGS for metric in each[each.index(LOSS) + 1 :]}
-METRICS = (*OWN_METRICS, *sorted(_EVERY_METRIC, key=lambda metric: 2 * (metric in _AFTER_LOSS) + (metric == LOSS)))
+_BEFORE_LOSS = [metric for metric in _in_order() if metric not in _AFTER_LOSS]
+METRICS = (*OWN_METRICS, *_BEFORE_LOSS, LOSS, *(metric for metric in _in_order() if metric in _AFTER_LOSS))
 """Metrics of all tasks, in order of preference: the user's own, those that a task prefers to the loss, and the loss."""
 METRICS_BY_NAME = {metric.name: metric for metric in METRICS}

@@ -2,12 +2,22 @@
 
 import difflib
 import json
+import re
 from typing import Any, Iterable, List, Optional
 
 from training.job.processes.reporting import BadData
 
 MAX_TEXT_CHARACTERS = 1_500_000
 """Longest text of a row. A tokenizer needs about 160 bytes of memory for each character."""
+
+LABEL_RULE = (
+    "must be a word or a whole number of at least 0, such as 1 or 1.0; to predict any numbers, set task: regression"
+)
+"""Rule for a label that is a class, for messages."""
+NUMBER = re.compile(r"[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?")
+"""A number as text. Other spellings, such as 3,5 or nan, are refused."""
+LARGEST_NUMBER = 1e18
+"""Largest number to predict. The square of larger ones may not be finite in single precision."""
 
 
 def checked_text(place: object, column: str, value: Any, may_be_blank: bool = False) -> str:
@@ -22,6 +32,17 @@ def checked_text(place: object, column: str, value: Any, may_be_blank: bool = Fa
     if "\0" in value or not is_unicode(value):
         raise BadData(f"{place}: column {column!r} contains a NUL or an unpaired surrogate")
     return value
+
+
+def checked_number(place: object, column: str, value: Any) -> float:
+    """Return a number, which a table holds as text. Raises `BadData` unless it is finite and can be squared."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
+        is_number, value = True, float(value)
+    if not is_number or not abs(value) <= LARGEST_NUMBER:
+        limit = f" of at most {LARGEST_NUMBER:g}" if is_number else ", such as 3.5"
+        raise BadData(f"{place}: column {column!r} must be a number{limit}, not {short_text(value)}")
+    return float(value)
 
 
 def checked_list(place: object, column: str, value: Any) -> List[Any]:
@@ -55,9 +76,7 @@ def checked_label(place: object, column: str, value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)  # Most tools store whole numbers as floats if the column has missing values.
     if isinstance(value, bool) or not isinstance(value, int):
-        raise BadData(
-            f"{place}: label {short_text(value)} must be a word or a whole number of at least 0, such as 1 or 1.0"
-        )
+        raise BadData(f"{place}: label {short_text(value)} {LABEL_RULE}")
     return value
 
 

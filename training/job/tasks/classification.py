@@ -1,8 +1,9 @@
 """Classification: one label for each text or pair of texts."""
 
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence, Tuple
 
-from training.job.tasks.checks import checked_label, checked_text
+from training.job.processes.reporting import BadData
+from training.job.tasks.checks import checked_label, checked_text, from_json
 from training.job.tasks.encodings import cut_rows, encodings, integers, takes_types, token_columns
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, rule, whole_number
 from training.job.tasks.task import (
@@ -20,6 +21,7 @@ from training.job.tasks.task import (
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     from training.job.data.channels import Channel, ChannelMetadata
     from training.job.data.padding import Batch
@@ -37,16 +39,17 @@ class Classification(Task):
     other_names = ("sentiment-analysis", "sequence-classification")
     classes = "one"
     reports_first_rows = True
-    integer_columns = ("label",)
+    integer_columns: Tuple[str, ...] = ("label",)
     head = "AutoModelForSequenceClassification"
     architectures = ("ForSequenceClassification",)
-    metrics = (
+    problem_type = "single_label_classification"
+    metrics: Tuple[Metric, ...] = (
         Metric("eval_accuracy", "accuracy", "fraction", higher_is_better=True, best=1.0),
         Metric("eval_f1_macro", "macro F1", "fraction", higher_is_better=True, best=1.0),
         LOSS,
     )
     optional_inputs = ("text_pair",)
-    answer_fields = (("label", "string"), ("score", "double"))
+    answer_fields: Tuple[Tuple[str, str], ...] = (("label", "string"), ("score", "double"))
     example: Mapping[str, str] = {**Task.example, "text_pair": "The days are getting shorter."}
     accepts_blanks = True
     # With `top_k`, the answer is a list of that many labels, the likeliest first. If null, the list has all labels.
@@ -59,17 +62,27 @@ class Classification(Task):
     def columns(self, names: ColumnNames) -> Dict[str, str]:
         """Return the columns with the text, the label and, for pairs, the second text."""
         pair = {names.text_pair: "string"} if names.text_pair else {}
-        return {names.text: "string", names.label: "string or long", **pair}
+        return {names.text: "string", **self.label_columns(names), **pair}
+
+    def label_columns(self, names: ColumnNames) -> Dict[str, str]:
+        """Return the columns with the labels."""
+        return {names.label: "string or long"}
 
     def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Row:
         """Check the text, the label and the second text."""
-        first = checked_text(place, names.text, values[0])
-        label = checked_label(place, names.label, values[1])
-        pair = (checked_text(place, names.text_pair, values[2]),) if names.text_pair else ()
-        return Row(number, (first, *pair), (label,))
+        texts = self.texts(place, values, names)
+        if isinstance(from_json(values[1]), list):
+            several = "for several labels a row, set task: multi-label-classification"
+            raise BadData(f"{place}: column {names.label!r} is a list; {several}")
+        return Row(number, texts, (checked_label(place, names.label, values[1]),))
+
+    def texts(self, place: object, values: Sequence[Any], names: ColumnNames) -> Tuple[str, ...]:
+        """Check the texts of a row and return them: the second is the last value."""
+        pair = (checked_text(place, names.text_pair, values[-1]),) if names.text_pair else ()
+        return (checked_text(place, names.text, values[0]), *pair)
 
     def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
-        """Encode a text or a pair of texts, and the number of its class."""
+        """Encode a text or a pair of texts, and its labels."""
 
         def encode(rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> Encoded:
             pairs = [row.texts[1] for row in rows] if len(rows[0].texts) > 1 else None
@@ -77,9 +90,13 @@ class Classification(Task):
             has_types = pairs is not None and takes_types(tokenizer)
             types = [each.type_ids for each in encoded] if has_types else None
             columns = token_columns([each.ids for each in encoded], types)
-            return Encoded({**columns, "label": integers([number for [number] in classes])}, cut_rows(encoded))
+            return Encoded({**columns, **self.encoded_labels(rows, classes)}, cut_rows(encoded))
 
         return encode
+
+    def encoded_labels(self, rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> "Dict[str, pa.Array]":
+        """Return the columns of the channel with the labels of rows."""
+        return {"label": integers([number for [number] in classes])}
 
     def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Dict[str, Any]:
         """Return the labels and what the model needs to read a row."""
@@ -89,7 +106,7 @@ class Classification(Task):
             "id2label": names,
             "label2id": {name: at for at, name in names.items()},
             # If unset, the model infers it from its first batch, which adds a program to compile.
-            "problem_type": "single_label_classification",
+            "problem_type": self.problem_type,
             # Models like GPT use it to find a row's last token.
             "pad_token_id": metadata.pad_token_id,
         }

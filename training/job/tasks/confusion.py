@@ -9,25 +9,39 @@ from training.job.data.channels import Channel
 from training.job.tasks.task import COMMONEST, SOURCE_ROWS
 
 
+class DataOrder:
+    """Order of a channel's rows in the data. They are evaluated in another order."""
+
+    def __init__(self, channel: Channel) -> None:
+        file = channel.folder / SOURCE_ROWS
+        self.first_rows: List[int] = json.loads(file.read_text("utf-8")) if file.exists() else []
+        """Numbers in the data of the first rows, whose predictions an evaluation reports."""
+        self._order = channel.rows.numbers.argsort()
+
+    def all(self, values: np.ndarray) -> np.ndarray:
+        """Return values of all rows in the order of the data, given those in the order of evaluation."""
+        return np.asarray(values[self._order])
+
+    def first(self, values: np.ndarray) -> np.ndarray:
+        """Return the values of the first rows, given those of all rows in the order of evaluation."""
+        return np.asarray(values[self._order[: len(self.first_rows)]])
+
+
 class ClassScorer:
     """Computes the scores for Trainer, and keeps the last evaluation's results for the tables."""
 
     def __init__(self, channel: Channel) -> None:
         self._label_names = list(channel.metadata.label_names)
-        file = channel.folder / SOURCE_ROWS
-        self._source_rows: List[int] = json.loads(file.read_text("utf-8")) if file.exists() else []
-        self._positions = channel.rows.numbers.argsort()[: len(self._source_rows)]
-        """Positions of the channel's first rows in the order of evaluation."""
+        self._order = DataOrder(channel)
         self._tables: Dict[str, List[Dict[str, Any]]] = {}
-        self._order = channel.rows.numbers.argsort()
         self._labels, self._logits = np.zeros(0, int), np.zeros((0, len(self._label_names)))
 
     def __call__(self, prediction: Any) -> Dict[str, float]:
         logits = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
-        labels, names = prediction.label_ids, self._label_names
+        labels, names, order = prediction.label_ids, self._label_names, self._order
         self._labels, self._logits = labels, logits
         matrix = confusion_matrix(labels, logits.argmax(axis=-1), len(names))
-        first_rows = prediction_rows(self._source_rows, labels[self._positions], logits[self._positions], names)
+        first_rows = prediction_rows(order.first_rows, order.first(labels), order.first(logits), names)
         self._tables = {
             "per_class.json": per_class_rows(matrix, names),
             "confusion_matrix.json": confusion_rows(matrix, names),
@@ -41,10 +55,10 @@ class ClassScorer:
 
     def rows(self) -> List[Dict[str, Any]]:
         """Return each row's label and the predicted one, and the probability of every label in `scores`."""
-        names, logits = self._label_names, self._logits[self._order].astype(np.float64)
+        names, logits = self._label_names, self._order.all(self._logits).astype(np.float64)
         exponents = np.exp(logits - logits.max(axis=-1, keepdims=True))
         scores = exponents / exponents.sum(axis=-1, keepdims=True)
-        chosen = zip(self._labels[self._order].tolist(), logits.argmax(axis=-1).tolist(), scores.tolist())
+        chosen = zip(self._order.all(self._labels).tolist(), logits.argmax(axis=-1).tolist(), scores.tolist())
         return [
             {"reference": names[at], "prediction": names[to], "scores": dict(zip(names, p))} for at, to, p in chosen
         ]
@@ -58,8 +72,12 @@ def confusion_matrix(actual: np.ndarray, predicted: np.ndarray, classes: int) ->
 
 def class_scores(matrix: np.ndarray) -> Dict[str, np.ndarray]:
     """Return precision, recall, f1 and support of each class; a ratio without a denominator counts as 0."""
-    right = np.diagonal(matrix).astype(float)
-    support, predicted = matrix.sum(axis=1), matrix.sum(axis=0)
+    return scores_of_counts(np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0))
+
+
+def scores_of_counts(right: np.ndarray, support: np.ndarray, predicted: np.ndarray) -> Dict[str, np.ndarray]:
+    """Return the scores of classes: `right` of the rows `predicted` as a class are among the `support` rows of it."""
+    right = right.astype(float)
     return {
         "precision": _ratio(right, predicted),
         "recall": _ratio(right, support),
@@ -87,7 +105,12 @@ def commonest_scores(matrix: np.ndarray) -> Dict[str, float]:
 
 def per_class_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:
     """Return one row for each class."""
-    columns = {name: values.tolist() for name, values in class_scores(matrix).items()}
+    return score_rows(class_scores(matrix), label_names)
+
+
+def score_rows(scores: Dict[str, np.ndarray], label_names: Sequence[str]) -> List[Dict[str, Any]]:
+    """Return one row for each class, given their scores."""
+    columns = {name: values.tolist() for name, values in scores.items()}
     return [{"label": label, **dict(zip(columns, row))} for label, *row in zip(label_names, *columns.values())]
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Literal, Mapping, Optional, S
 
 from training.job.data import TEXT_LENGTHS
 from training.job.processes.reporting import BadData
-from training.job.tasks.checks import checked_text, short_text
+from training.job.tasks.checks import checked_number, checked_text
 from training.job.tasks.correlation import SPEARMAN, spearman
 from training.job.tasks.encodings import cut_rows, encodings, numbers
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, TokenRow
@@ -126,7 +126,7 @@ class Embedding(Task):
         columns = list(self.columns(names))
         texts = columns[:-1] if names.score else columns
         checked = tuple(checked_text(place, name, value) for name, value in zip(texts, values))
-        score = _checked_score(place, columns[-1], values[-1]) if names.score else math.nan
+        score = checked_number(place, columns[-1], values[-1]) if names.score else math.nan
         # Rows with the same first text must not be on both sides.
         return Row(number, checked, group=checked[0], detail=score)
 
@@ -241,17 +241,6 @@ class Embedding(Task):
         for name, content in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(json.dumps(content, indent=2), "utf-8")
-
-
-def _checked_score(place: object, column: str, value: Any) -> float:
-    """Return a score. CSV files have numbers as texts."""
-    try:
-        score = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else math.nan
-    except ValueError:
-        score = math.nan
-    if not math.isfinite(score):
-        raise BadData(f"{place}: column {column!r} must be a number, not {short_text(value)}")
-    return score
 
 
 def pooled(hidden: "Tensor", mask: "Tensor", pooling: str) -> "Tensor":

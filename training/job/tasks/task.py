@@ -128,6 +128,10 @@ class ColumnNames(Protocol):
         """Column with the label."""
 
     @property
+    def labels(self) -> Optional[Tuple[str, ...]]:
+        """Columns that stand for one label each, if they replace the column with the label."""
+
+    @property
     def tokens(self) -> str:
         """Column with the words of a sentence, a list."""
 

@@ -145,7 +145,7 @@ class TokenClassification(Task):
         if all(name.isdecimal() for name in names):
             raise BadData(f"the tags are class numbers ({listed}); name them in their order in data.labels")
         raise BadData(
-            f"the tags {listed} follow none of the schemes IOB, {', '.join([*SCHEMES][1:])}, such as B-PER, I-PER, O. "
+            f"the tags {listed} follow none of the schemes {', '.join(SCHEMES)}, such as B-PER, I-PER, O. "
             "Rename them with data.label_map: S-NOUN: [NOUN] makes each word an entity, so that F1 is the accuracy, "
             "and I-PER: [PER] joins neighbours of the same tag"
         )
@@ -395,10 +395,9 @@ class EntityScorer:
         constant = entity_rows([(actual, [commonest] * len(actual)) for actual, _ in pairs])
         first = self._evaluated[:MAX_TABLE_ROWS]
         self._tables = {"per_entity.json": table, "predictions.json": [self._shown(at) for at in first]}
-        scores = {name: table[0][name] for name in ("f1", "precision", "recall")}
         # The mean over the words replaces Trainer's eval_loss, which is the mean of the batch means.
         return {
-            **scores,
+            **{name: table[0][name] for name in ("f1", "precision", "recall")},
             "loss": float(predictions[..., 1][is_read].astype("float64").mean()),
             f"f1{COMMONEST}": constant[0]["f1"],
         }

@@ -42,6 +42,12 @@ ModelOverrides = Annotated[
 ]
 
 
+def _columns(value: object) -> object:
+    if isinstance(value, str):
+        raise ValueError(f"it lists the columns that stand for one label each; one column with lists is label: {value}")
+    return value
+
+
 class Columns(Frozen):
     """Names of the data's columns."""
 
@@ -50,7 +56,10 @@ class Columns(Frozen):
     text_pair: Name | None = None
     """Column with the second text of a pair; None for single texts."""
     label: Name = "label"
-    """Column with the label: words, or whole numbers of at least 0."""
+    """Column with the label: words, or whole numbers of at least 0. With several labels, a list of them. It may
+    also be a number to predict."""
+    labels: Annotated[tuple[Name, ...], BeforeValidator(_columns), Field(strict=False, min_length=2)] | None = None
+    """Columns that stand for one label each, with 1 or true in the rows that have it. Replaces `label`."""
     tokens: Name = "tokens"
     """Column with the words of a sentence, a list."""
     tags: Name = "ner_tags"
@@ -151,6 +160,9 @@ class Data(Frozen):
         if self.labels is not None and len(set(self.labels)) != len(self.labels):
             repeated = next(name for name in self.labels if self.labels.count(name) > 1)
             raise ValueError(f"data.labels has {repeated!r} twice")
+        for name in ("labels", "label_map") if self.columns.labels else ():
+            if getattr(self, name) is not None:
+                raise ValueError(f"data.{name} and data.columns.labels cannot be combined: the columns name the labels")
         self._check_label_map()
         return self
 

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from training.contract.errors import InputError, nearest, short_text
 from training.job.processes.reporting import BadData
 from training.job.tasks import TASKS, Label, Row, Task
+from training.job.tasks.checks import LABEL_RULE
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Location, Table, Tables
@@ -93,9 +94,11 @@ class LabelSurvey:
             raise self._invalid_label(label)
 
     def check_known(self, classes: Classes) -> None:
-        for label in self.counts:
-            if label not in classes.numbers:
-                raise unknown_label(self._location(label), label, classes)
+        """Raise InputError for all labels that have no class."""
+        if unknown := [label for label in self.counts if label not in classes.numbers]:
+            others = ", ".join(f"{short_text(each)} ({self._location(each)})" for each in unknown[1 : MAX_PROBLEMS + 1])
+            more = f" and {len(unknown) - MAX_PROBLEMS - 1:,} more" if len(unknown) > MAX_PROBLEMS + 1 else ""
+            raise unknown_label(self._location(unknown[0]), unknown[0], classes, f"{others}{more}")
 
     def _location(self, label: Label) -> str:
         return self._table.location(self._first_numbers[label])
@@ -119,10 +122,7 @@ class LabelSurvey:
             )
 
     def _invalid_label(self, label: Label) -> InputError:
-        return InputError(
-            f"{self._location(label)}: label {short_text(label)} must be a word or a whole number of at least 0, such "
-            "as 1 or 1.0"
-        )
+        return InputError(f"{self._location(label)}: label {short_text(label)} {LABEL_RULE}")
 
 
 def _is_other_number(label: Label) -> bool:
@@ -203,11 +203,13 @@ def _spellings(text: str) -> tuple[Label, ...]:
     return (text, int(text), f"{text}.0", f"{text},0") if _SIGNED_NUMBER.fullmatch(text) else (text,)
 
 
-def unknown_label(location: str, label: Label, classes: Classes) -> InputError:
+def unknown_label(location: str, label: Label, classes: Classes, others: str = "") -> InputError:
+    """Return the error for a label without a class, and for `others`."""
     known = classes.known_labels
     listed = ", ".join(short_text(name) for name in known[:20]) + (" ..." if len(known) > 20 else "")
     hint = nearest(str(label), known)
-    return InputError(f"{location}: label {short_text(label)} is not in {classes.label_source} ({listed}).{hint}")
+    more = f" Nor are {others}." if others else ""
+    return InputError(f"{location}: label {short_text(label)} is not in {classes.label_source} ({listed}).{hint}{more}")
 
 
 def check_rows(train_rows: int, request: StagingRequest, source: str) -> None:
@@ -306,9 +308,9 @@ def task_rows(task: Task, table: Table, data: Data, bad: BadRows | None = None) 
     """
     names = data.columns
     skip = frozenset(map(label_text, data.skip_labels or ()))
-    label_at = list(task.columns(names)).index(names.label) if skip else 0
+    label_at = list(task.columns(names)).index(names.label) if skip and task.classes == "one" else None
     for number, values in table.rows:
-        if skip and label_text(values[label_at]) in skip:
+        if label_at is not None and label_text(values[label_at]) in skip:
             continue
         try:
             row = task.read(number, Location(table, number), values, names)
@@ -317,7 +319,7 @@ def task_rows(task: Task, table: Table, data: Data, bad: BadRows | None = None) 
                 raise InputError(str(error)) from error
             bad.add(number, error)
             continue
-        if row is not None:
+        if row is not None and skip.isdisjoint(map(label_text, row.labels)):
             yield row
 
 
@@ -449,7 +451,7 @@ def select(open_tables: Callable[[], Tables], request: StagingRequest, progress:
         surveys = [first, second]
     if task.has_classes:
         labels, *others = (survey.labels for survey in surveys)
-        classes = classes_of(data, tables.label_names, labels.counts)
+        classes = classes_of(data, data.columns.labels or tables.label_names, labels.counts)
         labels.check_known(classes)
         _check_names(task, classes, source)
         check_classes(source, {classes.numbers[label] for label in labels.counts}, classes)

@@ -49,6 +49,11 @@ EXAMPLES: Mapping[str, list[dict[str, Any]]] = {
         }
         for at, text in enumerate(TEXTS)
     ],
+    # One row in three has no label.
+    "multi-label-classification": [
+        {"text": text, "label": [["long"], ["odd", "long"], []][at % 3]} for at, text in enumerate(TEXTS)
+    ],
+    "regression": [{"text": text, "label": len(text) / 8} for text in TEXTS],
     "token-classification": [
         {"tokens": text.split(), "ner_tags": [TAGS.get(word, "O") for word in text.split()]} for text in TEXTS
     ],
@@ -220,8 +225,9 @@ def shown(answer: Any, words: list[str] | None = None) -> Any:
     """Return an answer, or the tags of words, as the table of predictions shows it: entities as a text."""
     if words is not None and isinstance(answer, list):
         answer = [{"entity_group": kind, "word": " ".join(words[a : b + 1])} for kind, a, b in entities(answer)]
-    is_list = isinstance(answer, list)
-    return "; ".join(f"{each['entity_group']}: {each['word']}" for each in answer) if is_list else answer
+    if not isinstance(answer, list):
+        return answer
+    return "; ".join(each if isinstance(each, str) else f"{each['entity_group']}: {each['word']}" for each in answer)
 
 
 def test_bad_rows_and_inputs_are_refused(trained: Trained, base_model: Path, tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ def test_all_bad_rows_stand_in_one_message(tmp_path: Path) -> None:
     assert refused(file, [empty, good, number, empty, real, *[empty] * 7]) == (
         "11 bad rows: FILE line 1: column 'text' is empty (also 4, 6, 7, 8, 9 and 3 more); "
         "FILE line 3: column 'text' must be text, not 7; "
-        "FILE line 5: label 1.5 must be a word or a whole number of at least 0, such as 1 or 1.0"
+        "FILE line 5: label 1.5 must be a word or a whole number of at least 0, such as 1 or 1.0; "
+        "to predict any numbers, set task: regression"
     )
     many = refused(file, [{**good, "text": at} for at in range(MAX_BAD_ROWS + 5)])
     assert many.startswith("1,000 or more bad rows: FILE line 1: column 'text' must be text, not 0; FILE line 2")

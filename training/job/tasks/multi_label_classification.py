@@ -1,0 +1,231 @@
+"""Classification with several labels: any number of labels for each text or pair of texts."""
+
+import math
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence, Tuple
+
+from training.job.processes.reporting import BadData
+from training.job.tasks.checks import checked_label, checked_list, short_text
+from training.job.tasks.classification import Classification
+from training.job.tasks.float_labels import FILLER, FloatLabels
+from training.job.tasks.inputs import EncodedInput, Rule, number, rule
+from training.job.tasks.task import COMMONEST, LOSS, ColumnNames, Label, LoadedModel, Metric, Option, Row, Scorer
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from torch import Tensor
+
+    from training.job.data.channels import Channel
+    from training.job.data.padding import Batch
+
+DEFAULT_THRESHOLD = 0.5
+HAS_LABEL = {**dict.fromkeys(("1", "1.0", "true"), True), **dict.fromkeys(("0", "0.0", "false"), False)}
+"""Values of a column that stands for one label, as text in lower case."""
+
+
+class MultiLabelClassification(FloatLabels):
+    """Any number of labels for each row: those whose probability is above the threshold."""
+
+    name = "multi-label-classification"
+    classes = "many"
+    problem_type = "multi_label_classification"
+    list_columns = ("labels",)
+    options: Mapping[str, Option] = {
+        **FloatLabels.options,
+        "threshold": Option(
+            float,
+            DEFAULT_THRESHOLD,
+            "Several labels: probability above which a label is an answer (None: 0.5). F1 is usually highest at half "
+            "the F1 that a model reaches (Lipton et al. 2014, https://arxiv.org/abs/1402.1892).",
+            {"gt": 0.0, "lt": 1.0},
+            requires_task=True,
+        ),
+    }
+    scoring_options = ("threshold",)
+    answering_options = ("threshold",)
+    metrics: Tuple[Metric, ...] = (
+        Metric("eval_f1_micro", "micro F1", "fraction", higher_is_better=True, best=1.0),
+        Metric("eval_f1_macro", "macro F1", "fraction", higher_is_better=True, best=1.0),
+        Metric("eval_exact_labels", "rows with exactly their labels", "fraction", higher_is_better=True, best=1.0),
+        LOSS,
+    )
+    answer_fields = (("labels", "string[]"), ("scores", "double[]"))
+    # With `top_k`, an answer has that many labels, whatever the threshold. If null, it has all.
+    parameter_rules: Mapping[str, Rule] = {
+        "threshold": number(1.0),
+        "top_k": Classification.parameter_rules["top_k"],
+        "function_to_apply": rule(lambda value: value in ("sigmoid", "none"), "sigmoid or none"),
+    }
+
+    def label_columns(self, names: ColumnNames) -> Dict[str, str]:
+        """Return the column with the lists of labels, or the column of each label."""
+        return dict.fromkeys(names.labels, "boolean") if names.labels else {names.label: "object"}
+
+    def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Row:
+        """Check the texts and the labels. A row may have no label."""
+        texts = self.texts(place, values, names)
+        if not names.labels:
+            return Row(number, texts, _listed_labels(place, names.label, values[1]))
+        set_labels = [name for name, value in zip(names.labels, values[1:]) if _has_label(place, name, value)]
+        return Row(number, texts, tuple(set_labels))
+
+    def encoded_labels(self, rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> "Dict[str, pa.Array]":
+        """Return the column with the class numbers of each row."""
+        import pyarrow as pa
+
+        # A label map may give several labels of a row the same class.
+        return {"labels": pa.array([sorted(set(numbers)) for numbers in classes], pa.list_(pa.int32()))}
+
+    def mean_logits(self, train: "Channel") -> "np.ndarray":
+        """Return the log-odds of each class, with half a row more on both sides: a class may have no row, or all."""
+        import numpy as np
+
+        counts = np.bincount(train.rows.columns["labels"].joined(), minlength=len(train.metadata.label_names)) + 0.5
+        return np.asarray(np.log(counts / (len(train.rows) + 1 - counts)))
+
+    def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
+        """Return 1 for each class of each row and 0 for the others, rows x classes."""
+        import numpy as np
+
+        labels = np.zeros((len(batch.rows) + batch.filler_rows, batch.classes), np.float32)
+        labels[len(batch.rows) :] = FILLER
+        for line, row in zip(labels, batch.rows):
+            line[row["labels"]] = 1
+        return {"labels": labels}
+
+    def losses(self, logits: "Tensor", labels: "Tensor") -> "Tensor":
+        """Return the binary cross entropy of each class of each row."""
+        from torch.nn.functional import binary_cross_entropy_with_logits
+
+        return binary_cross_entropy_with_logits(logits, labels, reduction="none")
+
+    def scorer(self, channel: "Channel") -> Scorer:
+        """Return the scorer of logits."""
+        return LabelScorer(channel)
+
+    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> List[Any]:
+        """Return `{"labels", "scores"}` for each input: the labels above the threshold, the likeliest first."""
+        made, names = [], loaded.model.config.id2label
+        for each, output in zip(encoded, outputs):
+            options, logits = each.example.options, output.double()
+            threshold = options.get("threshold") or loaded.options.get("threshold") or DEFAULT_THRESHOLD
+            scores = logits if options.get("function_to_apply") == "none" else logits.sigmoid()
+            if "top_k" in options:
+                order = logits.argsort(descending=True, stable=True).tolist()[: options["top_k"]]
+            else:
+                order = above(logits.tolist(), threshold)
+            made.append({"labels": [names[at] for at in order], "scores": [float(scores[at]) for at in order]})
+        return made
+
+
+def _listed_labels(place: object, column: str, value: Any) -> Tuple[Label, ...]:
+    """Check a list of labels, and return them. Raises `BadData`."""
+    labels = tuple(checked_label(place, column, each) for each in checked_list(place, column, value))
+    for at, label in enumerate(labels):
+        if label in labels[:at]:
+            raise BadData(
+                f"{place}: column {column!r} has the label {short_text(label)} twice. A list has the labels of its "
+                "row; for a 0 or 1 a label, name one column a label in data.columns.labels"
+            )
+    return labels
+
+
+def _has_label(place: object, column: str, value: Any) -> bool:
+    """Return whether a row has the label of a column. Raises `BadData`."""
+    has_label = HAS_LABEL.get(str(value).strip().lower())
+    if has_label is None:
+        raise BadData(f"{place}: column {column!r} is {short_text(value)}: it must be 0 or 1, or true or false")
+    return has_label
+
+
+def _logit(threshold: float) -> float:
+    return math.log(threshold / (1 - threshold)) if threshold < 1 else math.inf
+
+
+def above(logits: Sequence[float], threshold: float) -> List[int]:
+    """Return the numbers of the classes whose probability is above the threshold, the likeliest first."""
+    limit = _logit(threshold)
+    return sorted((at for at, logit in enumerate(logits) if logit > limit), key=lambda at: -logits[at])
+
+
+class LabelScorer:
+    """Computes the scores for Trainer, and keeps the last evaluation for the tables."""
+
+    def __init__(self, channel: "Channel") -> None:
+        import numpy as np
+
+        from training.job.tasks.confusion import DataOrder
+
+        self._threshold = channel.metadata.options["threshold"]
+        self._names, self._order = list(channel.metadata.label_names), DataOrder(channel)
+        # Of the last evaluation, rows x classes, in the order of evaluation.
+        self._actual, self._logits = np.zeros((0, len(self._names)), bool), np.zeros((0, len(self._names)))
+
+    def __call__(self, prediction: Any) -> Dict[str, float]:
+        logits = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
+        self._actual, self._logits = prediction.label_ids > 0.5, logits.astype("float64")
+        scores = label_scores(self._actual, self._predicted(self._threshold))
+        commonest = self._actual & False
+        commonest[:, self._actual.sum(axis=0).argmax()] = True
+        always = label_scores(self._actual, commonest)
+        return {**scores, **{name + COMMONEST: score for name, score in always.items()}}
+
+    def tables(self) -> Dict[str, List[Dict[str, Any]]]:
+        """Return the scores of each class, the scores at other thresholds, and the first rows, by file name."""
+        from training.job.tasks.confusion import score_rows, scores_of_counts
+
+        if not len(self._actual):
+            return {}
+        per_class = scores_of_counts(*_counts(self._actual, self._predicted(self._threshold)))
+        thresholds = []
+        for threshold in (at / 20 for at in range(1, 20)):
+            predicted = self._predicted(threshold)
+            mean = float(predicted.sum(axis=1).mean())
+            thresholds.append({"threshold": threshold, **label_scores(self._actual, predicted), "labels_per_row": mean})
+        first = zip(self._order.first_rows, self._order.first(self._actual), self._order.first(self._logits))
+        rows = [
+            {"row": row, **{name: "; ".join(labels) for name, labels in self._row(actual, logits).items()}}
+            for row, actual, logits in first
+        ]
+        return {
+            "per_class.json": score_rows(per_class, self._names),
+            "thresholds.json": thresholds,
+            **({"predictions.json": rows} if rows else {}),
+        }
+
+    def rows(self) -> List[Dict[str, Any]]:
+        """Return each row's labels and the predicted ones, and the probability of every label in `scores`."""
+        import numpy as np
+
+        scores = (1 / (1 + np.exp(-self._order.all(self._logits)))).tolist()
+        pairs = zip(self._order.all(self._actual), self._order.all(self._logits))
+        return [{**self._row(*pair), "scores": dict(zip(self._names, own))} for pair, own in zip(pairs, scores)]
+
+    def _row(self, actual: "np.ndarray", logits: "np.ndarray") -> Dict[str, Any]:
+        return {
+            "reference": [self._names[at] for at in actual.nonzero()[0]],
+            "prediction": [self._names[at] for at in above(logits.tolist(), self._threshold)],
+        }
+
+    def _predicted(self, threshold: float) -> "np.ndarray":
+        return self._logits > _logit(threshold)
+
+
+def label_scores(actual: "np.ndarray", predicted: "np.ndarray") -> Dict[str, float]:
+    """Return micro and macro F1, as scikit-learn, and the share of rows with exactly their labels.
+
+    Both arrays have a truth value for each class of each row. An F1 without a denominator counts as 0.
+    """
+    from training.job.tasks.confusion import scores_of_counts
+
+    counts = _counts(actual, predicted)
+    return {
+        "f1_micro": float(scores_of_counts(*(each.sum(keepdims=True) for each in counts))["f1"][0]),
+        "f1_macro": float(scores_of_counts(*counts)["f1"].mean()),
+        "exact_labels": float((actual == predicted).all(axis=1).mean()),
+    }
+
+
+def _counts(actual: "np.ndarray", predicted: "np.ndarray") -> "Tuple[np.ndarray, ...]":
+    """Return, for each class, the rows that have it and are predicted to, that have it, and that are predicted to."""
+    return (actual & predicted).sum(axis=0), actual.sum(axis=0), predicted.sum(axis=0)
