@@ -36,7 +36,7 @@ class Classification(Task):
     """One of several classes for each row, scored from a confusion matrix."""
 
     name = "classification"
-    other_names = ("sentiment-analysis", "sequence-classification")
+    other_names: Tuple[str, ...] = ("sentiment-analysis", "sequence-classification")
     classes = "one"
     reports_first_rows = True
     integer_columns: Tuple[str, ...] = ("label",)

@@ -27,6 +27,7 @@ class MultiLabelClassification(FloatLabels):
     """Any number of labels for each row: those whose probability is above the threshold."""
 
     name = "multi-label-classification"
+    other_names = ("multi-label", "multilabel", "multi-label-text-classification")
     classes = "many"
     problem_type = "multi_label_classification"
     list_columns = ("labels",)

@@ -24,6 +24,7 @@ class Regression(FloatLabels):
     """A number for each row, scored by correlations and errors."""
 
     name = "regression"
+    other_names = ("text-regression", "text-scoring", "sts")
     classes = "none"
     problem_type = "regression"
     number_columns = ("label",)

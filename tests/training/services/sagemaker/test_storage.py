@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import tarfile
 from collections.abc import Mapping
@@ -207,12 +208,23 @@ def test_a_channel_that_s3_cannot_hold_is_refused_before_an_upload(
 
 def test_a_job_with_an_adapter_brings_peft(account: Account, home: Path) -> None:
     rows = {"adapter.rank": 4, "data.train_rows": 64, "data.validation_rows": 16}
-    _, remote = uploaded("demo", rows, home)
+    assert requirements(account, uploaded("demo", rows, home)[1]) == b"peft==0.21.2\n"
+    with pytest.raises(InputError, match=r"a network, but adapter\.method lora installs peft==0\.21\.2"):
+        uploaded("demo", {**rows, "aws.isolate_network": "true"}, home)
+
+
+def test_a_job_brings_the_packages_of_its_task(account: Account, home: Path, tmp_path: Path) -> None:
+    rows = [{"text": f"row {at}", "target": str(at)} for at in range(200)]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    fields = {"data.hub": "null", "data.columns": "{}", "data.train": str(tmp_path / "rows.jsonl"), "num_beams": 1}
+    assert requirements(account, uploaded("e2e", fields, home)[1]) == b"sacrebleu==2.6.0\n"
+
+
+def requirements(account: Account, remote: JobSpec) -> bytes:
+    """Return the `requirements.txt` of an uploaded source."""
     key = remote.source_uri.removeprefix(f"s3://{BUCKET}/")
     archive = account.clients["s3"].get_object(Bucket=BUCKET, Key=key)["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
         lines = tar.extractfile("requirements.txt")
         assert lines is not None
-        assert lines.read() == b"peft==0.21.2\n"
-    with pytest.raises(InputError, match=r"a network, but adapter\.method lora installs peft==0\.21\.2"):
-        uploaded("demo", {**rows, "aws.isolate_network": "true"}, home)
+        return lines.read()

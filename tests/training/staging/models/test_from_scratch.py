@@ -54,6 +54,18 @@ def test_the_configuration_is_adapted_to_the_tokenizer(tmp_path: Path) -> None:
     assert (config["vocab_size"], config["pad_token_id"], config["eos_token_id"]) == (30522, 0, None)
 
 
+@pytest.mark.parametrize(("family", "start"), [("t5", 0), ("bart", 102)])
+def test_a_decoder_starts_and_ends_with_the_tokenizers_tokens(family: str, start: int, tmp_path: Path) -> None:
+    """T5 starts with its padding and BART with its end token. A tokenizer like BERT's ends texts with [SEP], 102."""
+    small = {"d_model": 16, **({"num_layers": 1} if family == "t5" else {"encoder_layers": 1, "decoder_layers": 1})}
+    fields = {"model": None, "model_type": family, "tokenizer": MODEL, "model_overrides": small}
+    rows = [{"text": row["text"], "target": row["text"]} for row in ANIMALS]
+    data = Data(train=str(write(tmp_path / "pairs.jsonl", rows)))
+    config = config_of(staged_from(tmp_path, **fields, task="seq2seq", data=data))
+    assert (config["decoder_start_token_id"], config["eos_token_id"], config["pad_token_id"]) == (start, 102, 0)
+    assert config.get("forced_eos_token_id") == (102 if family == "bart" else None)
+
+
 def test_a_model_without_weights_can_only_be_trained_from_scratch(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     source = locate(MODEL).folder
