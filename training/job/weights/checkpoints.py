@@ -17,7 +17,7 @@ from training.job.processes.reporting import BadData
 
 def direction_of(metric: str) -> str:
     """Return `min` for a metric whose lower values are better, else `max`."""
-    return "min" if metric.endswith(("loss", "perplexity", "error")) else "max"
+    return "min" if metric.endswith(("loss", "perplexity", "error", "mse", "mae")) else "max"
 
 
 @dataclass
