@@ -243,7 +243,7 @@ def _meant(name: str, known: Collection[str]) -> str:
     """
     leaf = name.rpartition(".")[2]
     inner = next((field for field in known if field.rpartition(".")[2] == leaf), None)
-    if not inner and (sentence := advice(leaf)):
+    if (sentence := advice(leaf)) and (not inner or leaf == name):
         return sentence
     match = inner or (leaf if leaf in OTHER_NAMES else nearest_name(name, [*known, *OTHER_NAMES]))
     return f" Did you mean '{OTHER_NAMES.get(match, match)}'?" if match else ""

@@ -37,6 +37,7 @@ def test_other_names_stand_for_fields_and_are_none_themselves() -> None:
         ),
         ("adapter.wandb_project", "Jobs report to MLflow (`trainfare ui`). To another tracker, a script can: see"),
         ("squad_v2", "Set task to 'question-answering': see docs/tasks.md."),
+        ("messages", "Set task to 'chat': see docs/tasks.md."),
         ("num_train_epochs", "Did you mean 'epochs'?"),
         ("load_best_model_at_end", "Did you mean 'best_metric'?"),
     ],

@@ -97,6 +97,7 @@ class Seq2Seq(Task):
     length_options = ("max_target_length", "max_new_tokens")
     packages = ("sacrebleu==2.6.0",)
     list_columns = (TARGET_IDS,)
+    has_new_head = False
     head = "AutoModelForSeq2SeqLM"
     architectures = ("ForConditionalGeneration", "MTModel", "EncoderDecoderModel")
     # BLEU comes first: it scores what users get, and is comparable between tokenizers, which a loss per token is not.
