@@ -85,6 +85,25 @@ def token_classification(folder: Path) -> StagingRequest:
     return _request(folder, "token-classification", data, _bert("BertForTokenClassification"))
 
 
+def multi_label_classification(folder: Path) -> StagingRequest:
+    """Texts with a label for each of three words in them, so that some have none."""
+    texts = [_words(at, 1 + at % 4) for at in range(40)]
+    rows = [{"text": text, "labels": [word for word in WORDS[:3] if word in text]} for text in texts]
+    data = {"train": _lines(folder / "train.jsonl", rows[:30]), "validation": _lines(folder / "dev.jsonl", rows[30:])}
+    names = dict(enumerate(sorted(WORDS[:3])))
+    head = {"problem_type": "multi_label_classification", "id2label": names}
+    model = _bert("BertForSequenceClassification", **head, label2id={name: at for at, name in names.items()})
+    return _request(folder, "multi-label-classification", {**data, "columns": {"label": "labels"}}, model)
+
+
+def regression(folder: Path) -> StagingRequest:
+    """Texts with their number of words."""
+    rows = [{"text": _words(at, 1 + at % 7), "label": 1 + at % 7} for at in range(40)]
+    data = {"train": _lines(folder / "train.jsonl", rows[:30]), "validation": _lines(folder / "dev.jsonl", rows[30:])}
+    model = _bert("BertForSequenceClassification", problem_type="regression", num_labels=1)
+    return _request(folder, "regression", data, model)
+
+
 EXAMPLES: Mapping[str, Callable[[Path], StagingRequest]] = {
     "classification": classification,
     "question-answering": question_answering,
@@ -92,16 +111,18 @@ EXAMPLES: Mapping[str, Callable[[Path], StagingRequest]] = {
     "chat": chat,
     "embedding": embedding,
     "token-classification": token_classification,
+    "multi-label-classification": multi_label_classification,
+    "regression": regression,
 }
 """Staging request of each task's example. A task without one fails its test."""
 
 
-def _bert(kind: str) -> Callable[[Path], None]:
+def _bert(kind: str, **head: Any) -> Callable[[Path], None]:
     def save(folder: Path) -> None:
         import transformers
 
         transformers.set_seed(3)
-        config = transformers.BertConfig(**SMALL, **NO_DROPOUT)
+        config = transformers.BertConfig(**SMALL, **NO_DROPOUT, **head)
         getattr(transformers, kind)(config).save_pretrained(folder)
 
     return save

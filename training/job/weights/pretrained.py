@@ -50,20 +50,25 @@ def load(auto_class: Any, pretrained: Pretrained, **head: object) -> Model:
     attention implementation.
     """
     source: Dict[str, object] = {} if pretrained.is_folder else {"revision": pretrained.revision or "main"}
-    options = {**source, **_attention(pretrained.attention)}
+    options: Dict[str, object] = {**source, **_attention(pretrained.attention)}
     try:
         if pretrained.weights == "random":
             config = transformers.AutoConfig.from_pretrained(pretrained.location, **source, **head)
             model = auto_class.from_config(config, **_attention(pretrained.attention))
-        elif needs_own_reader(Path(pretrained.location)):
-            fields = {**_attention(pretrained.attention), **head}
-            config = transformers.AutoConfig.from_pretrained(pretrained.location, **fields)
-            weights = read_safetensors(Path(pretrained.location))
-            model = auto_class.from_pretrained(None, config=config, state_dict=weights, ignore_mismatched_sizes=True)
         else:
-            options = {**options, **(_in_4_bits(auto_class, pretrained, head) if pretrained.quantized else {})}
+            location: Optional[str] = pretrained.location
+            if needs_own_reader(Path(pretrained.location)):
+                fields = {**_attention(pretrained.attention), **head}
+                config = transformers.AutoConfig.from_pretrained(pretrained.location, **fields)
+                location, options = None, {"config": config, "state_dict": read_safetensors(Path(pretrained.location))}
+            else:
+                options = {
+                    **options,
+                    **head,
+                    **(_in_4_bits(auto_class, pretrained, head) if pretrained.quantized else {}),
+                }
             model, loaded = auto_class.from_pretrained(
-                pretrained.location, ignore_mismatched_sizes=True, output_loading_info=True, **options, **head
+                location, ignore_mismatched_sizes=True, output_loading_info=True, **options
             )
             other_sizes = (each if isinstance(each, str) else each[0] for each in loaded.get("mismatched_keys", ()))
             model.new_weights = {*loaded["missing_keys"], *other_sizes}
