@@ -159,6 +159,7 @@ TASKS: Mapping[str, Compared] = {
             "data.columns": "{text: mr, target: ref}",
         },
         model=small_t5,
+        steps=240,
         learning_rate="2e-3",
     ),
     "embedding": Compared(
@@ -202,6 +203,7 @@ def compare(name: str, task: Compared, folder: Path) -> list[Row]:
         "compiler": "none",
         "precision": "fp32",
         "length_grouping": "false",
+        "padding": "longest",
         "steady_after_steps": str(WARM_UP_STEPS),
         **task.fields,
     }
