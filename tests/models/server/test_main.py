@@ -21,7 +21,7 @@ import pytest
 from models.endpoints.local import ServerFolder
 from models.inference.predictor import load_predictor
 from tests.conftest import ROOT
-from tests.support.models.task_models import started
+from tests.support.models.task_models import start
 
 TEXTS = [" ".join(["winter is coming"] * count) for count in range(1, 9)]
 
@@ -67,9 +67,8 @@ def accepts(host: str, port: int) -> bool:
 
 def test_a_stopped_server_finishes_what_it_has_begun(tiny_model: Path, tmp_path: Path) -> None:
     server = ServerFolder(tmp_path)
-    server.start(["--model", str(tiny_model)])
     try:
-        started(server)
+        start(server, tiny_model)
         address_file = tmp_path / "address.json"
         assert address_file.stat().st_mode & 0o777 == 0o600
         written = json.loads(address_file.read_text())

@@ -143,18 +143,19 @@ def made(folder: Path, seed: int) -> Path:
 def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerFolder]:
     """A running server of the small model, for tests that leave it unchanged."""
     folder = ServerFolder(tmp_path_factory.mktemp("server"))
-    folder.start(["--model", str(tiny_model)])
-    started(folder)
+    start(folder, tiny_model)
     yield folder
     folder.delete()
 
 
-def started(server: ServerFolder) -> None:
-    """Wait until the server answers."""
+def start(server: ServerFolder, model: Path) -> None:
+    """Start the server of a model, and wait until it answers."""
     import time
 
+    process = server.start(["--model", str(model)])
     deadline = time.monotonic() + 240
     while not server.answers():
-        assert server.process(), server.failure_reason()
+        # The list of processes may show a new one without its command.
+        assert process.poll() is None, server.failure_reason()
         assert time.monotonic() < deadline, server.failure_reason()
         time.sleep(0.1)
