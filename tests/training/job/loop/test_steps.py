@@ -84,8 +84,13 @@ def trained(trainer: Any) -> Steps:
     return steps
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(
+    ("family", "precision"),
+    [
+        *((family, "fp32") for family in FAMILIES),
+        *(pytest.param(family, "bf16", marks=[pytest.mark.slow] if family != "llama" else []) for family in FAMILIES),
+    ],
+)
 def test_a_step_reads_nothing_and_needs_no_more_operations_than_trainers(job: Job, family: str, precision: str) -> None:
     ours = job_trainer(job, model_of(family), precision=precision, batch_size=4, max_steps=12, attention="sdpa")
     plain = transformers.Trainer(
