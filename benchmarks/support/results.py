@@ -311,8 +311,8 @@ SECTIONS: Mapping[str, Section] = {
             ),
         ),
         command="python -m benchmarks.opponents.bench_tasks [NAME ...]",
-        short="Four to six rounds were run, so the intervals are wide. T5's 40 steps took 3 seconds, too few to tell. "
-        "TRL joins the packed rows of a batch to one, which costs time without FlashAttention.",
+        short="Four to six rounds were run, so the intervals are wide. The machine's own speed "
+        "changed by a fifth between runs. TRL joins the packed rows of a batch to one, slow without FlashAttention.",
     ),
     "gpu-sweep": Section(
         measures="Billable seconds to a target: the lowest loss of one training of the published recipe plus 5 % "
