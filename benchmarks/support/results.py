@@ -13,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from benchmarks.opponents import PROGRAMS
 from judging.intervals import mean_estimate
 from tracking.recording.run_artifacts import ROOT, environment
 
@@ -294,15 +295,7 @@ SECTIONS: Mapping[str, Section] = {
             ),
             *(
                 Figure(f"{words}: {label}", f"{name}{rows}")
-                for name, words in {
-                    "adapters": "LoRA",
-                    "chat": "chat",
-                    "token_classification": "tags",
-                    "multi_label": "several labels",
-                    "regression": "numbers",
-                    "seq2seq": "T5",
-                    "embedding": "embeddings",
-                }.items()
+                for name, words in PROGRAMS.items()
                 for label, rows in {
                     "speed over the usual program": ": speed over the usual program",
                     "peak memory, ours": ", ours: peak memory",
