@@ -203,7 +203,6 @@ def compare(name: str, task: Compared, folder: Path) -> list[Row]:
         "compiler": "none",
         "precision": "fp32",
         "length_grouping": "false",
-        "padding": "longest",
         "steady_after_steps": str(WARM_UP_STEPS),
         **task.fields,
     }

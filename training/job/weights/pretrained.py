@@ -62,11 +62,8 @@ def load(auto_class: Any, pretrained: Pretrained, **head: object) -> Model:
                 config = transformers.AutoConfig.from_pretrained(pretrained.location, **fields)
                 location, options = None, {"config": config, "state_dict": read_safetensors(Path(pretrained.location))}
             else:
-                options = {
-                    **options,
-                    **head,
-                    **(_in_4_bits(auto_class, pretrained, head) if pretrained.quantized else {}),
-                }
+                options.update(head)
+                options.update(_in_4_bits(auto_class, pretrained, head) if pretrained.quantized else {})
             model, loaded = auto_class.from_pretrained(
                 location, ignore_mismatched_sizes=True, output_loading_info=True, **options
             )
