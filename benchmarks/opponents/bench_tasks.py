@@ -1,5 +1,7 @@
 r"""Speed and memory of each task against the usual program for it, in turns, with the same rows and settings.
 
+Who begins a round changes from round to round.
+
 `python -m benchmarks.opponents.bench_tasks [NAME ...]` runs the named tasks, or all. The programs are in this folder.
 They run in `.venv-opponents` if it exists, as the one for embeddings needs packages that the project does not:
 
@@ -207,10 +209,12 @@ def compare(name: str, task: Compared, folder: Path) -> list[Row]:
         **task.fields,
     }
     request = folder / f"{name}.json"
-    ours, theirs, memory = [], [], []
-    for seed in range(ROUNDS):
-        result = train(folder, {**fields, "seed": str(seed)}).metrics
-        ours.append(float(result[f"throughput/steady_{task.by}_per_second"]))
+
+    def our_turn(seed: int) -> tuple[float, float]:
+        measured = train(folder, {**fields, "seed": str(seed)}).metrics
+        return float(measured[f"throughput/steady_{task.by}_per_second"]), float(measured["memory/peak_resident_gib"])
+
+    def their_turn(seed: int) -> tuple[float, float]:
         arguments = {
             "output_dir": str(folder / "opponent"),
             "per_device_train_batch_size": task.batch_size,
@@ -233,18 +237,25 @@ def compare(name: str, task: Compared, folder: Path) -> list[Row]:
         )
         if done.returncode:
             sys.exit(f"error: {name}: the opponent failed:\n{done.stderr[-3000:]}")
-        other = json.loads(done.stdout.splitlines()[-1])
-        theirs.append(float(other[f"{task.by}_per_second"]))
-        memory.append((float(result["memory/peak_resident_gib"]), float(other["peak_gib"])))
-        print(f"  {name}, seed {seed}: {ours[-1]:.4g} and {theirs[-1]:.4g} {task.by}/s", file=sys.stderr, flush=True)
+        measured = json.loads(done.stdout.splitlines()[-1])
+        return float(measured[f"{task.by}_per_second"]), float(measured["peak_gib"])
+
+    turns: dict[Any, list[tuple[float, float]]] = {our_turn: [], their_turn: []}
+    for seed in range(ROUNDS):
+        for turn in [*turns] if seed % 2 == 0 else [*turns][::-1]:
+            turns[turn].append(turn(seed))
+        speeds = " and ".join(f"{measured[-1][0]:.4g}" for measured in turns.values())
+        print(f"  {name}, seed {seed}: {speeds} {task.by}/s", file=sys.stderr, flush=True)
+    ours, theirs = ([speed for speed, _ in measured] for measured in turns.values())
+    our_memory, their_memory = ([gib for _, gib in measured] for measured in turns.values())
     ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
     return [
         figure(f"{name}, ours", ours, f"{task.by}/s"),
         figure(f"{name}, usual program", theirs, f"{task.by}/s"),
         figure(f"{name}: speed over the usual program", ratios, "x"),
         figure(f"{name}: lower end of the ratio's 95 % interval", lower_end(ratios), "x", least=LEAST),
-        figure(f"{name}, ours: peak memory", [mine for mine, _ in memory], "GiB"),
-        figure(f"{name}, usual program: peak memory", [other for _, other in memory], "GiB"),
+        figure(f"{name}, ours: peak memory", our_memory, "GiB"),
+        figure(f"{name}, usual program: peak memory", their_memory, "GiB"),
     ]
 
 
