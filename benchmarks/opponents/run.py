@@ -1,66 +1,47 @@
-"""`python -m benchmarks.opponents.run NAME REQUEST`: train with one of these programs, and print what it measured.
+"""`python -m benchmarks.opponents.run NAME REQUEST`: train with one of these programs, in turns with a job of ours.
 
-REQUEST is a JSON file with `model`, `rows` (a file with one JSON object a line) and `training_arguments`. The last line
-of the output is a JSON object with samples and real tokens per second of the steady steps, and the peak memory in GiB.
+REQUEST is a JSON file with `model`, `rows` (a file with one JSON object a line) and `training_arguments`.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import resource
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from transformers import TrainerCallback
+import numpy as np
+from torch.utils.data import Sampler
+from transformers import Trainer
 
-WARM_UP_STEPS = 3
-"""Steps that do not count, as in our jobs (`steady_after_steps`)."""
-
-
-class CountingCollator:
-    """A collator that counts the real tokens of each batch. It has the attributes of the one it wraps."""
-
-    def __init__(self, collate: Any) -> None:
-        self._collate = collate
-        self.tokens: list[int] = []
-
-    def __call__(self, rows: Any) -> Any:
-        made = self._collate(rows)
-        ids, mask = made.get("input_ids"), made.get("attention_mask")
-        self.tokens.append(int(mask.sum()) if mask is not None else 0 if ids is None else ids.numel())
-        return made
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._collate, name)
+from benchmarks.opponents import turns
 
 
-class StepRecorder(TrainerCallback):  # type: ignore[misc]
-    def __init__(self) -> None:
-        self.ends: list[float] = []
+class OurOrder(Sampler):  # type: ignore[misc]
+    """The rows in the order in which our job reads them (`TrainSampler`), so that both sides see the same batches."""
 
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        self.ends.append(time.perf_counter())
+    def __init__(self, rows: int, seed: int) -> None:
+        self._rows, self._seed, self._epoch = rows, seed, 0
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __iter__(self) -> Iterator[int]:
+        order = np.random.Generator(np.random.PCG64([self._seed, self._epoch])).permutation(self._rows)
+        self._epoch += 1
+        yield from order.tolist()
 
 
 def main(name: str, request_file: str) -> None:
     request = json.loads(Path(request_file).read_text())
     rows = [json.loads(line) for line in Path(request["rows"]).read_text().splitlines()]
     program = importlib.import_module(f"benchmarks.opponents.{name}")
+    turns.install()
     trainer = program.trainer(request["model"], rows, request["training_arguments"])
-    recorder = StepRecorder()
-    trainer.data_collator = collator = CountingCollator(trainer.data_collator)
-    trainer.add_callback(recorder)
+    if len(trainer.train_dataset) == len(rows):  # packed rows have an order of their own
+        Trainer._get_train_sampler = lambda self, _=None: OurOrder(len(rows), self.args.seed)
     trainer.train()
-    seconds, steps = recorder.ends[-1] - recorder.ends[WARM_UP_STEPS - 1], len(recorder.ends) - WARM_UP_STEPS
-    measured = {
-        "samples_per_second": steps * trainer.args.per_device_train_batch_size / seconds,
-        "tokens_per_second": sum(collator.tokens[WARM_UP_STEPS : len(recorder.ends)]) / seconds,
-        "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-    }
-    print(json.dumps(measured))
 
 
 if __name__ == "__main__":
