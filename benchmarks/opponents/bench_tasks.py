@@ -219,7 +219,7 @@ def our_side(job: JobFolder, seed: int) -> Side:
 
 
 def in_turns(ours: Side, theirs: Side, folder: Path, first: int, steps: int) -> list[Measured]:
-    """Run both sides in turns of so many steps. `first` is the number of the side that begins: 0 or 1. Exits if one fails."""
+    """Run both sides in turns of so many steps, side number `first` (0 or 1) first. Exits if one fails."""
     pipes = [os.pipe(), os.pipe()]
     ends = [(pipes[0][0], pipes[1][1]), (pipes[1][0], pipes[0][1])]
     started = []
