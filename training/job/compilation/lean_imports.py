@@ -14,10 +14,10 @@ for name in UNUSED:
     sys.modules.setdefault(name, None)  # type: ignore[arg-type]
 
 if "OMP_WAIT_POLICY" not in os.environ:
-    # A waiting OpenMP thread spins before it blocks (GCC's OpenMP, GOMP_SPINCOUNT). By default it spins for milliseconds,
-    # and a job next to a busy process may run at a thirtieth of its speed: the spinning threads hold the CPU that a late
-    # thread needs. This is about 1 ms, longer than most pauses between two operations. A tenth of it halves the loss
-    # next to a busy process, but costs a job that has its cores for itself 7 % (LoRA on MiniLM) to 13 % (a small T5).
+    # A waiting OpenMP thread spins before it blocks (GCC's OpenMP, GOMP_SPINCOUNT). By default it spins for
+    # milliseconds, and a job next to a busy process may run at a thirtieth of its speed: the spinning threads hold the
+    # CPU that a late thread needs. This is about 1 ms, longer than most pauses between two operations. A tenth of it
+    # doubles the speed next to a busy process, but costs a job that has its cores for itself 7 % (LoRA) to 13 % (T5).
     os.environ.setdefault("GOMP_SPINCOUNT", "30000")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
