@@ -197,13 +197,13 @@ class Side:
 @dataclass(frozen=True, kw_only=True)
 class Measured:
     seconds: float
-    samples: int
+    steps: int
     tokens: int
     """Real tokens, without padding."""
     peak_gib: float
 
-    def per_second(self, unit: str) -> float:
-        return (self.samples if unit == "samples" else self.tokens) / self.seconds
+    def per_second(self, task: Compared) -> float:
+        return (self.steps * task.batch_size if task.by == "samples" else self.tokens) / self.seconds
 
 
 def our_side(job: JobFolder, seed: int) -> Side:
@@ -243,8 +243,9 @@ def in_turns(ours: Side, theirs: Side, folder: Path, first: int, steps: int) -> 
             sys.exit(f"error: {process.args!r} failed:\n{log.read()[-3000:]}")
         log.close()
         found = json.loads(result.read_text())
-        seconds, samples, tokens = (sum(each) for each in zip(*found["turns"][1:], strict=True))  # the first is warm-up
-        measured.append(Measured(seconds=seconds, samples=samples, tokens=tokens, peak_gib=found["peak_gib"]))
+        seconds, tokens = (sum(each) for each in zip(*found["turns"][1:], strict=True))  # the first is warm-up
+        count = steps * (len(found["turns"]) - 1)
+        measured.append(Measured(seconds=seconds, steps=count, tokens=tokens, peak_gib=found["peak_gib"]))
     return measured
 
 
@@ -299,8 +300,8 @@ def compare(name: str, task: Compared, folder: Path) -> list[Row]:
         command = [python, "-m", "benchmarks.opponents.run", name, str(request)]
         opponent = Side(command=command, folder=ROOT, environment={**os.environ, "HF_HUB_OFFLINE": "1"})
         mine, other = in_turns(our_side(job, seed), opponent, folder, first=seed % 2, steps=task.steps // TURNS)
-        ours.append(mine.per_second(task.by))
-        theirs.append(other.per_second(task.by))
+        ours.append(mine.per_second(task))
+        theirs.append(other.per_second(task))
         memory.append((mine.peak_gib, other.peak_gib))
         print(f"  {name}, seed {seed}: {ours[-1]:.4g} and {theirs[-1]:.4g} {task.by}/s", file=sys.stderr, flush=True)
     ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]

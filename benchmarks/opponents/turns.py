@@ -27,12 +27,12 @@ PIPES_VARIABLE = "TURNS_PIPES"
 
 
 class Turns:
-    """The turns of one side: the seconds, samples and real tokens of each."""
+    """The turns of one side: the seconds and real tokens of each."""
 
     def __init__(self, reading: int, writing: int, *, is_first: bool, steps: int) -> None:
         self._turn_steps, self._reading, self._writing, self._is_first = steps, reading, writing, is_first
-        self.turns: list[tuple[float, int, int]] = []
-        self._steps = self._samples = self._tokens = 0
+        self.turns: list[tuple[float, int]] = []
+        self._steps = self._tokens = 0
         self._start = 0.0
 
     def begin(self) -> None:
@@ -44,18 +44,17 @@ class Turns:
         self._start = time.perf_counter()
 
     def count(self, inputs: Any) -> None:
-        """Count the rows and real tokens of a batch."""
+        """Count the real tokens of a batch."""
         whole = next(each for each in inputs.values() if getattr(each, "ndim", 0) >= 2)
         mask = inputs.get("attention_mask")
-        self._samples += len(whole)
         self._tokens += int(mask.sum()) if mask is not None else whole.numel()
 
     def end_step(self) -> None:
         self._steps += 1
         if self._steps < self._turn_steps:
             return
-        self.turns.append((time.perf_counter() - self._start, self._samples, self._tokens))
-        self._steps = self._samples = self._tokens = 0
+        self.turns.append((time.perf_counter() - self._start, self._tokens))
+        self._steps = self._tokens = 0
         self._give()
         self._take()
         self._start = time.perf_counter()
