@@ -33,7 +33,10 @@ def test_questions_are_answered_by_the_code_in_the_archive(
         ({"inputs": {"question": "when ?"}}, "inputs must have question and context"),
         ({"inputs": {"question": " ", "context": "soon"}}, "both non-empty texts"),
         ({"inputs": question, "parameters": {"max_answer_len": 0}}, "max_answer_len is 0: it must be a whole number"),
-        ({"inputs": question, "parameters": {"top": 3}}, "it can only have max_answer_len and top_k"),
+        (
+            {"inputs": question, "parameters": {"top": 3}},
+            "it can only have max_answer_len, top_k and handle_impossible_answer",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             endpoints.predict("emotion", json.dumps(wrong).encode())
