@@ -47,6 +47,8 @@ QUALITY = "quality"
 """Channel with the file of the user's own quality function."""
 PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
 """Launchers that start several processes of a Python file only."""
+UNMETERED_LAUNCHERS = ("xla", "smddp", "smp")
+"""Launchers that run the script within a process of theirs."""
 FLAGS = re.compile(r"store_(true|false|const)|BooleanOptionalAction|\btype\s*=\s*bool\b")
 """Declarations of argparse that do not take `--name True`, or take `--name False` as true."""
 
@@ -213,7 +215,7 @@ def script_inputs(
     installs = script.requirements == "install" and not is_contained
     environment = script_environment(source, home, echo, is_planned=is_planned) if installs else None
     return ScriptInputs(
-        source=source if entry is None else with_entry(source, sources, echo),
+        source=source if entry is None else with_entry(source, sources, echo, is_metered=_is_metered(experiment)),
         channels=channels,
         entry=entry,
         environment=environment,
@@ -245,9 +247,29 @@ def _entry(
     needs_packages = is_shell and script.requirements == "install" and is_contained
     is_inner = "/" in script.program and not is_shell and is_package(source.folder)
     is_module = script.program.startswith("-m ")
-    if not (has_forms or secrets or needs_packages or is_inner or is_module or carried):
+    needs_entry = has_forms or secrets or needs_packages or is_inner or is_module or carried
+    if not (needs_entry or _is_metered(experiment)):
         return None
-    return ScriptEntry(style=script.arguments.style, flags=flags, words=script.words, secrets=secrets, values=carried)
+    return ScriptEntry(
+        style=script.arguments.style,
+        flags=flags,
+        words=script.words,
+        secrets=secrets,
+        values=carried,
+        samples_per_step=samples_per_step(experiment),
+    )
+
+
+def _is_metered(experiment: Experiment) -> bool:
+    """Return whether a job runs under the meter. Launchers that run a script in their own process do not allow it."""
+    assert experiment.script is not None
+    return experiment.script.meter and experiment.machine.launcher not in UNMETERED_LAUNCHERS
+
+
+def samples_per_step(experiment: Experiment) -> int | None:
+    assert experiment.script is not None
+    declared = experiment.script.samples_per_step
+    return experiment.global_batch_size if isinstance(declared, str) else declared
 
 
 def _check_booleans(script: Script, source: ScriptSource, values: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from experiments.planning.inputs import QUALITY, Inputs, ScriptInputs
+from experiments.planning.inputs import QUALITY, Inputs, ScriptInputs, samples_per_step
 from experiments.planning.load import Arm
 from experiments.schema.experiment import Experiment, logged_hyperparameters, referenced_fields, script_hyperparameters
 from experiments.schema.fields import BUDGET_FIELDS, Calibration, Compare
@@ -21,7 +21,7 @@ from judging.waves import round_order
 from state.digests import digest, key_of
 from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES
-from tracking.groups.planned_job import AGAIN, CALIBRATION, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
+from tracking.groups.planned_job import AGAIN, CALIBRATION, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar
 from training.job.settings.declared import ADAPTER_PACKAGES, ADAPTER_SETTINGS, SETTINGS
 from training.job.settings.declared import traits_of as setting_traits
@@ -62,8 +62,6 @@ KEEPING_ALLOCATOR = {
     "MALLOC_TRIM_THRESHOLD_": str(2**40),
     "MALLOC_TOP_PAD_": str(64 * 2**20),
 }
-_TAKE_BATCH = {"batch_size", "global_batch_size"}
-_ACCUMULATION = "accum"
 """Part of the name of every known argument for gradient accumulation, such as `accumulate_grad_batches`."""
 
 
@@ -302,26 +300,12 @@ def _script_plan(experiment: Experiment, staged: Inputs) -> ScriptPlan | None:
     return ScriptPlan(
         regexes=experiment.script.patterns,
         hyperparameters=logged_hyperparameters(experiment),
-        batch=batch_sizes(experiment),
+        samples_per_step=samples_per_step(experiment),
+        higher_is_better={
+            name: each.better == "higher" for name, each in experiment.script.metrics.items() if each.better
+        },
         packages=staged.environment.versions if staged.environment else {},
     )
-
-
-def batch_sizes(experiment: Experiment) -> BatchSizes | None:
-    """Return the batch sizes; None if the script takes none of the experiment's, or accumulates gradients by itself."""
-    assert experiment.script is not None
-    fields = referenced_fields(experiment.script)
-    if not _TAKE_BATCH & set(fields.values()):
-        return None
-    passes_accumulation = "gradient_accumulation_steps" in fields.values()
-    for name, value in script_hyperparameters(experiment).items():
-        is_own = _ACCUMULATION in name.lower() and name not in fields
-        if is_own and str(value) != "1":
-            return None
-    if experiment.gradient_accumulation_steps > 1 and not passes_accumulation:
-        return None
-    per_update = experiment.global_batch_size
-    return BatchSizes(per_update=per_update, per_batch=per_update // experiment.gradient_accumulation_steps)
 
 
 def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:

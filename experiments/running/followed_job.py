@@ -272,7 +272,9 @@ class FollowedJob:
         failure = None
         if description["TrainingJobStatus"] == "Completed":
             if self._script_log:
-                recorder.record((), self._script_log.result(end_of(description).timestamp()))
+                events = self._script_log.result(end_of(description).timestamp())
+                recorder.record((), events)
+                self._progress.show(events)
         else:
             log_location = self.job.service.log_location(self.job.name)
             failure = failure_of(description, recorder.events, recorder.log.tail(), log_location)
@@ -301,7 +303,8 @@ class FollowedJob:
 
 def _script_log(planned: PlannedJob) -> ScriptLogReader | None:
     """Return the reader of a script's log; None for our own job, which emits events."""
-    return ScriptLogReader(planned.script.regexes, planned.script.batch) if planned.script else None
+    script = planned.script
+    return ScriptLogReader(script.regexes, script.samples_per_step, script.higher_is_better) if script else None
 
 
 MAX_NAME_CHARACTERS = 63
@@ -378,8 +381,8 @@ class JobProgress:
             elif event.kind == "metric" and time.monotonic() - self._printed_at >= _QUIET_SECONDS:
                 values = event.fields.get("values", {})
                 losses = ", ".join(f"{name} {values[name]:.4g}" for name in ("loss", "eval_loss") if name in values)
-                samples = f"{event.fields['samples']:.0f} samples, " if "samples" in event.fields else ""
-                self.line(f"step {event.fields.get('step')}, {samples}{losses}")
+                samples = f"{event.fields['samples']:.0f} samples" if "samples" in event.fields else ""
+                self.line(", ".join(filter(None, (f"step {event.fields.get('step')}", samples, losses))))
 
     def show_outcome(
         self,

@@ -136,7 +136,14 @@ class Script(Frozen):
     an environment of their own."""
     metrics: ScriptMetrics = Field(default={})
     """Metrics by name: regular expressions with one group, or mappings of `pattern`, `unit` (`fraction`, `percent` or
-    `number`) and `better` (`higher` or `lower`). Logs of known frameworks need none: see docs/scripts.md."""
+    `number`) and `better` (`higher` or `lower`). Numbers that a script logs to MLflow, TensorBoard or
+    with Trainer need none: see docs/scripts.md."""
+    meter: bool = True
+    """Count steps, samples, tokens and memory in the script's processes, and record what it logs to MLflow or
+    TensorBoard: see docs/scripts.md."""
+    samples_per_step: Annotated[int, Field(ge=1)] | Literal["$global_batch_size"] | None = None
+    """Samples of one step, over all devices, for a script whose samples the meter cannot count. `$global_batch_size`
+    is that of the experiment."""
     channels: ScriptChannels = Field(default={})
     """File or folder for each `SM_CHANNEL_...` variable. `package:NAME` is a packaged model, `builtin:docstrings` the
     built-in data. For data in S3 and mappings, see docs/aws.md."""

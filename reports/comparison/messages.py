@@ -38,10 +38,10 @@ _ADD_SAMPLES = (
     "script: {metrics: {samples: 'samples ([0-9]+)'}}"
 )
 _RATE_UNKNOWN = {
-    "steps": f"Samples/s are not known, because the log shows no steps: {_ADD_SAMPLES}.",
-    "samples": "Samples/s are not known, because the log does not show how many samples a step has: pass $batch_size "
-    f"to the script, or {_ADD_SAMPLES}.",
-    "short": "Samples/s are not known, because the log shows too few steps: train longer, or log more often.",
+    "steps": f"Samples/s are not known, because no step of an optimizer was seen: {_ADD_SAMPLES}.",
+    "samples": "Samples/s are not known, because the samples of a step could not be counted: set "
+    "script.samples_per_step to their number, or to $global_batch_size.",
+    "short": "Samples/s are not known, because the training has too few steps: they are measured from step 10 on.",
 }
 _NAMES = {BILLABLE: "billable seconds", "samples": "samples", STEADY: "steady throughput"}
 _MAX_NAMES = 4

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 
 from tests.layout.imports import JOB, ROOT
 
-IN_CONTAINERS = [*sorted((ROOT / JOB).rglob("*.py")), ROOT / "training/scripts/trainfare_entry.py"]
+IN_CONTAINERS = [
+    *sorted((ROOT / JOB).rglob("*.py")),
+    *sorted((ROOT / "training/scripts/metering").glob("*.py")),
+    ROOT / "training/scripts/trainfare_entry.py",
+]
 """Files that run in containers of Python 3.8."""
 
 

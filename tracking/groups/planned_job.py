@@ -77,16 +77,6 @@ class DataSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchSizes:
-    """Batch sizes that the experiment passes to a script."""
-
-    per_update: int
-    """Samples per update of the weights, over all devices."""
-    per_batch: int
-    """Samples per batch of the data loaders of all devices together."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class ScriptPlan:
     """Rules to read the log of a user's script, and the metadata that our own job would emit at its start."""
 
@@ -94,8 +84,10 @@ class ScriptPlan:
     """Regular expressions by metric name, each with one group that matches the number."""
     hyperparameters: Mapping[str, Any]
     """Hyperparameters of the script, with batch size and learning rate also under our names."""
-    batch: BatchSizes | None = None
-    """Batch sizes that the script gets; None if its hyperparameters do not determine them."""
+    samples_per_step: int | None = None
+    """Declared samples of one step; None if the meter counts them."""
+    higher_is_better: Mapping[str, bool] = field(default_factory=dict)
+    """Declared directions of metrics."""
     packages: Mapping[str, str] = field(default_factory=dict)
     """Versions of the packages that were installed for the script; empty without an environment of its own."""
 

@@ -140,7 +140,7 @@ class Deduplicator:
 
     def new_points(self, event: Event) -> list[Metric]:
         """Return the metric points of a new event, without steps that were recorded before the job restarted."""
-        if event.kind == "start":
+        if event.kind in ("start", "restart"):
             self._last_steps_before_start = dict(self._last_steps)
         if event.kind != "metric":
             return []

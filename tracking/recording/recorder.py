@@ -59,6 +59,8 @@ DISTURBED = "platform.disturbed"
 """Tag of a job's run: why its measurement was disturbed, or `no`."""
 RATE_UNKNOWN = "platform.rate_unknown"
 """Tag of the run of a script whose steady samples/s are not known: the reason, see `script_log.RateUnknown`."""
+NOT_COUNTABLE = "platform.not_countable"
+"""Tag with what the meter of a script could not count, and why."""
 MISSING = "platform.missing"
 """Tag of the run of a job at SageMaker: records that had not arrived when its run ended (`log`, `billing`), or `no`."""
 CAPACITY_RETRIES = "platform.capacity_retries"
@@ -275,6 +277,8 @@ class Recorder:
         self.log = LogCopy()
         self._compiler_active = compiler_was_active(self._planned.spec.compiler, [])
         self._deduplicator = Deduplicator()
+        self._logged: set[str] = set()
+        """Parameters of the script's own run that are written."""
 
     def open(self, request: Request) -> None:
         """Write everything that is known before the job starts: parameters, request, experiment and data."""
@@ -315,6 +319,8 @@ class Recorder:
         for event in events:
             if event.kind == "start":
                 self._on_start(event)
+            elif event.kind == "logged":
+                self._on_logged(event)
 
     def finish(
         self, description: Description, failure: Failure | None, missing: Sequence[str] = ()
@@ -330,6 +336,7 @@ class Recorder:
         finals = final_metrics(self.events, result, description, price, self._planned.spec.instance_count)
         step = int(result.fields.get("steps", 0)) if result else 0
         self._log_batch(metrics=final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
+        uncounted = result.fields.get("not_countable", {}) if result else {}
         reasons = disturbances(lambda name: finals.get(name, math.nan))
         may_miss_records = traits_of(service_name(self._planned.spec.instance_type)).has_late_records
         self.death = death_of(failure, self.events) if failure else None
@@ -339,6 +346,7 @@ class Recorder:
             "platform.training_start_time": repr(started.timestamp()) if started else None,
             "platform.cache_state": reported.get("cache_state"),
             RATE_UNKNOWN: reported.get("rate_unknown"),
+            NOT_COUNTABLE: "; ".join(f"{each}: {why}" for each, why in uncounted.items()) or None,
             "platform.model_uri": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
             "platform.model_failure": description.get("ModelFailure"),
             "platform.failure_class": failure.failure_class if failure else None,
@@ -392,6 +400,15 @@ class Recorder:
             {**environment(), "job": {k: event.fields.get(k) for k in ("versions", "device", "threads")}},
             "environment.json",
         )
+
+    def _on_logged(self, event: Event) -> None:
+        """Write the parameters and tags that a script logged to its own MLflow, once each."""
+        params = {f"script.{name}": str(value) for name, value in event.fields.get("params", {}).items()}
+        self._log_batch(params=[Param(name, text) for name, text in params.items() if name not in self._logged])
+        self._logged |= params.keys()
+        tags = {f"script.{name}": str(value) for name, value in event.fields.get("tags", {}).items()}
+        if tags:
+            self._store.tag(self.run_id, tags)
 
     def _log_batch(self, metrics: Sequence[Metric] = (), params: Sequence[Param] = ()) -> None:
         client = self._store.client

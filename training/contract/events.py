@@ -14,6 +14,13 @@ result   metrics {MLflow metric name: number}; tables {file name: [row, ...]}; c
 failure  failure_class, message, traceback
 note     message
 
+The reporter beside a script (`training/scripts/metering/reporter.py`) writes `start` without fields, `metric` for each
+value that the script logs to a tracker, and
+
+meter    counts so far of this start: steps, batches, samples, tokens, trainings, processes ...; steady_seconds and
+         steady_* between the warm-up and the last step; reasons {what is not countable: why}
+logged   params and tags {name: text} of the script's MLflow run; runs (their number)
+
 An event that is too long for one line is split into parts, `trainfare-part SEQ TIME AT/COUNT text`, which may arrive in
 any order.
 
@@ -32,7 +39,7 @@ from typing import Any
 EVENT_PREFIX = "trainfare-event "
 PART = re.compile(r"trainfare-part (\d+ \S+) (\d+)/(\d+) (.*)", re.DOTALL)
 
-EVENT_KINDS = frozenset({"start", "phase", "metric", "result", "failure", "note"})
+EVENT_KINDS = frozenset({"start", "phase", "metric", "result", "failure", "note", "meter", "logged"})
 
 FAILURE_CLASSES = frozenset(
     {

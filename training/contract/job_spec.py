@@ -27,7 +27,10 @@ LONGEST_SECONDS = 28 * DAY
 """Longest run of a training job on SageMaker."""
 JOB_NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
 ENTRY_FILE = "trainfare_entry.py"
-"""Name of our entry point in the source of a job. It starts the scripts that SageMaker's toolkit alone cannot start."""
+"""Name of our entry point in the source of a job. It starts scripts under their meter, or with arguments that
+SageMaker's toolkit alone cannot pass."""
+METERING_FOLDER = "trainfare_metering"
+"""Name of the folder with the meter in the source of a job, beside the entry point."""
 ENTRY_KEY = "sagemaker_trainfare_entry"
 """Hyperparameter that holds the settings. The toolkit passes no name that starts with `sagemaker_` to the script."""
 Style = Literal["space", "equals", "assign"]
@@ -77,6 +80,8 @@ class ScriptEntry(_Frozen):
     """Arguments before all named ones."""
     secrets: Mapping[str, str] = {}
     """Environment variable to the secret of AWS Secrets Manager that holds its value, by name or ARN."""
+    samples_per_step: int | None = None
+    """Samples of one step, where the meter cannot count them."""
     values: Mapping[str, JsonValue] = {}
     """Hyperparameters that the toolkit's shell would change. These settings carry them instead of the request's own
     hyperparameters."""

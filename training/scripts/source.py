@@ -31,7 +31,7 @@ from state.locks import held_lock
 from state.permissions import private_mode
 from state.regular_files import user_path
 from training.contract.errors import InputError, nearest, nearest_sibling
-from training.contract.job_spec import ENTRY_FILE
+from training.contract.job_spec import ENTRY_FILE, METERING_FOLDER
 from training.contract.plain_text import without_secrets
 from training.services.local.toolkit import PROGRAM_PATTERN
 
@@ -39,7 +39,9 @@ MAX_BYTES = 100 * 2**20
 MODULE_PATTERN = r"-m [A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 
 ENTRY = Path(__file__).with_name(ENTRY_FILE)
-"""Our entry point, which starts scripts that the toolkit alone cannot start."""
+"""Our entry point, which starts scripts under their meter, or in ways that the toolkit alone cannot."""
+METERING = [Path(__file__).with_name("metering") / f"{name}.py" for name in ("meter", "reporter", "sitecustomize")]
+"""The files of the meter."""
 IGNORED_PATTERNS = (".*", "__pycache__", "mlruns", "mlartifacts", "mlflow.db*")
 """Patterns of files that are never part of a script: hidden files, which may be secrets, and MLflow's files."""
 COMMIT_PATTERN = r"[0-9a-f]{40}([0-9a-f]{24})?"
@@ -110,19 +112,23 @@ def find_script(
     return ScriptSource(folder=copy, identity=digest, description=str(script_folder))
 
 
-def with_entry(source: ScriptSource, folder: Path, echo: Callable[[str], None] = lambda _: None) -> ScriptSource:
-    """Return the source together with our entry point, as a further copy under `folder`."""
-    own = ENTRY.read_bytes()
+def with_entry(
+    source: ScriptSource, folder: Path, echo: Callable[[str], None] = lambda _: None, *, is_metered: bool
+) -> ScriptSource:
+    """Return the source together with our entry point, as a further copy under `folder`; with the meter if wanted."""
+    added = {ENTRY_FILE: ENTRY, **({f"{METERING_FOLDER}/{each.name}": each for each in METERING} if is_metered else {})}
+    own = b"\0".join(path.read_bytes() for path in added.values())
     identity = digest(source.identity.encode() + b"\0" + own)
-    if (source.folder / ENTRY_FILE).exists():
-        raise InputError(
-            f"{source.description} contains {ENTRY_FILE}, a name that the job needs for its own file: rename it"
-        )
+    for name in (ENTRY_FILE, METERING_FOLDER):
+        if (source.folder / name).exists():
+            raise InputError(f"{source.description} contains {name}, a name that the job needs for its own: rename it")
     copy = folder / identity[:40]
     if not is_usable(copy, echo):
         with new_folder(copy) as unfinished:
             shutil.copytree(source.folder, unfinished, dirs_exist_ok=True)
-            (unfinished / ENTRY_FILE).write_bytes(own)
+            for name, path in added.items():
+                (unfinished / name).parent.mkdir(exist_ok=True)
+                (unfinished / name).write_bytes(path.read_bytes())
     return replace(source, folder=copy, identity=identity)
 
 

@@ -12,9 +12,11 @@ import re
 import runpy
 import shlex
 import sys
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Mapping, Tuple
 
 SETTINGS = "sagemaker_trainfare_entry"
+FOLDER = "trainfare_metering"
+"""Folder beside this file with the meter and its reporter; absent without a meter."""
 STYLES = {"space": "--", "equals": "--", "assign": ""}
 
 
@@ -74,9 +76,13 @@ def secret(variable: str, name: str) -> str:
     return value.strip()
 
 
+def settings_of(variables: Mapping[str, str]) -> Dict[str, Any]:
+    return dict(json.loads(variables["SM_FRAMEWORK_PARAMS"])[SETTINGS])
+
+
 def prepare() -> Tuple[str, List[str]]:
     """Set the variables that the script sees, and return (its program, its arguments)."""
-    settings = json.loads(os.environ["SM_FRAMEWORK_PARAMS"])[SETTINGS]
+    settings = settings_of(os.environ)
     words = arguments({**json.loads(os.environ["SM_HPS"]), **settings.get("values", {})}, settings)
     program = settings["program"]
     for variable, name in settings.get("secrets", {}).items():
@@ -88,7 +94,7 @@ def prepare() -> Tuple[str, List[str]]:
 
 
 def main() -> None:
-    """Run the script in place of this process."""
+    """Run the script in place of this process, or under its meter."""
     program, words = prepare()
     if "mpi4py" in sys.modules:  # `python -m mpi4py` aborts all processes if an exception reaches it
         _run_here(program, words)
@@ -96,6 +102,10 @@ def main() -> None:
     if not program.startswith("-m ") and not program.endswith(".py"):
         os.chmod(program, 0o755)
     line = command(program, words)
+    reporter = os.path.join(os.path.dirname(os.path.abspath(__file__)), FOLDER, "reporter.py")
+    if os.path.exists(reporter):  # script.meter
+        functions = runpy.run_path(reporter)
+        functions["end"](functions["run"](line, settings_of(os.environ)))
     os.execv(line[0], line)
 
 

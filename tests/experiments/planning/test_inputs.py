@@ -160,7 +160,9 @@ def prepared(
 
 
 def test_plain_arguments_leave_the_request_as_the_sdk_sends_it(tmp_path: Path) -> None:
-    job, inputs = prepared(tmp_path, "hyperparameters: {lr: 0.1, do_train: true}, arguments: {booleans: value}")
+    job, inputs = prepared(
+        tmp_path, "meter: false, hyperparameters: {lr: 0.1, do_train: true}, arguments: {booleans: value}"
+    )
     assert inputs.entry is None
     assert build(job.spec)["HyperParameters"]["sagemaker_program"] == '"train.py"'
     assert "sagemaker_trainfare_entry" not in build(job.spec)["HyperParameters"]
@@ -182,6 +184,7 @@ def test_other_arguments_are_encoded_as_the_sdk_does_and_passed_by_our_entry_poi
     assert json.loads(encoded["sagemaker_trainfare_entry"]) == settings
     assert toolkit.user_hyperparameters(toolkit.decoded(encoded)).keys() == {"cpu", "files", "options"}
     assert (inputs.source.folder / "trainfare_entry.py").exists()
+    assert (inputs.source.folder / "trainfare_metering" / "meter.py").exists()
 
 
 def test_a_boolean_of_a_script_that_may_declare_flags_needs_its_form(tmp_path: Path) -> None:
@@ -198,14 +201,16 @@ def test_a_boolean_of_a_script_that_may_declare_flags_needs_its_form(tmp_path: P
 
 
 def test_modules_inner_files_of_packages_and_shell_scripts(tmp_path: Path) -> None:
-    assert prepared(tmp_path, "entry_point: -m pkg.train")[1].entry is not None
-    assert prepared(tmp_path, "entry_point: pkg/train.py")[1].entry is None
-    assert prepared(tmp_path, "entry_point: run.sh")[1].entry is None
+    assert prepared(tmp_path, "meter: false, entry_point: -m pkg.train")[1].entry is not None
+    assert prepared(tmp_path, "meter: false, entry_point: pkg/train.py")[1].entry is None
+    assert prepared(tmp_path, "meter: false, entry_point: run.sh")[1].entry is None
     # SageMaker's toolkit installs requirements.txt only for Python files: our entry point is one.
-    assert prepared(tmp_path, "entry_point: run.sh, requirements: install", SAGEMAKER)[1].entry is not None
+    assert (
+        prepared(tmp_path, "meter: false, entry_point: run.sh, requirements: install", SAGEMAKER)[1].entry is not None
+    )
     (tmp_path / "code" / "setup.py").touch()
-    assert prepared(tmp_path, "entry_point: train.py")[1].entry is None
-    assert prepared(tmp_path, "entry_point: pkg/train.py")[1].entry is not None
+    assert prepared(tmp_path, "meter: false, entry_point: train.py")[1].entry is None
+    assert prepared(tmp_path, "meter: false, entry_point: pkg/train.py")[1].entry is not None
 
 
 def test_programs_that_a_launcher_cannot_start_are_refused(tmp_path: Path) -> None:
@@ -218,7 +223,7 @@ def test_programs_that_a_launcher_cannot_start_are_refused(tmp_path: Path) -> No
 
 
 def test_variables_reach_the_job_and_secrets_only_by_name(tmp_path: Path) -> None:
-    fields = "environment: {GREETING: hello, MALLOC_TOP_PAD_: 1}, secrets: {HF_TOKEN: hub/token}"
+    fields = "meter: false, environment: {GREETING: hello, MALLOC_TOP_PAD_: 1}, secrets: {HF_TOKEN: hub/token}"
     job, inputs = prepared(tmp_path, fields, variables={"HF_TOKEN": "v3ry-secret"})
     assert job.spec.environment["GREETING"] == "hello"
     assert job.spec.environment["MALLOC_TOP_PAD_"] == "1"  # the user's value wins

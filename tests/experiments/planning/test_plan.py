@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from experiments.planning.inputs import samples_per_step
 from experiments.planning.load import Arm, load
 from experiments.planning.load import arms as arms_of
-from experiments.planning.plan import batch_sizes, group_key, plan
+from experiments.planning.plan import group_key, plan
 from experiments.schema.experiment import Experiment
 from experiments.sweeping.sweep_plan import SweepJobs, plan_sweep
 from sweeps.search_space import Point
 from tests.support.requests.staged import staged
-from tracking.groups.planned_job import BatchSizes, ModelPlan, PlannedJob
+from tracking.groups.planned_job import ModelPlan, PlannedJob
 
 
 def arm(name: str = "demo", **fields: str) -> Arm:
@@ -112,21 +113,9 @@ def test_a_job_gets_neither_the_token_of_a_push_nor_its_name(tmp_path: Path, mon
     assert "hf_QwErTz" not in json.dumps(planned.spec.model_dump(mode="json")) + planned.experiment_yaml
 
 
-def sizes(hyperparameters: dict[str, Any], **fields: Any) -> BatchSizes | None:
-    script = {"source": "code", "hyperparameters": hyperparameters}
-    return batch_sizes(Experiment.model_validate({"script": script, **fields}))
-
-
-def test_the_global_batch_is_known_if_the_script_takes_the_batch() -> None:
+@pytest.mark.parametrize(("declared", "samples"), [(None, None), (7, 7), ("$global_batch_size", 16)])
+def test_the_samples_of_a_step_may_be_declared(declared: Any, samples: int | None) -> None:
+    script = {"source": "code", "hyperparameters": {"bs": "$batch_size"}, "samples_per_step": declared}
     machine = {"devices": 2, "cores": 2}
-    assert sizes({"bs": "$batch_size"}, batch_size=8, machine=machine) == BatchSizes(per_update=16, per_batch=16)
-    assert sizes({"bs": 8}) is None
-
-
-def test_the_batches_of_a_step_are_known_unless_the_script_accumulates_by_itself() -> None:
-    both = {"bs": "$batch_size", "gas": "$gradient_accumulation_steps"}
-    accumulated = sizes(both, batch_size=8, gradient_accumulation_steps=4)
-    assert accumulated == BatchSizes(per_update=32, per_batch=8)
-    for value, is_known in ((4, False), (1, True), ("1", True)):
-        known = sizes({"bs": "$batch_size", "accumulate_grad_batches": value}, batch_size=8)
-        assert (known is not None) == is_known
+    experiment = Experiment.model_validate({"script": script, "batch_size": 8, "machine": machine})
+    assert samples_per_step(experiment) == samples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -9,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracking.groups.planned_job import BatchSizes
-from tracking.recording.log_formats import seconds, trainer_values
-from tracking.recording.metrics import metric_points, phase_totals
-from tracking.recording.script_log import ScriptLogReader, SteadyRate
+from tracking.recording.metrics import Deduplicator, metric_points, phase_totals
+from tracking.recording.script_log import ScriptLogReader, SteadyRate, metric_name
+from tracking.recording.trainer_log import seconds, trainer_values
 from training.contract.events import Event
 
 
@@ -26,6 +26,7 @@ from training.contract.events import Event
         ("\x1b[A{'rewards/chosen': -0.5,'epoch': 1}", {"rewards/chosen": -0.5, "epoch": 1.0}),
         ("{'loss': 0.69}", {}),
         ("{'../x': 1, 'epoch': 1}", {"epoch": 1.0}),
+        ("{'eval_recall@10': 0.5, 'epoch': 1}", {"eval_recall@10": 0.5, "epoch": 1.0}),
         ("{'loss': 0.69, 'epoch'", {}),
     ],
 )
@@ -61,10 +62,10 @@ def read(
     lines: list[str],
     regexes: dict[str, str],
     pages: int = 1,
-    batch: BatchSizes | None = None,
+    samples_per_step: int | None = None,
     line_seconds: float = 1.0,
 ) -> list[Event]:
-    reader, events = ScriptLogReader(regexes, batch), []
+    reader, events = ScriptLogReader(regexes, samples_per_step), []
     times = [100.0 + line_seconds * at for at in range(len(lines))]
     size = -(-len(lines) // pages)
     for at in range(0, len(lines), size):
@@ -124,7 +125,8 @@ def test_the_log_of_a_plain_loop() -> None:
     assert metrics["samples"] == [(10, 101.0, 80.0), (20, 102.0, 160.0), (20, 103.0, 160.0)]
     assert metrics["eval_accuracy"] == [(20, 103.0, 1000.5)]
     assert {value for _, _, value in metrics["epoch"]} == {1.0}
-    result = {"metrics": {"eval_accuracy": 1000.5}, "tables": {}, "steps": 20}
+    finals = {"eval_accuracy": 1000.5, "best/eval_accuracy": 1000.5}
+    result = {"metrics": finals, "tables": {}, "steps": 20}
     assert events[-1].fields == {**result, "rate_unknown": "short"}
 
 
@@ -143,7 +145,6 @@ def test_the_expressions_of_a_published_workload_still_match() -> None:
 
 
 STEADY = "throughput/steady_samples_per_second"
-EIGHT = BatchSizes(per_update=8, per_batch=8)
 
 
 def result_of(events: list[Event]) -> dict[str, Any]:
@@ -176,11 +177,11 @@ def test_a_trainer_script_that_logs_no_loss_has_the_steps_of_its_bar() -> None:
         "{'eval_loss': 1.1, 'eval_runtime': 1.0, 'epoch': 1.0}",
         "{'train_runtime': 4.0, 'train_samples_per_second': 12.0, 'train_loss': 1.2, 'epoch': 1.0}",
     ]
-    events = read(lines, {}, batch=BatchSizes(per_update=16, per_batch=16))
+    events = read(lines, {})
     metrics = series(events)
     assert [(step, value) for step, _, value in metrics["eval_loss"]] == [(3, 1.1)]
     assert [(step, value) for step, _, value in metrics["train_loss"]] == [(3, 1.2)]
-    assert [(step, value) for step, _, value in metrics["samples"]] == [(3, 48.0), (3, 48.0)]
+    assert {(step, value) for step, _, value in metrics["samples"]} == {(3, 48.0)}
     assert result_of(events)["rate_unknown"] == "short"
 
 
@@ -198,62 +199,6 @@ def test_a_trainer_script_has_a_steady_rate_without_its_evaluations() -> None:
     assert result_of(events)["metrics"][STEADY] == pytest.approx(30 * 8 / (20 - 3))
 
 
-def test_an_accelerate_script_is_read_from_its_bar() -> None:
-    block = [
-        "***** Running training *****",
-        "  Num examples = 100",
-        f"  {TOTAL_BATCH} = 16",
-        "  Total optimization steps = 14",
-    ]
-    bars = "".join(f"\r  1%|  | {step}/14 [00:{5 * step:02}<00:01, 4.00it/s]" for step in range(7))
-    later = "".join(f"\r  1%|  | {step}/14 [00:{5 * step - 20:02}<00:01, 4.00it/s]" for step in range(8, 15))
-    lines = [*block, f"{bars}INFO - epoch 0: {{'accuracy': 0.25}}", f"{later}INFO - epoch 1: {{'accuracy': 0.5}}"]
-    metrics = series(events := read(lines, {}))
-    assert metrics["eval_accuracy"] == [(6, 104.0, 0.25), (14, 105.0, 0.5)]
-    assert metrics["samples"][-1][2] == 200
-    # The bar shows 5 s for each step. The interval around the evaluation is left out.
-    assert result_of(events)["metrics"][STEADY] == pytest.approx(200 / 14 / 5)
-
-
-def test_nanogpt_has_steps_samples_and_a_rate() -> None:
-    settings = ["Overriding: batch_size = 4", "Overriding: gradient_accumulation_steps = 2"]
-    lines = [f"iter {step}: loss 2.0, time 9.00ms, mfu 1.00%" for step in range(0, 50, 2)]
-    lines.insert(10, "step 20: train loss 2.1, val loss 2.2")
-    events = read([*settings, *lines], {}, line_seconds=4.0)
-    metrics = series(events)
-    assert [step for step, _, _ in metrics["loss"]] == list(range(0, 50, 2))
-    assert metrics["eval_loss"] == [(20, 148.0, 2.2)]
-    assert metrics["samples"][-1][2] == 49 * 8
-    assert result_of(events)["metrics"][STEADY] == pytest.approx(2 * 8 / 4)
-
-
-def test_samples_of_a_batch_come_from_the_experiment() -> None:
-    lines = [
-        f"| epoch   {epoch} | {batch:5d}/   33 batches | lr 20.00 | ms/batch 14.44 | loss  4.03 | ppl    56.23"
-        for epoch in (1, 2)
-        for batch in (5, 10, 15, 20, 25, 30)
-    ]
-    lines.insert(6, "| end of epoch   1 | time:  0.47s | valid loss  2.89 | valid ppl    18.01")
-    events = read(lines, {}, batch=EIGHT, line_seconds=5.0)
-    assert [value for _, _, value in series(events)["samples"]][:2] == [48, 88]
-    assert result_of(events)["metrics"][STEADY] == pytest.approx(8.0)  # 5 batches of 8 in 5 s
-    unknown = result_of(read(lines, {}, line_seconds=5.0))
-    assert (unknown["rate_unknown"], STEADY in unknown["metrics"]) == ("samples", False)
-
-
-def test_what_a_step_is_must_be_certain() -> None:
-    lines = [f"\r  1%|#  | {step}/500 [00:{step // 10:02}<00:01, 4.00it/s, loss=0.5]" for step in range(0, 500, 5)]
-    accumulating = BatchSizes(per_update=32, per_batch=8)
-    assert result_of(read(lines, {}, batch=accumulating))["rate_unknown"] == "samples"
-    assert result_of(read(lines, {}, batch=EIGHT))["metrics"][STEADY] == pytest.approx(80, rel=0.05)
-
-
-def test_partial_batches_leave_the_samples_uncertain() -> None:
-    bars = [f"Epoch {epoch}:  1%|#  | {n}/10 [00:{n:02}<00:01, 4.00it/s]" for epoch in (1, 2) for n in (1, 5, 10)]
-    result = result_of(read(bars, {}, batch=EIGHT))
-    assert result["metrics"]["samples_fewest"] == 20 * 8 - 2 * 7
-
-
 def test_the_users_samples_give_the_rate() -> None:
     lines = [f"samples {8 * at} loss 0.5" for at in range(1, 21)]
     events = read(lines, {"samples": r"samples (\d+)", "loss": r"loss (\S+)"})
@@ -265,6 +210,77 @@ def test_the_page_size_does_not_change_the_events() -> None:
     assert all(read(TRAINER_LOG, {}, pages) == read(TRAINER_LOG, {}) for pages in range(1, len(TRAINER_LOG)))
 
 
+def event(kind: str, seq: int, time: float, **fields: Any) -> str:
+    return "trainfare-event " + json.dumps({"event": kind, "seq": seq, "time": time, **fields})
+
+
+def counts(steps: int, **fields: Any) -> dict[str, Any]:
+    steady = {"steady_seconds": 4.0, "steady_steps": steps - 10, "steady_samples": 8.0 * (steps - 10)}
+    return {"steps": steps, "batches": steps, "samples": 8.0 * steps, "processes": 1, "reasons": {}, **steady, **fields}
+
+
+def test_the_meter_gives_steps_samples_and_the_rate() -> None:
+    lines = [
+        event("start", 0, 1.0),
+        event("meter", 1, 2.0, **counts(20)),
+        "loss 0.5",
+        event("meter", 2, 9.0, **counts(30)),
+    ]
+    events = read(lines, {"loss": r"loss (\S+)"})
+    assert series(events)["samples"] == [(20, 2.0, 160.0), (30, 9.0, 240.0)]
+    assert series(events)["loss"] == [(20, 102.0, 0.5)]
+    result = result_of(events)
+    assert (result["steps"], result["metrics"][STEADY]) == (30, 40.0)
+    assert result["metrics"]["script/steps"] == 30
+
+
+def test_what_the_meter_cannot_count_has_no_samples_and_the_reason() -> None:
+    reasons = {"samples": "several models are trained together"}
+    result = result_of(events := read([event("meter", 0, 2.0, **counts(20, reasons=reasons))], {}))
+    assert "samples" not in series(events)
+    assert (result["not_countable"], STEADY in result["metrics"]) == (reasons, False)
+
+
+def test_the_counts_of_all_starts_are_added_and_repeated_points_are_recorded_once() -> None:
+    begun = [event("start", 0, 1.0), event("meter", 1, 2.0, **counts(20))]
+    tracked = [event("metric", 2, 3.0 + step, step=step, values={"val_loss": 1.0 / step}) for step in (10, 20)]
+    again = [event("start", 0, 40.0), event("metric", 1, 41.0, step=20, values={"val_loss": 9.0})]
+    lines = [*begun, *tracked, *again, event("meter", 2, 50.0, **counts(5))]
+    events = read(lines, {})
+    assert result_of(events)["steps"] == 25
+    deduplicator = Deduplicator()
+    points = [point for each in deduplicator.new_events(events) for point in deduplicator.new_points(each)]
+    assert [(point.key, point.step, point.value) for point in points if point.key == "eval_loss"] == [
+        ("eval_loss", 10, 0.1),
+        ("eval_loss", 20, 0.05),
+    ]
+
+
+def test_what_a_script_logs_to_a_tracker_is_recorded_at_its_own_steps() -> None:
+    lines = [event("metric", 0, 5.0, step=7, values={"val/accuracy": value}) for value in (0.25, 0.75, 0.5)]
+    logged = event("logged", 3, 6.0, params={"lr": "0.1"}, tags={}, runs=1)
+    events = read([*lines, logged], {})
+    assert series(events)["eval_accuracy"][0] == (7, 5.0, 0.25)
+    assert result_of(events)["metrics"] == {"eval_accuracy": 0.5, "best/eval_accuracy": 0.75}
+    assert [each.fields["params"] for each in events if each.kind == "logged"] == [{"lr": "0.1"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "recorded"),
+    [
+        *(("val_loss", "eval_loss"), ("validation/f1", "eval_f1"), ("eval_recall@10", "eval_recall_10")),
+        *(
+            ("train/loss", "loss"),
+            ("time/epoch", "logged/time/epoch"),
+            ("rewards/chosen", "rewards/chosen"),
+            ("@", "_"),
+        ),
+    ],
+)
+def test_names_are_those_of_our_own_jobs_or_cannot_be_confused_with_them(name: str, recorded: str) -> None:
+    assert metric_name(name) == recorded
+
+
 @given(st.lists(st.text(alphabet="{}'\":,=* \r.eE+-0159alosepchvtrinmu_()/", max_size=60), max_size=8))
 def test_any_line_can_be_read(lines: list[str]) -> None:
     regexes = {"step": r"s(\S+)", "samples": r"(\d+)", "x": r"l(.*)", "epoch": r"e([0-9e.+-]*)"}
@@ -273,10 +289,10 @@ def test_any_line_can_be_read(lines: list[str]) -> None:
     assert all(0 <= point.step < 2**53 for event in events if event.kind == "metric" for point in metric_points(event))
 
 
-def rate_of(marks: list[tuple[int, float]], clock: int | None = None) -> float | None:
+def rate_of(marks: list[tuple[int, float]]) -> float | None:
     rate = SteadyRate()
     for steps, time in marks:
-        rate.add_steps(steps, time, clock)
+        rate.add_steps(steps, time)
     return rate.per_second()
 
 
@@ -287,9 +303,6 @@ def test_warm_up_is_left_out_of_the_rate_and_a_short_measurement_is_none() -> No
     assert rate_of([(0, 0.0), (1, 60.0), (2, 61.0), (3, 62.0), (4, 63.0)]) == pytest.approx(1.0)
     assert rate_of([(1, 0.0), (10, 1.9)]) is None
     assert rate_of([(1, 0.0), (10, 2.0)]) == pytest.approx(4.5)
-    # Bars show whole seconds.
-    assert rate_of([(1, 0.0), (10, 9.0)], clock=1) is None
-    assert rate_of([(1, 0.0), (10, 10.0)], clock=1) == pytest.approx(0.9)
     assert rate_of([(5, 1.0)]) is None
 
 
@@ -304,11 +317,4 @@ def test_a_known_evaluation_is_subtracted_and_the_interval_around_another_is_lef
         rate.add_evaluation(each)
     for steps, time in marks:
         rate.add_steps(steps, time)
-    assert rate.per_second() == pytest.approx(1.0)
-
-
-def test_times_of_two_bars_are_not_subtracted() -> None:
-    rate = SteadyRate()
-    for steps, time, clock in ((10, 0, 1), (30, 20, 1), (31, 1, 2), (51, 21, 2)):
-        rate.add_steps(steps, time, clock)
     assert rate.per_second() == pytest.approx(1.0)

@@ -150,12 +150,15 @@ def test_our_entry_point_is_added_to_a_copy(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").touch()
     source = find_script(str(tmp_path / "code"), "train.py", tmp_path / "home")
-    added = with_entry(source, tmp_path / "home")
+    added = with_entry(source, tmp_path / "home", is_metered=False)
     assert sorted(path.name for path in added.folder.iterdir()) == ["train.py", "trainfare_entry.py"]
+    metered = with_entry(source, tmp_path / "home", is_metered=True)
+    assert (metered.folder / "trainfare_metering" / "sitecustomize.py").is_file()
+    assert metered.identity != added.identity
     assert [path.name for path in source.folder.iterdir()] == ["train.py"]
     assert added.identity != source.identity
     with pytest.raises(InputError, match=r"contains trainfare_entry\.py, a name that the job needs"):
-        with_entry(added, tmp_path / "home")
+        with_entry(added, tmp_path / "home", is_metered=True)
 
 
 def test_hostile_channels_and_repositories_are_refused_and_inner_links_followed(tmp_path: Path) -> None:
