@@ -304,8 +304,8 @@ SECTIONS: Mapping[str, Section] = {
             ),
         ),
         command="python -m benchmarks.opponents.bench_tasks [NAME ...]",
-        short="Four to six rounds were run, so the intervals are wide. The machine's own speed "
-        "changed by a fifth between runs. TRL joins the packed rows of a batch to one, slow without FlashAttention.",
+        short="A round is a pair of processes that take turns of a few steps on the same batches. Eight rounds, four "
+        "for chat. TRL joins the packed rows of a batch to one, which is slow without FlashAttention.",
     ),
     "gpu-sweep": Section(
         measures="Billable seconds to a target: the lowest loss of one training of the published recipe plus 5 % "
