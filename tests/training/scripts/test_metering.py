@@ -59,7 +59,7 @@ def counts_of(output: str) -> dict[str, Any]:
     "way",
     [
         *("plain", "accumulated", "evaluated", "groups", "parents_step", "skipped", "compiled", "compiled_in_place"),
-        *("gan", "sequence_first", "by_hand", "several"),
+        *("gan", "sequence_first", "by_hand", "several", "forked"),
     ],
 )
 def test_the_counts_of_each_way_to_train_are_exact(tmp_path: Path, way: str) -> None:
@@ -72,7 +72,7 @@ def test_the_counts_of_each_way_to_train_are_exact(tmp_path: Path, way: str) -> 
         assert not counts or "samples" in counts["reasons"]
     else:
         assert (counts["samples"], counts["reasons"], counts["errors"]) == (float(expected[2]), {}, 0)
-    assert counts.get("trainings", 0) == {"by_hand": 0, "several": 3}.get(way, 1)
+    assert counts.get("trainings", 0) == {"by_hand": 0, "several": 3, "forked": 2}.get(way, 1)
     assert counts.get("skipped_steps", 0) == (2 if way == "skipped" else 0)
 
 

@@ -25,6 +25,7 @@ import mmap
 import os
 import sys
 import time
+import weakref
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 _COUNTS = ("batches", "samples", "tokens", "evaluation_seconds")
@@ -53,14 +54,14 @@ def read(content: bytes) -> Dict[str, float]:
 
 class Meter:
     def __init__(self, folder: str) -> None:
-        self._path = os.path.join(folder, "%d-%d.meter" % (os.getpid(), time.time_ns()))
+        self._folder, self._path = folder, ""
         self._torch: Any = None
         self._view: Any = None
         """The numbers in the mapped file; None until an optimizer exists."""
         self._reasons: Dict[str, str] = {}
         """What cannot be counted -> why."""
-        self._roots: Dict[int, Any] = {}
-        """Models that may be called to train, by id."""
+        self._roots: Any = weakref.WeakValueDictionary()
+        """Models that may be called to train, by id. The script may still free them."""
         self._called: Optional[int] = None
         """Id of the model that was called first with gradients, in this training."""
         self._wrapped: Dict[type, Any] = {}
@@ -149,12 +150,18 @@ class Meter:
         """Map the file, when the process turns out to train."""
         if self._view is not None:
             return
+        self._path = os.path.join(self._folder, "%d-%d.meter" % (os.getpid(), time.time_ns()))
         with open(self._path, "w+b") as file:
             file.truncate(_BYTES)
             self._view = memoryview(mmap.mmap(file.fileno(), _BYTES)).cast("d")
         self._view[_AT["rank"]] = float(os.environ.get("RANK") or 0)
         self._view[_AT["processes"]] = float(os.environ.get("WORLD_SIZE") or 1)
         atexit.register(self.safely(self._at_exit))
+        os.register_at_fork(after_in_child=self._close)
+
+    def _close(self) -> None:
+        """Leave the file to the parent of this process. If this process trains as well, it maps its own."""
+        self._view, self._round, self._reasons, self._gpu_events = None, {}, {}, None
 
     def _reason(self, what: str, why: str) -> None:
         if self._reasons.setdefault(what, why) == why:
@@ -185,7 +192,7 @@ class Meter:
                     tops[id(module)] = module
         if not tops.keys() & self._roots.keys():
             if self._view[_AT["steps"]]:
-                self._begins_training, self._called, self._roots = True, None, {}
+                self._begins_training, self._called, self._roots = True, None, weakref.WeakValueDictionary()
             own = [each for top in tops.values() for each in top.parameters()]
             self._view[_AT["parameters"]] = sum(each.numel() for each in own)
             self._view[_AT["trainable_parameters"]] = sum(each.numel() for each in own if each.requires_grad)
@@ -231,6 +238,7 @@ class Meter:
 
     def _count_call(self, module: Any, arguments: Tuple[Any, ...], named: Dict[str, Any]) -> None:
         """Count a batch, before the model is called with it."""
+        self._open()
         view = self._view
         if not self._torch.is_grad_enabled():
             if not module.training:
@@ -265,6 +273,7 @@ class Meter:
             view[_AT["tokens"]] += sum(int(each.sum()) for each in masks)
 
     def _after_step(self, optimizer: Any, *_: Any) -> None:
+        self._open()
         view, now = self._view, time.time()
         self._step_calls += 1
         earlier = self._round.get(id(optimizer))
@@ -304,6 +313,8 @@ class Meter:
             self._gpu_tokens = None
 
     def _at_exit(self) -> None:
+        if self._view is None:
+            return
         if self._gpu_tokens is not None:
             self._read_gpu_tokens()
             self._view[_AT["done_tokens"]] = self._view[_AT["tokens"]]

@@ -130,6 +130,20 @@ def several(net):
     return 15, 15, 60
 
 
+def forked(net):
+    """A child of this process trains on with the same model and optimizer."""
+    import os
+
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    train(net, [optimizer], batches(5))
+    child = os.fork()
+    train(net, [optimizer], batches(3))
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return 11, 11, 44
+
+
 def killed(net):
     import os
     import signal
