@@ -305,7 +305,7 @@ SECTIONS: Mapping[str, Section] = {
         ),
         command="python -m benchmarks.opponents.bench_tasks [NAME ...]",
         short="A round is a pair of processes that take turns of a few steps on the same batches. Eight rounds, four "
-        "for chat. TRL joins the packed rows of a batch to one, which is slow without FlashAttention.",
+        "with TRL. TRL joins the packed rows of a batch to one, which is slow without FlashAttention.",
     ),
     "gpu-sweep": Section(
         measures="Billable seconds to a target: the lowest loss of one training of the published recipe plus 5 % "
