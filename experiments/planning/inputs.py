@@ -22,6 +22,7 @@ from state.locks import lock_for_use
 from state.regular_files import user_path
 from training.contract.errors import InputError, nearest
 from training.contract.job_spec import ScriptEntry, is_shell_safe
+from training.contract.request import TRAINING_COMPILER
 from training.contract.s3_location import AccountFields
 from training.job.tasks import TASKS
 from training.scripts.channels import Channels, find_channels
@@ -48,7 +49,7 @@ QUALITY = "quality"
 PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
 """Launchers that start several processes of a Python file only."""
 UNMETERED_LAUNCHERS = ("xla", "smddp", "smp")
-"""Launchers that run the script within a process of theirs."""
+"""Launchers that run the script within a process of theirs, in images with torch 1."""
 FLAGS = re.compile(r"store_(true|false|const)|BooleanOptionalAction|\btype\s*=\s*bool\b")
 """Declarations of argparse that do not take `--name True`, or take `--name False` as true."""
 
@@ -261,9 +262,10 @@ def _entry(
 
 
 def _is_metered(experiment: Experiment) -> bool:
-    """Return whether a job runs under the meter. Launchers that run a script in their own process do not allow it."""
+    """Return whether a job runs under the meter."""
     assert experiment.script is not None
-    return experiment.script.meter and experiment.machine.launcher not in UNMETERED_LAUNCHERS
+    is_old = experiment.compiler in TRAINING_COMPILER or experiment.machine.launcher in UNMETERED_LAUNCHERS
+    return experiment.script.meter and not is_old
 
 
 def samples_per_step(experiment: Experiment) -> int | None:

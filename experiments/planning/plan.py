@@ -62,7 +62,6 @@ KEEPING_ALLOCATOR = {
     "MALLOC_TRIM_THRESHOLD_": str(2**40),
     "MALLOC_TOP_PAD_": str(64 * 2**20),
 }
-"""Part of the name of every known argument for gradient accumulation, such as `accumulate_grad_batches`."""
 
 
 def design_of(compare: Compare) -> Design:

@@ -95,13 +95,19 @@ class Reporter:
         self._emit("start")
 
     def report(self) -> None:
-        """Print what is new. An error of this process never ends the script."""
+        """Print what is new. An error of this process never ends the script, which would die with it."""
+        failed = {}
         try:
             for event, fields, when in self._tracked.news():
                 self._emit(event, when, **fields)
+        except Exception as error:  # such as a file of TensorBoard that another program damaged
+            failed["tracker"] = repr(error)[:200]
+        try:
             counts = self.counts()
-        except (OSError, ValueError) as error:
-            counts = {"reasons": {"meter": repr(error)[:200]}}
+        except Exception as error:
+            counts, failed["meter"] = dict(self._counts), repr(error)[:200]
+        if failed:
+            counts["reasons"] = dict(counts.get("reasons", {}), **failed)
         if counts and counts != self._counts:
             self._counts = counts
             self._emit("meter", **counts)
