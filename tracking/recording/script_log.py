@@ -429,7 +429,7 @@ class Metered:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """What could not be counted, and why."""
+        """Reasons by what is not countable."""
         return dict(self._now.get("reasons", {}))
 
     @property
@@ -452,6 +452,8 @@ class Metered:
             found.append(f"the script ran {trainings} trainings: steps and samples are those of all of them")
         if self.runs > 1:
             found.append(f"the script logged {self.runs} runs to MLflow, of which the first is recorded")
+        if why := self.reasons.get("tracker"):
+            found.append(f"what it logged could not be read to the end: {why}")
         if errors:
             found.append(f"its meter had {errors} errors, such as {self.reasons.get('meter', 'an unknown one')}")
         ways = {"samples": "script.samples_per_step declares them", "steps": "the expression `step` can read them"}

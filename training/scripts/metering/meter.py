@@ -26,14 +26,14 @@ import os
 import sys
 import time
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 _COUNTS = ("batches", "samples", "tokens", "evaluation_seconds")
 FIELDS = (
     *_COUNTS,
     *("done_" + name for name in _COUNTS),
     *("warm_" + name for name in _COUNTS),
-    *("steps", "warm_steps", "trainings", "skipped_steps", "evaluation_batches"),
+    *("steps", "warm_steps", "trainings", "skipped_steps"),
     *("first_step_time", "warm_time", "last_step_time", "gpu_seconds"),
     *("gpu_peak_bytes", "parameters", "trainable_parameters", "rank", "processes", "errors"),
 )
@@ -59,12 +59,12 @@ class Meter:
         self._view: Any = None
         """The numbers in the mapped file; None until an optimizer exists."""
         self._reasons: Dict[str, str] = {}
-        """What cannot be counted -> why."""
+        """Reasons by what is not countable."""
         self._roots: Any = weakref.WeakValueDictionary()
         """Models that may be called to train, by id. The script may still free them."""
         self._called: Optional[int] = None
         """Id of the model that was called first with gradients, in this training."""
-        self._wrapped: Dict[type, Any] = {}
+        self._wrapped: Set[type] = set()
         self._is_inside = False
         self._is_compiling: Callable[[], bool] = lambda: False
         self._before_call = self.safely(self._count_call)
@@ -211,11 +211,11 @@ class Meter:
             self._reason("samples", "the model takes the sequence as its first dimension (batch_first is false)")
 
     def _wrap(self, kind: type) -> None:
-        """Let the calls of a class's modules pass through `_call`. Other modules of the class are not affected."""
+        """Count the calls of those modules of a class that may be called to train."""
         if kind in self._wrapped:
             return
         original, meter = kind.__call__, self
-        self._wrapped[kind] = original
+        self._wrapped.add(kind)
         is_compiling = self._is_compiling
 
         @functools.wraps(original)
@@ -241,11 +241,9 @@ class Meter:
         self._open()
         view = self._view
         if not self._torch.is_grad_enabled():
-            if not module.training:
-                view[_AT["evaluation_batches"]] += 1
-                if not self._evaluation_start:
-                    has_trained = self._forwards > max(self._round.values(), default=0)
-                    self._evaluation_start = time.time() if has_trained else view[_AT["last_step_time"]]
+            if not module.training and not self._evaluation_start:
+                has_trained = self._forwards > max(self._round.values(), default=0)
+                self._evaluation_start = time.time() if has_trained else view[_AT["last_step_time"]]
             return
         if self._evaluation_start:
             view[_AT["evaluation_seconds"]] += time.time() - self._evaluation_start

@@ -180,7 +180,7 @@ def resident_gib(pid: str) -> float:
 
 
 class Tracked:
-    """What the script logs to MLflow in this start or, if that is nothing, to TensorBoard."""
+    """Reader of the script's MLflow store or, while that has no metrics, of its TensorBoard files."""
 
     def __init__(self, store: Optional[str]) -> None:
         self._store, self._begun = store, time.time()
@@ -282,12 +282,8 @@ def scalars(content: bytes) -> Iterator[Point]:
         when = struct.unpack("<d", event[1])[0] if 1 in event else 0.0
         for number, value in _fields(event.get(5, b"")):
             parts = dict(_fields(value)) if number == 1 else {}
-            scalar = parts.get(2)
-            if scalar is None and 8 in parts:  # a tensor of one float, as later versions write scalars
-                tensor = dict(_fields(parts[8]))
-                scalar = tensor.get(4) or tensor.get(5)
-            if 1 in parts and scalar is not None and len(scalar) == 4:
-                yield parts[1].decode("utf-8", "replace"), struct.unpack("<f", scalar)[0], event.get(2, 0), when
+            if 1 in parts and 2 in parts:
+                yield parts[1].decode("utf-8", "replace"), struct.unpack("<f", parts[2])[0], event.get(2, 0), when
 
 
 def _fields(content: bytes) -> Iterator[Tuple[int, Any]]:
