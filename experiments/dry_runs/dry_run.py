@@ -37,7 +37,7 @@ from experiments.planning.costs import (
     worst_case_of,
 )
 from experiments.planning.equal_work import incomparable
-from experiments.planning.inputs import Echo, Inputs, inputs_in, notes_of
+from experiments.planning.inputs import Echo, Inputs, inputs_in, is_metered, notes_of
 from experiments.planning.load import Arm, load_fields
 from experiments.planning.memory_plan import memory_of
 from experiments.running.launch import (
@@ -267,7 +267,9 @@ def job_entry(
     runtime, estimated = list[str](), ["HyperParameters"] if arm.batch_sizes else list[str]()
     if not isinstance(inputs, Staged):
         has_requirements = bool(requirement_lines(inputs.source.folder))
-        runtime = list(runtime_description(prepared.spec, has_requirements=has_requirements))
+        runtime = list(
+            runtime_description(prepared.spec, has_requirements=has_requirements, is_metered=is_metered(experiment))
+        )
     elif inputs.sample_rows is not None:
         is_chosen = experiment.padding in {"auto", "buckets"} and experiment.bucket_lengths is None
         estimated += SAMPLED_FIELDS if is_chosen else ()

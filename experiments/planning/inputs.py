@@ -216,7 +216,7 @@ def script_inputs(
     installs = script.requirements == "install" and not is_contained
     environment = script_environment(source, home, echo, is_planned=is_planned) if installs else None
     return ScriptInputs(
-        source=source if entry is None else with_entry(source, sources, echo, is_metered=_is_metered(experiment)),
+        source=source if entry is None else with_entry(source, sources, echo, is_metered=is_metered(experiment)),
         channels=channels,
         entry=entry,
         environment=environment,
@@ -249,7 +249,7 @@ def _entry(
     is_inner = "/" in script.program and not is_shell and is_package(source.folder)
     is_module = script.program.startswith("-m ")
     needs_entry = has_forms or secrets or needs_packages or is_inner or is_module or carried
-    if not (needs_entry or _is_metered(experiment)):
+    if not (needs_entry or is_metered(experiment)):
         return None
     return ScriptEntry(
         style=script.arguments.style,
@@ -261,7 +261,7 @@ def _entry(
     )
 
 
-def _is_metered(experiment: Experiment) -> bool:
+def is_metered(experiment: Experiment) -> bool:
     """Return whether a job runs under the meter."""
     assert experiment.script is not None
     is_old = experiment.compiler in TRAINING_COMPILER or experiment.machine.launcher in UNMETERED_LAUNCHERS

@@ -18,9 +18,10 @@ from tracking.recording.script_log import ScriptLogReader
 from tracking.recording.system_metrics import SystemSampler
 from tracking.server.store import Store
 from training.contract import request
-from training.contract.errors import InputError, JobNotFound, QuotaError
+from training.contract.errors import InputError, JobNotFound, QuotaError, ServiceError
 from training.contract.events import Event
 from training.contract.failures import Failure, failure_of, lacks_capacity, service_failure
+from training.contract.job_spec import SCRIPT_ARTIFACTS
 from training.contract.plain_text import duration_text
 from training.contract.price import instance_seconds
 from training.contract.service import TERMINAL_STATUSES, Service, Wait, end_of, wait_of
@@ -282,6 +283,8 @@ class FollowedJob:
             if self._is_stopped and failure.failure_class == "Capacity":
                 failure = Failure("Stopped", "it was stopped while it waited for instances")
         missing = self._follower.missing
+        if recorder.has_artifacts:
+            self._log_artifacts()
         finals = recorder.finish(description, failure, missing)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning, missing_text(missing))
         if lost := description.get("ModelFailure"):
@@ -295,6 +298,15 @@ class FollowedJob:
             cost=self.cost_so_far if "billing" in missing else cost_of(finals),
             death=recorder.death,
         )
+
+    def _log_artifacts(self) -> None:
+        """Write the artifacts that a script logged to its own MLflow."""
+        try:
+            archive = self.job.service.fetch_output(self.job.name, SCRIPT_ARTIFACTS)
+            if archive is not None:
+                self._recorder.log_artifacts(archive)
+        except (ServiceError, OSError) as error:
+            self._progress.line(f"the artifacts that the script logged were not recorded: {error}")
 
     def close(self) -> None:
         """Stop sampling system metrics. The job keeps running."""

@@ -29,7 +29,7 @@ from judging.intervals import Interval, ratio_interval, ratio_intervals
 from judging.quality import Measure, Quality, compare_quality
 from judging.summaries import geometric_mean
 from judging.waves import Progress
-from reports.model.numbers import counted, joined, score
+from reports.model.numbers import counted, score
 from tracking.recorded.arms import (
     BILLABLE,
     SECONDS,
@@ -48,7 +48,7 @@ from tracking.recorded.arms import (
     work_unit,
 )
 from tracking.recorded.recorded_job import COSTS, STEADY, Job, job_of
-from tracking.recorded.waves import evaluation_scores, measure_of, one_look, progress_of
+from tracking.recorded.waves import measure_of, one_look, progress_of
 from training.contract.errors import InputError, nearest
 
 INCLUDES_ZERO = "but the interval includes 0 %"
@@ -346,17 +346,8 @@ def _judge_looks(
 
 
 def _missing_quality(jobs: Sequence[Job], measure: Measure | None) -> str:
-    if measure is None and (scores := evaluation_scores(jobs)):
-        listed = joined(scores if len(scores) <= 3 else [*scores[:3], f"{len(scores) - 3} more"])
-        meaning = "unit: number, better: lower" if scores[0].endswith("loss") else "unit: fraction, better: higher"
-        return (
-            f"but no quality is judged, because script.metrics declares none of {listed}: add the line `metrics: "
-            f"{{{scores[0]}: {{{meaning}}}}}` under the line `script:`"
-        )
-    if measure is None and any(job.is_script for job in jobs):
-        return "but no metric measures the quality: give one of script.metrics a unit and the direction that is better"
     if measure is None:
-        return "but no quality was measured"
+        return "but no quality is judged"
     missing = len(jobs) - len(finite([job for job in jobs if not job.diverged], measure.column))
     if not missing and measure.has_unit:
         return f"but the {measure.label} of one seed is not enough: a verdict needs at least two of each setting"

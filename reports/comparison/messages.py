@@ -31,6 +31,7 @@ from sweeps.search_space import linear_note
 from tracking.groups.planned_job import CHOSEN_SIZE, IMPORTED
 from tracking.recorded.arms import BILLABLE, Arm, currency, finite, has_common_currency, uses_other_machines
 from tracking.recorded.recorded_job import STEADY, Job
+from tracking.recorded.waves import evaluation_scores
 from training.contract.failures import recorded_failure
 
 _ADD_SAMPLES = (
@@ -270,6 +271,21 @@ def cost_sentence(comparison: Comparison) -> str:
     notes = [f"{unbilled} without a billing record"] if unbilled else []
     notes += [f"{negative} with a negative cost, which does not count"] if negative else []
     return f"{sentence} ({', '.join(notes)})." if notes else f"{sentence}."
+
+
+def quality_sentences(comparison: Comparison) -> list[str]:
+    """Return how to declare what measures the quality of scripts, if nothing does."""
+    succeeded = [job for arm in comparison.arms for job in arm.succeeded]
+    if comparison.measure or not any(job.is_script for job in succeeded):
+        return []
+    scores = evaluation_scores(succeeded)
+    why, entry = "the script logged no evaluation", "eval_accuracy: 'accuracy ([0-9.]+)'"
+    if scores:
+        listed = joined(scores if len(scores) <= 3 else [*scores[:3], f"{len(scores) - 3} more"])
+        meaning = "unit: number, better: lower" if scores[0].endswith("loss") else "unit: fraction, better: higher"
+        why, entry = f"script.metrics declares none of {listed}", f"{scores[0]}: {{{meaning}}}"
+    way = "" if scores else "log one to MLflow or TensorBoard, or "
+    return [f"No quality is judged, because {why}: {way}add the line `metrics: {{{entry}}}` under the line `script:`."]
 
 
 def caveat_sentences(comparison: Comparison) -> list[str]:

@@ -178,14 +178,16 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
     )
     with_verdicts = settings_table(comparison, with_verdicts=True)
     settings, pair = tuple(settings_blocks(comparison)), pair_blocks(comparison)
+    quality = tuple(Text(each, "strong") for each in messages.quality_sentences(comparison))
     return Report(
         group=comparison.group,
         title=source.title,
         headline=headline,
-        answer=(*pair, *_answer(comparison)),
+        answer=(*quality, *pair, *_answer(comparison)),
         sections=(*sections, measured, *environment),
-        terminal=(Text(headline, "strong"), *(pair or settings), verdicts, *remarks),
+        terminal=(Text(headline, "strong"), *quality, *(pair or settings), verdicts, *remarks),
         markdown=(
+            *quality,
             *pair,
             *((with_verdicts,) if with_verdicts else ()),
             *settings[1:],

@@ -12,6 +12,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
 
 SFT = """\
@@ -59,6 +60,22 @@ def points(command_line: CommandLine, run: Run, metric: str) -> dict[int, float]
     """Return the last value of a metric at each step."""
     history = MlflowClient(command_line.uri).get_metric_history(run.info.run_id, metric)
     return {point.step: point.value for point in history}
+
+
+TRACKED = """\
+script: {source: SCRIPTS, entry_point: tracked.py}
+machine: {cores: 1}
+"""
+
+
+def test_what_a_script_logs_to_mlflow_is_recorded(command_line: CommandLine) -> None:
+    run = run_of(command_line, TRACKED.replace("SCRIPTS", str(ROOT / "tests" / "support" / "scripts" / "metered")))
+    assert points(command_line, run, "eval_auc") == {step: step / 4 for step in range(4)}
+    assert (run.data.params["script.depth"], run.data.tags["script.team"]) == ("3", "a")
+    client = MlflowClient(command_line.uri)
+    assert [each.path for each in client.list_artifacts(run.info.run_id, "script/tables")] == [
+        "script/tables/confusion.txt"
+    ]
 
 
 def write_chat_model(folder: Path) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from types import MappingProxyType
@@ -40,16 +40,16 @@ def metric_points(event: Event) -> list[Metric]:
 
 
 def final_points(
-    values: Mapping[str, Any], at_seconds: float, step: int = 0, curves: Set[str] = frozenset()
+    values: Mapping[str, Any], at_seconds: float, step: int = 0, curves: Mapping[str, float] = MappingProxyType({})
 ) -> list[Metric]:
     """Return one point for each number of `values`, at the given time in seconds since the epoch.
 
-    Metrics in `curves` already have points and get their last one at `step`. All others get step 0, for which MLflow's
-    charts draw a bar per job instead of a line through a single point.
+    Metrics in `curves` already have points, the last one with this value. A different value gets a point at `step`. All
+    others get step 0, for which MLflow's charts draw a bar per job instead of a line through a single point.
     """
     at_ms = math.floor(at_seconds * 1000)
-    steps = {name: step if name in curves else 0 for name in values}
-    return [Metric(name, float(v), at_ms, steps[name]) for name, v in values.items() if _is_number(v)]
+    new = {name: float(v) for name, v in values.items() if _is_number(v) and curves.get(name) != float(v)}
+    return [Metric(name, value, at_ms, step if name in curves else 0) for name, value in new.items()]
 
 
 def _is_number(value: Any) -> bool:
@@ -113,17 +113,14 @@ class Deduplicator:
         self._recent: deque[tuple[int, float]] = deque()
         self._recorded: set[tuple[int, float]] = set()
         """The recent events, by number and time."""
+        self.curves: dict[str, float] = {}
+        """Last value of each metric that has points."""
         self._last_steps: dict[str, int] = {}
         """Last step of each metric."""
         self._last_steps_before_start: dict[str, int] = {}
         """Last step of each metric at the latest start of the job."""
         self._last_progress: dict[str, tuple[int, float]] = {}
         """Step and value of the last point of each metric in `PROGRESS`."""
-
-    @property
-    def curves(self) -> Set[str]:
-        """Metrics that have points."""
-        return self._last_steps.keys()
 
     def new_events(self, events: Iterable[Event]) -> list[Event]:
         """Return the events that are not among the recent ones. Number and time together identify an event."""
@@ -146,6 +143,7 @@ class Deduplicator:
             return []
         points = [point for point in metric_points(event) if self._is_new(point)]
         self._last_steps |= {point.key: point.step for point in points}
+        self.curves |= {point.key: point.value for point in points}
         self._last_progress |= {point.key: (point.step, point.value) for point in points if point.key in PROGRESS}
         return points
 

@@ -5,6 +5,7 @@ unavailable, the job's log can be read again: only missing points are added."""
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import shutil
@@ -49,9 +50,11 @@ from tracking.server.store import Store
 from training.contract.errors import InputError, QuotaError
 from training.contract.events import Event
 from training.contract.failures import Failure, last_exception, recorded_failure, repair_last_traceback
+from training.contract.job_spec import SCRIPT_ARTIFACTS
 from training.contract.plain_text import without_markup
 from training.contract.price import InstanceSeconds
 from training.contract.service import Description, Request, end_of
+from training.services.artifact import unpack
 from training.services.budget import NOTHING, Amount
 from training.services.registry import service_name, traits_of
 
@@ -277,6 +280,8 @@ class Recorder:
         self.log = LogCopy()
         self._compiler_active = compiler_was_active(self._planned.spec.compiler, [])
         self._deduplicator = Deduplicator()
+        self.has_artifacts = False
+        """True if the job's output contains artifacts of the script."""
         self._logged: set[str] = set()
         """Parameters of the script's own run that are written."""
 
@@ -406,9 +411,16 @@ class Recorder:
         params = {f"script.{name}": str(value) for name, value in event.fields.get("params", {}).items()}
         self._log_batch(params=[Param(name, text) for name, text in params.items() if name not in self._logged])
         self._logged |= params.keys()
+        self.has_artifacts |= bool(event.fields.get("artifacts"))
         tags = {f"script.{name}": str(value) for name, value in event.fields.get("tags", {}).items()}
         if tags:
             self._store.tag(self.run_id, tags)
+
+    def log_artifacts(self, archive: bytes) -> None:
+        """Write the artifacts of the script, a `tar.gz`. Raises ArtifactError, OSError."""
+        with tempfile.TemporaryDirectory(prefix="trainfare-") as folder:
+            unpack(io.BytesIO(archive), Path(folder), archive_name=SCRIPT_ARTIFACTS)
+            self._store.call(self._store.client.log_artifacts, self.run_id, folder, "script")
 
     def _log_batch(self, metrics: Sequence[Metric] = (), params: Sequence[Param] = ()) -> None:
         client = self._store.client

@@ -31,6 +31,8 @@ ENTRY_FILE = "trainfare_entry.py"
 SageMaker's toolkit alone cannot pass."""
 METERING_FOLDER = "trainfare_metering"
 """Name of the folder with the meter in the source of a job, beside the entry point."""
+SCRIPT_ARTIFACTS = "mlflow-artifacts.tar.gz"
+"""File in the output of a job with the artifacts that its script logged to MLflow."""
 ENTRY_KEY = "sagemaker_trainfare_entry"
 """Hyperparameter that holds the settings. The toolkit passes no name that starts with `sagemaker_` to the script."""
 Style = Literal["space", "equals", "assign"]

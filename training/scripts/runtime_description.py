@@ -34,7 +34,7 @@ HUB_ARGUMENTS = frozenset(
 TOOLKIT = "all of SageMaker's training toolkit (SM_...)"
 
 
-def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
+def runtime_description(spec: JobSpec, *, has_requirements: bool, is_metered: bool) -> list[str]:
     """Return one line for each thing that the script of a job gets. No line contains the value of a secret.
 
     `has_requirements` states that the source has a requirements.txt.
@@ -70,9 +70,17 @@ def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
         f"Variables: {', '.join((TOOLKIT, *variables))}",
         f"Secrets: {', '.join(secrets) or 'none'}",
         f"requirements.txt: {requirements}",
+        f"Metrics: {_metrics(spec, is_metered=is_metered)}",
     ]
     paths = f"Paths: on this machine, {ROOT} is in the job's folder; arguments and variables are changed accordingly"
     return [*lines, paths] if is_here else lines
+
+
+def _metrics(spec: JobSpec, *, is_metered: bool) -> str:
+    """Return where the metrics of a job come from."""
+    callback = "" if "report_to" in spec.hyperparameters else " (with Trainer: set report_to to mlflow)"
+    logged = f"what it logs to MLflow or TensorBoard{callback}, " if is_metered else ""
+    return f"{logged}what Trainer prints, and the expressions of script.metrics"
 
 
 def argument_words(spec: JobSpec) -> list[str]:

@@ -11,7 +11,7 @@ from reports.comparison.messages import cost_sentence, missing_data
 from reports.comparison.report import fail_sentences, results_by_arm, texts_sections
 from reports.comparison.tables import figures
 from reports.formats.text import summary
-from reports.model.report import Cell, Definitions, Report
+from reports.model.report import Cell, Definitions, Report, Text
 from reports.render import render
 from tests.support.reports.reading import chart_names, markdown_text, page_table, page_text, terminal_text
 from tracking.queries import job_tables
@@ -101,6 +101,16 @@ def test_negative_zero_and_missing_costs_are_named(tracked: Any) -> None:
     assert comparison.arms[1].positive(BILLABLE) == [80.0, 82.0]
 
 
+def test_undeclared_scores_of_a_script_are_said_first_with_the_line_to_add(tracked: Any) -> None:
+    report, _ = script_report(tracked, eval_iou=0.8, eval_dice=0.7)
+    sentence = (
+        "No quality is judged, because script.metrics declares none of eval_dice and eval_iou: add the line `metrics: "
+        "{eval_dice: {unit: fraction, better: higher}}` under the line `script:`."
+    )
+    assert report.answer[0] == Text(sentence, "strong")
+    assert report.terminal[1] == report.answer[0]
+
+
 def script_report(tracked: Any, **more: float) -> tuple[Report, str]:
     """Return the report on a script at two batch sizes, and the labels in its table of settings."""
     for arm, seconds in (("batch 4", 100.0), ("batch 8", 80.0)):
@@ -117,7 +127,7 @@ def test_the_report_on_a_plain_loop_omits_unrecorded_figures(tracked: Any) -> No
     assert labels == "arm billable last training loss repeats failed verdict"
     text = terminal_text(report)
     assert "No job recorded how many samples it saw: equal work is assumed." in text
-    assert "but no metric measures the quality: give one of script.metrics a unit" in text
+    assert "No quality is judged, because the script logged no evaluation: log one to MLflow or TensorBoard" in text
     assert "reak-even" not in text
     assert "Measured from outside" in page_text(report)
     assert "phases" not in chart_names(report)

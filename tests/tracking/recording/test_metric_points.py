@@ -22,13 +22,13 @@ def test_final_values_extend_curves_and_others_become_bars() -> None:
     """MLflow draws a bar for a point at step 0; a curve ends at its last value."""
     deduplicator = Deduplicator()
     for step in (1, 2):
-        values: dict[str, Any] = {"samples": 4 * step, "values": {"eval_loss": 1 / step}}
+        values: dict[str, Any] = {"samples": 4 * step, "values": {"eval_loss": 1 / step, "loss": 1 / step}}
         deduplicator.new_points(Event(kind="metric", seq=step, time=step, fields={"step": step, **values}))
     points = final_points(
-        {"eval_loss": 0.5, "cost/usd": 0.25, "eval_f1": 80, "note": "text"}, 9.5, 2, deduplicator.curves
+        {"eval_loss": 0.4, "loss": 0.5, "cost/usd": 0.25, "eval_f1": 80, "note": "text"}, 9.5, 2, deduplicator.curves
     )
     assert {point.key: (point.value, point.step) for point in points} == {
-        "eval_loss": (0.5, 2),
+        "eval_loss": (0.4, 2),
         "cost/usd": (0.25, 0),
         "eval_f1": (80.0, 0),
     }

@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from training.contract.events import Event, EventReader
-from training.contract.job_spec import ENTRY_FILE, ENTRY_KEY, METERING_FOLDER
+from training.contract.job_spec import ENTRY_FILE, ENTRY_KEY, METERING_FOLDER, SCRIPT_ARTIFACTS
 from training.scripts.source import ENTRY, METERING
 
 SCRIPTS = Path(__file__).parents[2] / "support" / "scripts" / "metered"
@@ -108,7 +109,10 @@ def test_a_script_without_torch_has_no_counts_and_what_it_logs_is_read(tmp_path:
     assert counts_of(done.stdout) == {}
     points = [(each.fields["step"], each.fields["values"]) for each in events_of(done.stdout, "metric")]
     assert points == [(step, {"val/auc": step / 4}) for step in range(4)]
-    logged = events_of(done.stdout, "logged")[-1]
+    logged, packed = events_of(done.stdout, "logged")[-2:]
+    assert packed.fields == {"artifacts": True}
+    with tarfile.open(tmp_path / "output" / SCRIPT_ARTIFACTS) as tar:
+        assert tar.getnames() == ["tables/confusion.txt"]
     assert (logged.fields["params"], logged.fields["tags"], logged.fields["runs"]) == ({"depth": "3"}, {"team": "a"}, 2)
 
 

@@ -23,7 +23,9 @@ def spec(**fields: Any) -> JobSpec:
 
 
 def test_every_line_of_a_local_job() -> None:
-    lines = dict(line.split(": ", 1) for line in runtime_description(spec(entry=ENTRY), has_requirements=True))
+    lines = dict(
+        line.split(": ", 1) for line in runtime_description(spec(entry=ENTRY), has_requirements=True, is_metered=True)
+    )
     assert lines["Command"] == "python train.py 'a b' --cpu --lr 20"
     assert lines["Working directory"] == "/opt/ml/code, a copy of the script's source"
     assert lines["Channels"] == "/opt/ml/input/data/train (SM_CHANNEL_TRAIN)"
@@ -33,13 +35,18 @@ def test_every_line_of_a_local_job() -> None:
     assert lines["Secrets"] == "HF_TOKEN, OTHER"
     assert lines["requirements.txt"] == "not installed (script.requirements: list)"
     assert "/opt/ml is in the job's folder" in lines["Paths"]
+    assert lines["Metrics"].startswith(
+        "what it logs to MLflow or TensorBoard (with Trainer: set report_to to mlflow), "
+    )
 
 
 def test_the_packages_of_each_kind_of_job() -> None:
     def packages(**fields: Any) -> str:
         return next(
             line.split(": ", 1)[1]
-            for line in runtime_description(spec(**fields), has_requirements=fields.get("program") != "none.py")
+            for line in runtime_description(
+                spec(**fields), has_requirements=fields.get("program") != "none.py", is_metered=True
+            )
             if line.startswith("requirements.txt")
         )
 
@@ -54,9 +61,13 @@ def test_the_packages_of_each_kind_of_job() -> None:
 
 
 def test_other_programs_and_launchers() -> None:
-    [command, *_] = runtime_description(spec(program="-m pkg", entry=ENTRY, devices=2), has_requirements=False)
+    [command, *_] = runtime_description(
+        spec(program="-m pkg", entry=ENTRY, devices=2), has_requirements=False, is_metered=True
+    )
     assert command == "Command: python -m pkg 'a b' --cpu --lr 20 (2 processes, started by torchrun)"
-    [command, *_] = runtime_description(spec(program="run.sh", hyperparameters={}), has_requirements=False)
+    [command, *_] = runtime_description(
+        spec(program="run.sh", hyperparameters={}), has_requirements=False, is_metered=True
+    )
     assert command == "Command: ./run.sh"
 
     # Without our entry point, the words are those of the toolkit.

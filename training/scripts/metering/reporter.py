@@ -16,6 +16,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tarfile
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
@@ -24,6 +25,8 @@ EVENT_PREFIX = "trainfare-event "
 FIRST_SECONDS, INTERVAL_SECONDS = 1.0, 10.0
 """Pauses between two reports, in the first half minute and later."""
 TRACKING_VARIABLES = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME")
+ARTIFACTS_FILE = "mlflow-artifacts.tar.gz"
+MAX_ARTIFACT_BYTES = 2**28
 EVENT_FILES = "**/events.out.tfevents*"
 PR_SET_PDEATHSIG = 1
 
@@ -68,7 +71,7 @@ def follow(line: List[str], reporter: "Reporter") -> int:
             reporter.report()
         elif caught.si_signo == signal.SIGTERM:
             os.killpg(process.pid, signal.SIGTERM)
-    reporter.report()
+    reporter.report(is_last=True)
     return process.returncode
 
 
@@ -94,12 +97,14 @@ class Reporter:
         """Peak of the resident memory of each process so far, in GiB."""
         self._emit("start")
 
-    def report(self) -> None:
+    def report(self, is_last: bool = False) -> None:
         """Print what is new. An error of this process never ends the script, which would die with it."""
         failed = {}
         try:
             for event, fields, when in self._tracked.news():
                 self._emit(event, when, **fields)
+            if is_last and self._tracked.pack_artifacts():
+                self._emit("logged", artifacts=True)
         except Exception as error:  # such as a file of TensorBoard that another program damaged
             failed["tracker"] = repr(error)[:200]
         try:
@@ -220,6 +225,19 @@ class Tracked:
             if started and not os.path.exists(os.path.join(folder, "tags", "mlflow.parentRunId")):
                 found.append((int(started[0]), folder))
         return [folder for _, folder in sorted(found)]
+
+    def pack_artifacts(self) -> bool:
+        """Pack the files that the script logged as artifacts into the job's output. Return whether there are any."""
+        root = os.path.join((self._runs() or [""])[0], "artifacts")
+        files = [path for path in glob.glob(os.path.join(root, "**"), recursive=True) if os.path.isfile(path)]
+        size = sum(map(os.path.getsize, files))
+        if size > MAX_ARTIFACT_BYTES:
+            raise ValueError("its artifacts of %d MiB are more than %d MiB" % (size >> 20, MAX_ARTIFACT_BYTES >> 20))
+        if files:
+            with tarfile.open(os.path.join(os.environ["SM_OUTPUT_DATA_DIR"], ARTIFACTS_FILE), "w:gz") as tar:
+                for path in files:
+                    tar.add(path, os.path.relpath(path, root))
+        return bool(files)
 
     def _mlflow_points(self, run: str) -> Iterator[Point]:
         root = os.path.join(run, "metrics")
