@@ -59,7 +59,7 @@ def test_a_loss_that_is_not_a_number_is_not_kept() -> None:
 def test_without_any_quality_nothing_is_cheaper() -> None:
     nan = float("nan")
     verdict = judge(arm(*CHEAP), BASELINE, None)
-    assert (verdict.outcome, verdict.reason) == ("inconclusive", "but no quality was measured")
+    assert (verdict.outcome, verdict.reason) == ("inconclusive", "but no quality is judged")
     assert measure_of(BASELINE.jobs) == ACCURACY
     assert measure_of(arm(1, eval_accuracy=nan).jobs + arm(1, eval_accuracy=nan, eval_loss=0.5).jobs) == LOSS
     assert measure_of(arm(1, eval_accuracy=nan).jobs) is None

@@ -153,6 +153,8 @@ def test_trainer_has_exact_samples_tokens_and_time(tmp_path: Path) -> None:
         ("accelerate_loop.py", set()),
         ("sentence_pairs.py", set()),
         ("trl_lora.py", set()),
+        ("lightning_fit.py", {"train_loss", "val_loss"}),
+        ("keras_fit.py", {"loss", "val_loss"}),
     ],
 )
 def test_scripts_of_other_libraries_are_counted(tmp_path: Path, script: str, metrics: set[str]) -> None:
