@@ -178,7 +178,7 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
     )
     with_verdicts = settings_table(comparison, with_verdicts=True)
     settings, pair = tuple(settings_blocks(comparison)), pair_blocks(comparison)
-    quality = tuple(Text(each, "strong") for each in messages.quality_sentences(comparison))
+    quality = quality_blocks(comparison)
     return Report(
         group=comparison.group,
         title=source.title,
@@ -204,6 +204,10 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         comparison_table=with_verdicts,
         rows_csv=source.table.to_csv(index=False),
     )
+
+
+def quality_blocks(comparison: Comparison) -> tuple[Block, ...]:
+    return tuple(Text(each, "strong") for each in messages.quality_sentences(comparison))
 
 
 def settings_blocks(comparison: Comparison) -> Iterator[Block]:
@@ -449,12 +453,13 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
     definitions = [*([SCRIPTS] if comparison.has_scripts else []), *explanations(column for column, _ in shown)]
     jobs = job_sections(comparison.billed_jobs, source.tracking_uri, "The job")
     remarks = tuple(map(Text, sentences))
+    quality = quality_blocks(comparison)
     numbers = {**summary_of(comparison), "headline": headline}
     return Report(
         group=comparison.group,
         title=source.title,
         headline=headline,
-        answer=remarks,
+        answer=(*quality, *remarks),
         sections=(
             *(Section("The training", (table,)) for table in tables),
             *chart_sections(charts),
@@ -463,8 +468,8 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
             measured_section(jobs, definitions),
             *ran_on_sections(comparison.jobs, source.environment, comparison.group),
         ),
-        terminal=(Text(headline, "strong"), *tables, *remarks),
-        markdown=(*tables, *remarks),
+        terminal=(Text(headline, "strong"), *quality, *tables, *remarks),
+        markdown=(*quality, *tables, *remarks),
         missing=source.missing,
         summary={name: value for name, value in numbers.items() if name not in _ABOUT_VERDICTS},
         metrics=tuple(metrics_of(comparison)),
