@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from training.contract.errors import InputError, first_line, nearest, short_text
 from training.job.tasks import SQUAD_COLUMNS
@@ -209,10 +209,6 @@ def _check_columns(path: Path, columns: Sequence[str], known: Sequence[str]) -> 
 TYPE_NAMES: dict[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
 START_CHARACTERS = 4_096
 AS_ROWS = "write it as rows, such as with pandas' to_json(path, orient='records', lines=True)"
-CHUNK_CHARACTERS = 2**19
-LONGEST_TOKEN = 16
-"""Longest piece that is not a string, such as `-Infinity` or `\\ud83d`. An error so near the end may be a cut."""
-BLANKS = " \t\n\r"
 
 
 def json_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
@@ -230,12 +226,26 @@ def is_json_array(path: Path, text: TextFormat) -> bool:
 
 
 def array_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
-    """Yield the values of `columns` for every object of a JSON array. Only one of them is in memory at a time."""
-    with open_text(path, text) as file:
-        stream = JsonStream(path, file, text, MAX_LINE_CHARACTERS)
-        for number, row in enumerate(stream.elements(), start=1):
-            yield number, _values(f"{path} row {number}", row, columns)
-        stream.end()
+    """Yield the values of `columns` for every object of a JSON array."""
+    for number, row in enumerate(_document(path, text), start=1):
+        yield number, _values(f"{path} row {number}", row, columns)
+
+
+def _document(path: Path, text: TextFormat) -> Any:
+    """Return the content of a JSON file, which is read as a whole."""
+    with open_text(path, text) as stream:
+        content = stream.read().removeprefix(BYTE_ORDER_MARK)
+    if (at := first_invalid(content)) is not None:
+        line, column = content.count("\n", 0, at) + 1, at - content.rfind("\n", 0, at)
+        raise not_text(path, line, column, content, at, text)
+    try:
+        return json.loads(content)
+    except json.JSONDecodeError as error:
+        hint = "; a file of JSON Lines needs the suffix .jsonl" if error.msg == "Extra data" else ""
+        place = f"line {error.lineno} column {error.colno}"
+        raise InputError(f"{path} is not JSON: {error.msg} at {place}{hint}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {error}") from error
 
 
 def line_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
@@ -289,12 +299,8 @@ def squad_rows(path: Path, text: TextFormat) -> Iterator[Row]:
     if is_json_array(path, text):
         yield from array_rows(path, SQUAD_COLUMNS, text)
         return
-    with open_text(path, text) as file:
-        stream = JsonStream(path, file, text)
-        document = stream.value()
-        stream.end()
     number = 0
-    for article in _items((f"{path}: document", document), "data"):
+    for article in _items((f"{path}: document", _document(path, text)), "data"):
         for paragraph in _items(article, "paragraphs"):
             context = _field(paragraph, "context", str)
             for entry in _items(paragraph, "qas"):
@@ -329,92 +335,6 @@ def _items(owner: _Placed, name: str) -> Iterator[_Placed]:
 def _check_type(place: str, value: Any, kind: type) -> None:
     if not isinstance(value, kind) or isinstance(value, bool):
         raise InputError(f"{place} must be {TYPE_NAMES[kind]}, not {short_text(value)}")
-
-
-class JsonStream:
-    """Position in a JSON document. Only the value that is being read is in memory, and a chunk of the rest."""
-
-    def __init__(self, path: Path, stream: TextIO, text: TextFormat, max_value_characters: int | None = None) -> None:
-        self._path, self._stream, self._format = path, stream, text
-        self._max_value_characters = max_value_characters
-        self._json = json.JSONDecoder()
-        self._text, self._at, self._is_complete = "", 0, False
-        self._line, self._column = 1, 1
-        self._fill(CHUNK_CHARACTERS)
-        self._text = self._text.removeprefix(BYTE_ORDER_MARK)
-
-    def peek(self) -> str:
-        """Return the next character that is not blank, without reading it; empty at the end."""
-        while True:
-            while self._at < len(self._text) and self._text[self._at] in BLANKS:
-                self._at += 1
-            if self._at < len(self._text):
-                return self._text[self._at]
-            if self._is_complete:
-                return ""
-            self._fill(CHUNK_CHARACTERS)
-
-    def accept(self, character: str) -> bool:
-        """Read this character if it is the next one that is not blank, and return whether it is."""
-        if self.peek() != character:
-            return False
-        self._at += 1
-        return True
-
-    def value(self) -> Any:
-        self.peek()
-        while True:
-            try:
-                value, end = self._json.raw_decode(self._text, self._at)
-            except json.JSONDecodeError as error:
-                is_cut = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - LONGEST_TOKEN
-                if self._is_complete or not is_cut:
-                    raise self._error(error.msg, error.pos) from error
-            except (ValueError, RecursionError) as error:
-                raise InputError(f"{self._path} is not JSON: {error}") from error
-            else:
-                if end + 2 < len(self._text) or self._is_complete:  # 1 may become 1e-9
-                    self._at = end
-                    return value
-            if (limit := self._max_value_characters) is not None and len(self._text) - self._at > limit:
-                line, _ = self._position(self._at)
-                raise InputError(f"{self._path} line {line} has a value of more than {limit:,} characters")
-            self._fill(max(CHUNK_CHARACTERS, len(self._text) - self._at))
-
-    def elements(self) -> Iterator[Any]:
-        self.accept("[")
-        if self.accept("]"):
-            return
-        yield self.value()
-        while self.accept(","):
-            yield self.value()
-        if not self.accept("]"):
-            raise self._error("Expecting ',' delimiter", self._at)
-
-    def end(self) -> None:
-        """Raise InputError unless the document ends here."""
-        if self.peek():
-            raise self._error("Extra data", self._at, "; a file of JSON Lines needs the suffix .jsonl")
-
-    def _fill(self, size: int) -> None:
-        """Read more text, and drop what was read before the position."""
-        self._line, self._column = self._position(self._at)
-        more = self._stream.read(size)
-        rest, self._at, self._is_complete = self._text[self._at :], 0, not more
-        self._text = rest + more
-        if (at := first_invalid(more)) is not None:
-            raise not_text(self._path, *self._position(len(rest) + at), more, at, self._format)
-
-    def _position(self, at: int) -> tuple[int, int]:
-        """Return the (line, column) of an index of the text, both from 1."""
-        lines = self._text.count("\n", 0, at)
-        if not lines:
-            return self._line, self._column + at
-        return self._line + lines, at - self._text.rindex("\n", 0, at)
-
-    def _error(self, reason: str, at: int, hint: str = "") -> InputError:
-        line, column = self._position(at)
-        return InputError(f"{self._path} is not JSON: {reason} at line {line} column {column}{hint}")
 
 
 ADVICE = {
