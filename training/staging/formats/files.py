@@ -10,6 +10,7 @@ import codecs
 import gzip
 import io
 import re
+import shutil
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +21,6 @@ from typing import Any, BinaryIO, TextIO
 
 from state.digests import file_digest
 from training.contract.errors import InputError, nearest, nearest_sibling
-from training.contract.plain_text import size_text
 from training.job.tasks import TASKS
 
 Row = tuple[int, list[Any]]
@@ -30,10 +30,6 @@ MAX_COMPARED = 1_000
 """Columns that are compared with a wrong name. Comparing millions takes seconds."""
 START_BYTES, MAX_START_BYTES = 2**20, 2**25
 """Stored bytes from which the number of lines in a file is estimated, and the most that they may contain."""
-DEFAULT_MAX_EXPANSION = 20.0
-"""Text compresses to a third or a tenth of its size. Only repeated text compresses to less than a twentieth."""
-MIN_LIMIT_BYTES = 40 * 1024**2
-"""Content that every compressed file may have."""
 UTF8 = "utf-8"
 NOT_OF_FILES = frozenset({"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf_7"})
 """Encodings of Python that data files do not have."""
@@ -78,7 +74,7 @@ class Compression:
 def _zstandard(raw: BinaryIO) -> Any:
     import pyarrow as pa
 
-    return pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
+    return io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
 
 
 COMPRESSIONS: dict[str, Compression] = {
@@ -122,18 +118,11 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def open_bytes(path: Path, max_expansion: float | None = None) -> Iterator[BinaryIO]:
-    """Open a file, and decompress it if its suffix says so. Errors while reading become `InputError`.
+def open_bytes(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Yield the file as it is stored, and its content, which is decompressed if its suffix says so.
 
-    A compressed file may contain `max_expansion` times its size, and always `MIN_LIMIT_BYTES`; None sets no limit.
+    Errors while reading become `InputError`.
     """
-    with _open(path, max_expansion) as (_, content):
-        yield content
-
-
-@contextmanager
-def _open(path: Path, max_expansion: float | None) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Return the file as it is stored, and its content."""
     check_file(path)
     compression = COMPRESSIONS.get(path.suffix.lower())
     name = compression.name if compression else ""
@@ -142,7 +131,7 @@ def _open(path: Path, max_expansion: float | None) -> Iterator[tuple[BinaryIO, B
             if compression is None:
                 yield raw, raw
             else:
-                with io.BufferedReader(_Content(path, compression.unpacked(raw), max_expansion), 2**16) as unpacked:
+                with compression.unpacked(raw) as unpacked:
                     yield raw, unpacked
     except (EOFError, OSError, zlib.error) as error:
         if isinstance(error, OSError) and (compression is None or error.errno is not None):
@@ -152,48 +141,24 @@ def _open(path: Path, max_expansion: float | None) -> Iterator[tuple[BinaryIO, B
         raise InputError(f"{path} is not a valid {name} file: {error}") from error
 
 
-class _Content(io.RawIOBase):
-    """Content of a compressed file, up to its limit: a small file can contain a million times its size."""
-
-    def __init__(self, path: Path, content: Any, max_expansion: float | None) -> None:
-        self._path, self._content, self._bytes = path, content, 0
-        size = path.stat().st_size
-        self._limit = None if max_expansion is None else max(MIN_LIMIT_BYTES, int(max_expansion * size))
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._content.read(len(buffer))
-        buffer[: len(data)] = data
-        self._bytes += len(data)
-        if self._limit is not None and self._bytes > self._limit:
-            raise InputError(
-                f"{self._path} has {size_text(self._path.stat().st_size)}, but contains more than "
-                f"{size_text(self._limit)}; if that is right, decompress it, or increase data.max_expansion"
-            )
-        return len(data)
-
-
 def read_start(path: Path) -> tuple[bytes, float]:
     """Return the start of a file's content, and its approximate share of the file, above 0 to 1."""
     start = b""
-    with _open(path, None) as (raw, content):
+    with open_bytes(path) as (raw, content):
         while raw.tell() < START_BYTES and len(start) < MAX_START_BYTES and (part := content.read(START_BYTES // 4)):
             start += part
         return start, max(raw.tell(), 1) / path.stat().st_size
 
 
 @contextmanager
-def unpacked_file(path: Path, max_expansion: float | None) -> Iterator[Path]:
+def unpacked_file(path: Path) -> Iterator[Path]:
     """Return a file that pyarrow can open: the file itself, or a temporary one with its decompressed content."""
-    with open_bytes(path, max_expansion) as stream:
+    with open_bytes(path) as (_, stream):
         if not is_packed(path):
             yield path
             return
         with NamedTemporaryFile() as file:
-            while part := stream.read(START_BYTES):
-                file.write(part)
+            shutil.copyfileobj(stream, file)
             file.flush()
             yield Path(file.name)
 
@@ -215,8 +180,6 @@ class TextFormat:
     """Encoding, as `encoding_name` returns it."""
     delimiter: str | None = None
     """Character between the fields of a table; None finds it in the header."""
-    max_expansion: float | None = None
-    """Largest content of a compressed file, as a multiple of its size; None sets no limit."""
     prefix: str = "data."
     """Text before the names of these fields in messages."""
 
@@ -254,7 +217,7 @@ def delimiter_character(name: str) -> str:
 @contextmanager
 def open_text(path: Path, text: TextFormat) -> Iterator[TextIO]:
     """Open a text file, and decompress it if its suffix says so. Line ends are not translated."""
-    with open_bytes(path, text.max_expansion) as stream:
+    with open_bytes(path) as (_, stream):
         _check_is_not_utf8(path, stream, text)
         content = io.TextIOWrapper(stream, text.encoding, errors="surrogateescape", newline="\n")
         try:

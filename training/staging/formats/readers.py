@@ -160,7 +160,7 @@ def columnar_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Itera
     Raises InputError for a damaged file.
     """
     read, kind = (_parquet, "Parquet") if plain_suffix(path) == ".parquet" else (_arrow, "Arrow")
-    with unpacked_file(path, text.max_expansion) as plain:
+    with unpacked_file(path) as plain:
         try:
             yield from enumerate(read(plain, path, columns), start=1)
         except InputError:

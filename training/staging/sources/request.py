@@ -10,7 +10,7 @@ from training.contract.frozen import Frozen, Name
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields
 from training.job.settings.declared import Task
 from training.job.tasks import DEFAULT_TASK, MAX_TOKENS, TASKS
-from training.staging.formats.files import DEFAULT_MAX_EXPANSION, UTF8, TextFormat, delimiter_character, encoding_name
+from training.staging.formats.files import UTF8, TextFormat, delimiter_character, encoding_name
 
 Builtin = Literal["docstrings"]
 
@@ -138,13 +138,11 @@ class Data(Frozen):
     """Training rows to use, from the first; None uses all."""
     validation_rows: Rows | None = None
     """Validation rows to use, from the first; None uses all."""
-    max_expansion: Annotated[float, Field(ge=1.0, le=1_000_000.0)] = DEFAULT_MAX_EXPANSION
-    """Largest content of a compressed file, as a multiple of its size. 40 MiB are always allowed."""
 
     @property
     def text_format(self) -> TextFormat:
-        """Encoding and delimiter of text files, and the limit of compressed ones."""
-        return TextFormat(encoding=self.encoding or UTF8, delimiter=self.delimiter, max_expansion=self.max_expansion)
+        """Encoding and delimiter of text files."""
+        return TextFormat(encoding=self.encoding or UTF8, delimiter=self.delimiter)
 
     @model_validator(mode="after")
     def _one_source(self) -> Data:
