@@ -1,8 +1,7 @@
 """Stage data once per key, or estimate the staged data of a large source from its first rows.
 
 Staging is atomic, and safe for concurrent processes. Layout: `<home>/staged/<key>/{train,validation}/{data.parquet,
-channel.json}`, `model/` if the model is built from scratch, and `staged.json`. A large channel has `data-00000.parquet`
-and more shards in place of `data.parquet`.
+channel.json}`, `model/` if the model is built from scratch, and `staged.json`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from training.staging.tokens.staged import (
     Sample,
     length_statistics,
     preview,
-    shard_name,
 )
 
 if TYPE_CHECKING:
@@ -40,25 +39,18 @@ from training.staging.tokens.tokenizing import batches
 
 GROUP_VALUES = 2_000_000
 """Tokens of a row group: 8 MB. Reader and writer keep one row group in memory."""
-SHARD_VALUES = 100_000_000
-"""Tokens of a shard: at most 400 MB."""
 
 
 class ChannelWriter:
-    """Writes the rows of a channel to `data.parquet`, or to several shards if it is large."""
+    """Writes the rows of a channel to `data.parquet`."""
 
-    def __init__(self, folder: Path, *, group_values: int = GROUP_VALUES, shard_values: int = SHARD_VALUES) -> None:
+    def __init__(self, folder: Path, *, group_values: int = GROUP_VALUES) -> None:
         folder.mkdir(parents=True)
         self.folder, self.rows = folder, 0
-        self._group_values, self._shard_values = group_values, shard_values
-        self._shards = 0
-        self._file = self._next_file()
+        self._file = RowGroupFile(folder / DATA, group_values)
 
     def append(self, columns: Mapping[str, Any]) -> None:
         """Append rows: input_ids, token_type_ids if any, and the task's columns."""
-        if self._file.values >= self._shard_values:
-            self._file.close()
-            self._file = self._next_file()
         self._file.append(columns)
         self.rows += len(columns["input_ids"])
 
@@ -67,13 +59,6 @@ class ChannelWriter:
         self._file.close()
         text = json.dumps({**metadata, "rows": self.rows}, indent=1, ensure_ascii=False)
         (self.folder / METADATA).write_text(text, "utf-8")
-
-    def _next_file(self) -> RowGroupFile:
-        if self._shards == 1:
-            (self.folder / DATA).rename(self.folder / shard_name(0))
-        name = shard_name(self._shards) if self._shards else DATA
-        self._shards += 1
-        return RowGroupFile(self.folder / name, self._group_values)
 
 
 class RowGroupFile:
@@ -87,17 +72,13 @@ class RowGroupFile:
         self._writer: Any = None
         self._parts: list[Any] = []
         self._waiting = 0
-        self.values = 0
-        """Values that were appended to the columns. Values in lists are counted one by one."""
 
     def append(self, columns: Mapping[str, Any]) -> None:
         """Append rows. `columns` maps names to pyarrow arrays of equal length."""
         import pyarrow as pa
 
-        size = sum(len(getattr(column, "values", column)) for column in columns.values())
         self._parts.append(pa.table(dict(columns)))
-        self._waiting += size
-        self.values += size
+        self._waiting += sum(len(getattr(column, "values", column)) for column in columns.values())
         if self._waiting >= self._group_values:
             self._write_group()
 

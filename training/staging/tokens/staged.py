@@ -21,7 +21,8 @@ SAMPLES = 5
 SAMPLE_CHARACTERS = 200
 """Longest text of a sample row. Longer texts are cut, because a sample is stored with every run."""
 MANIFEST = "staged.json"
-DATA = "data.parquet"
+DATA, FIRST_SHARD = "data.parquet", "data-00000.parquet"
+"""File with a channel's rows. Earlier versions wrote a large channel to several."""
 METADATA = "channel.json"
 CHANNELS: tuple[Channel, ...] = ("train", "validation")
 MAX_NOTES = 6
@@ -326,8 +327,9 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest of the staged files, or None if any of the files is missing or the manifest is damaged."""
-    if not all(has_rows(folder / channel) for channel in CHANNELS):
-        return None
+    for channel in CHANNELS:
+        if not any((folder / channel / name).is_file() for name in (DATA, FIRST_SHARD)):
+            return None
     try:
         fields: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
         manifest = Manifest(
@@ -339,13 +341,3 @@ def read_manifest(folder: Path) -> Manifest | None:
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     return None if manifest.has_model and not (folder / MODEL / "config.json").is_file() else manifest
-
-
-def has_rows(channel: Path) -> bool:
-    """Return whether a channel has its rows: `data.parquet`, or the first shard of a large channel."""
-    return (channel / DATA).is_file() or (channel / shard_name(0)).is_file()
-
-
-def shard_name(number: int) -> str:
-    """Return the file name of a shard, from 0. The names sort in the order of the rows."""
-    return f"data-{number:05d}.parquet"
