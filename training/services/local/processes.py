@@ -180,26 +180,9 @@ def _kill_until_none(find: Callable[[], Collection[int]]) -> None:
 
 
 def out_of_memory_kills() -> int:
-    """Count the processes that the out-of-memory killer killed in this memory cgroup, or else on the machine."""
-    for file in _kill_counters():
-        with contextlib.suppress(OSError):
-            for line in file.read_text().splitlines():
-                name, _, count = line.partition(" ")
-                if name == "oom_kill":
-                    return int(count)
-    return 0
-
-
-def _kill_counters() -> list[Path]:
-    """Return the files that may contain the counter, starting with the closest cgroup."""
-    files: list[Path] = []
+    """Count the processes that the kernel's out-of-memory killer has killed on this machine."""
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if not controllers:
-                files.append(Path(f"/sys/fs/cgroup/{path}/memory.events"))
-            elif "memory" in controllers.split(","):
-                files.append(Path(f"/sys/fs/cgroup/memory/{path}/memory.oom_control"))
-    # In a container these paths may not exist. Then the container's cgroup is mounted at the root.
-    mounted = [Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control")]
-    return [*files, *mounted, Path("/proc/vmstat")]
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0
