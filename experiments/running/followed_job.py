@@ -181,8 +181,6 @@ class FollowedJob:
             lines, events = (update.lines, self._events(update)) if update else ((), ())
             self._recorder.record(lines, events, system)
             self._progress.show(events)
-        if description := self._follower.description:
-            self._progress.show_disk(description.get("DiskWarning", ""))
         if not self._follower.ended:
             return None
         return None if self._waits_for_capacity() else self._end()
@@ -368,12 +366,6 @@ class JobProgress:
         """`usd_per_second` is the price of all instances of the job together, if it is known."""
         self._name, self._echo, self._usd_per_second = name, echo, usd_per_second
         self._printed_at = time.monotonic()
-        self._disk_warning = ""
-
-    def show_disk(self, warning: str) -> None:
-        if warning and not self._disk_warning:
-            self.line(warning)
-        self._disk_warning = warning
 
     def show(self, events: Iterable[Event]) -> None:
         """Print new events. Steps are printed at most every `_QUIET_SECONDS`."""

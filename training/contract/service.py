@@ -137,8 +137,6 @@ class Description(_Shared):
     """Local service: load of other processes, `machine/NAME` to value."""
     ModelFailure: NotRequired[str]
     """Local service: reason why no model was kept."""
-    DiskWarning: NotRequired[str]
-    """Local service: warning about a disk that is almost full."""
 
 
 TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})

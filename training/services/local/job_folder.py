@@ -241,12 +241,6 @@ class Record:
             self._state |= {"SecondaryStatusTransitions": [*earlier, {**last, "StatusMessage": message}]}
             self._write()
 
-    def warn(self, text: str) -> None:
-        """Record a warning about the disk, or with an empty text that there is none."""
-        if self._state.get("DiskWarning", "") != text:
-            self._state |= {"DiskWarning": text}
-            self._write()
-
     def _write(self) -> None:
         try:
             self._folder.write_state(self._state)

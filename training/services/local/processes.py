@@ -62,8 +62,8 @@ class Outcome:
     """True if the kernel's out-of-memory killer killed a process during the run."""
 
 
-def run(program: Program, on_stop: Callable[[EndedBy], None], on_pause: Callable[[], None] = lambda: None) -> Outcome:
-    """Run the program until it exits. `on_pause` is called every moment while it runs.
+def run(program: Program, on_stop: Callable[[EndedBy], None]) -> Outcome:
+    """Run the program until it exits.
 
     The caller must have blocked SIGTERM and SIGCHLD. SIGTERM to this process stops the program. `on_stop` is called
     before the program receives SIGTERM. Raises OSError if the program cannot start.
@@ -74,11 +74,11 @@ def run(program: Program, on_stop: Callable[[EndedBy], None], on_pause: Callable
     deadline = time.monotonic() + program.limit_seconds
     marker = LogMarker(program.log)
     process = _start(program)
-    ended_by = _wait(process.pid, deadline, {signal.SIGCHLD, signal.SIGTERM}, marker, on_pause)
+    ended_by = _wait(process.pid, deadline, {signal.SIGCHLD, signal.SIGTERM}, marker)
     if ended_by != "itself":
         on_stop(ended_by)
         os.killpg(process.pid, signal.SIGTERM)
-        _wait(process.pid, time.monotonic() + program.grace_seconds, {signal.SIGCHLD}, marker, on_pause)
+        _wait(process.pid, time.monotonic() + program.grace_seconds, {signal.SIGCHLD}, marker)
     # The group's leader has not been reaped yet, so its process ID cannot belong to a new group.
     os.killpg(process.pid, signal.SIGKILL)
     exit_code = process.wait()
@@ -111,9 +111,7 @@ def _start(program: Program) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait(
-    pid: int, deadline: float, signals: set[signal.Signals], marker: LogMarker, on_pause: Callable[[], None]
-) -> EndedBy:
+def _wait(pid: int, deadline: float, signals: set[signal.Signals], marker: LogMarker) -> EndedBy:
     """Wait until the process ends, the deadline passes or SIGTERM arrives. Meanwhile, mark the log's growth.
 
     `deadline` is on the monotonic clock.
@@ -124,7 +122,6 @@ def _wait(
             return "time limit"
         caught = signal.sigtimedwait(signals, min(remaining_seconds, INTERVAL_SECONDS))
         marker.mark()
-        on_pause()
         if caught is not None and caught.si_signo == signal.SIGTERM:
             return "stop"
     return "itself"

@@ -28,7 +28,7 @@ from training.contract.errors import InputError
 from training.contract.failures import OTHER, Failure, class_of, error_output
 from training.contract.service import Request
 from training.services.local import container, processes, slots, toolkit
-from training.services.local.disk import FULL_ERRORS, DiskWatch, full_reason, is_full, names_full_disk
+from training.services.local.disk import FULL_ERRORS, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import MAX_REASON_CHARACTERS, JobFolder, Record, first_state
 from training.services.local.traits import GRACE_VARIABLE
 
@@ -126,14 +126,12 @@ def supervise(folder: JobFolder, request: Request, record: Record) -> None:
     record.enter("Training", "Training in progress")
     measures_load = request.get("Environment", {}).get(MEASURE_VARIABLE) == "1"
     load = LoadMeasurement(request["TrainingJobName"], slot) if measures_load else None
-    disk = DiskWatch(folder.base, request, record.warn)
-    disk.look()
 
     def record_stop(ended_by: processes.EndedBy) -> None:
         if ended_by == "stop":
             record.enter("Stopping", "Stopping the training job")
 
-    outcome = processes.run(_program(folder, request, slot), record_stop, disk.look)
+    outcome = processes.run(_program(folder, request, slot), record_stop)
     if load:
         record.add(FIELD, load.metrics())
     if outcome.ended_by == "itself" and outcome.exit_code != 0:
