@@ -33,9 +33,7 @@ from training.staging.sources.sources import (
     Tables,
     file_table,
     find_source,
-    has_column,
     is_offline,
-    streamed_tables,
     tables_of,
 )
 from training.staging.tokens.channels import ChannelSummary, ChannelWriter, row_lengths, write_channel
@@ -132,7 +130,7 @@ def find_inputs(request: StagingRequest, home: Path) -> Inputs:
     task, names = TASKS[request.task], request.data.columns
     source = find_source(request.data, list(task.columns(names)), home / "docstrings", request.account)
     for column, fields in task.foreign_columns(names).items():
-        if has_column(source, request.data, column):
+        if source.has_column(column):
             raise InputError(
                 f"{source.description} has a column {column!r}, which task {task.name} would not read: set {fields}"
             )
@@ -309,7 +307,7 @@ def _sample_and_rows(
     data = request.data
     columns = list(TASKS[request.task].columns(data.columns))
     if not source.files:
-        tables = streamed_tables(data.hub, columns) if data.hub is not None else source.open()
+        tables = source.open()
         sample = _sampled(tables.train, request, tokenizer)
         return sample, _channel_rows(tables, (), sample, request)
 

@@ -62,6 +62,8 @@ class Source:
     """Delete what opening it has copied to this machine."""
     files: tuple[DataFiles | StoredFiles, ...] = ()
     """Files of `train`, and of `validation` if it has its own. Other sources have none."""
+    has_column: Callable[[str], bool]
+    """Return whether the training rows have a column. Raises InputError for data that cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +156,7 @@ def _file_source(
         open=lambda: tables_of([file_table(each, columns, data) for each in files]),
         close=close,
         files=tuple(files),
+        has_column=lambda column: _has_column(files[0], data, column),
     )
 
 
@@ -173,13 +176,9 @@ def file_table(
     return Table(name=files.uri, rows=files.renamed(rows), locate=lambda number: files.with_uris(rows.location(number)))
 
 
-def has_column(source: Source, data: Data, column: str) -> bool:
-    """Return whether the first training row has a column. Raises InputError for data that cannot be read."""
-    rows = file_table(source.files[0], [column], data).rows if source.files else None
-    if rows is None:
-        rows = streamed_tables(data.hub, [column]).train.rows if data.hub is not None else iter([])
+def _has_column(files: DataFiles | StoredFiles, data: Data, column: str) -> bool:
     try:
-        return next(rows, None) is not None
+        return next(file_table(files, [column], data).rows, None) is not None
     except MissingColumn:
         return False
 
@@ -195,7 +194,8 @@ def _hub_source(hub: HubData, columns: Sequence[str]) -> Source:
         features = load(hub.splits.train).features
         named = (label_names(features[column]) for column in columns if column in features)
         names = next(filter(None, named), None)
-        tables = _hub_tables(hub, lambda split, name: _hub_rows(load(split), name, columns))
+        splits = filter(None, (hub.splits.train, hub.splits.validation))
+        tables = tables_of([_hub_table(hub, split, load(split), columns) for split in splits])
         return replace(tables, label_names=names)
 
     identity = [hub.name, hub.config, revision, hub.splits.train, hub.splits.validation]
@@ -205,6 +205,7 @@ def _hub_source(hub: HubData, columns: Sequence[str]) -> Source:
         digest=digest(repr(identity)),
         validation_digest=digest(repr(validation)),
         open=open_hub,
+        has_column=lambda column: column in load(hub.splits.train).column_names,
     )
 
 
@@ -249,50 +250,16 @@ def _load_split(hub: HubData, split: str, revision: str) -> Any:
         return datasets.load_dataset(hub.name, hub.config, split=split, revision=pinned)
     # The library raises about twenty classes: no network, unknown name, no access, unknown split, broken data.
     except Exception as error:
-        raise _hub_error(hub, split, "loaded", error) from error
+        raise InputError(f"data.hub {hub.name!r}, split {split!r} cannot be loaded: {first_line(error)}") from error
 
 
-def _hub_error(hub: HubData, split: str, verb: str, error: Exception) -> InputError:
-    return InputError(f"data.hub {hub.name!r}, split {split!r} cannot be {verb}: {first_line(error)}")
-
-
-def _hub_tables(hub: HubData, rows: Callable[[str, str], Iterator[Row]]) -> Tables:
-    """Return the tables of a Hub data set. `rows` reads a split, given also its name for messages."""
-
-    def table(split: str) -> Table:
-        name = f"{hub.name} split {split}"
-        return Table(name=name, rows=rows(split, name))
-
-    splits = hub.splits
-    return Tables(train=table(splits.train), validation=table(splits.validation) if splits.validation else None)
-
-
-def streamed_tables(hub: HubData, columns: Sequence[str]) -> Tables:
-    """Return the tables of a Hub data set, read from the Hub row by row without storing them."""
-
-    def rows(split: str, name: str) -> Iterator[Row]:
-        import datasets
-
-        try:
-            pinned = None if Path(hub.name).is_dir() else _resolve_revision(hub)
-            dataset = datasets.load_dataset(hub.name, hub.config, split=split, revision=pinned, streaming=True)
-            dataset = dataset if dataset.column_names else dataset._resolve_features()
-            yield from _hub_rows(dataset, name, columns)
-        except InputError:
-            raise
-        except Exception as error:  # as many classes as in `_load_split`
-            raise _hub_error(hub, split, "read", error) from error
-
-    return _hub_tables(hub, rows)
-
-
-def _hub_rows(dataset: Any, source: str, columns: Sequence[str]) -> Iterator[Row]:
-    """Yield (number from 1, values of `columns`) for every row."""
+def _hub_table(hub: HubData, split: str, dataset: Any, columns: Sequence[str]) -> Table:
+    name = f"{hub.name} split {split}"
     for column in columns:
         if column not in dataset.column_names:
-            raise missing_column(source, column, dataset.column_names)
-    for number, row in enumerate(dataset.select_columns(list(columns)), start=1):
-        yield number, [row[column] for column in columns]
+            raise missing_column(name, column, dataset.column_names)
+    rows = enumerate(dataset.select_columns(list(columns)), start=1)
+    return Table(name=name, rows=((number, [row[column] for column in columns]) for number, row in rows))
 
 
 def docstring_file(folder: Path) -> Path:
