@@ -7,18 +7,16 @@ channel.json}`, `model/` if the model is built from scratch, and `staged.json`.
 from __future__ import annotations
 
 import importlib.metadata
-import shutil
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from state.digests import key_of
-from state.folders import UNFINISHED_PREFIX, is_usable, new_folder
+from state.folders import is_usable, new_folder
 from training.contract.errors import InputError
 from training.job.tasks import TASKS
 from training.staging.formats.files import Row, TextFormat, is_packed, read_start
@@ -55,9 +53,6 @@ from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer
 
 STAGING_VERSION = 4
 """Version of the staged data. Increase it whenever the same request gives different data."""
-
-UNFINISHED_SECONDS = 86_400.0
-"""Age at which an unfinished staging counts as left by a killed process."""
 
 
 def stage(
@@ -221,10 +216,6 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
     progress.begin("loading the tokenizer")
     tokenizer = load_tokenizer(inputs.model.tokenizer, None if scratch else request.max_length)
     metadata = channel_metadata(tokenizer, task=request.task, label_names=names, max_length=request.max_length)
-    for abandoned in inputs.folder.parent.glob(f"{UNFINISHED_PREFIX}*"):
-        with suppress(FileNotFoundError):  # another process has just completed it
-            if time.time() - abandoned.stat().st_mtime > UNFINISHED_SECONDS:
-                shutil.rmtree(abandoned, ignore_errors=True)
     with new_folder(inputs.folder, lambda path: read_manifest(path) is not None) as unfinished:
         summaries = []
         for channel in CHANNELS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from state.folders import UNFINISHED_PREFIX
 from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.contract.errors import InputError
 from training.staging.sources.request import Data, StagingRequest
-from training.staging.stage import UNFINISHED_SECONDS, stage
+from training.staging.stage import stage
 from training.staging.tokens.staged import length_statistics
 
 # Token ids of MiniLM's vocabulary: [CLS] 101, [SEP] 102.
@@ -141,17 +140,6 @@ def test_rejected_data_leaves_no_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 11 is not JSON"):
         stage(request_for(path), tmp_path)
     assert staged_folders(tmp_path) == []
-
-
-def test_old_unfinished_stagings_are_deleted(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", ANIMALS)
-    old, young = (tmp_path / "staged" / f"{UNFINISHED_PREFIX}{name}" for name in ("old", "young"))
-    for folder in (old, young):
-        folder.mkdir(parents=True)
-    past = time.time() - UNFINISHED_SECONDS - 60
-    os.utime(old, (past, past))
-    stage(request_for(path), tmp_path)
-    assert (old.exists(), young.exists()) == (False, True)
 
 
 STAGE_ONCE = """

@@ -263,7 +263,7 @@ class StoredFiles:
         return DataFiles(name=self.uri, paths=tuple(map(Path, self._uris)))
 
     def _new_folder(self) -> Path:
-        """Make the folder of the copies. What a killed process left is deleted like its unfinished stagings."""
+        """Make the folder of the copies. `jobs prune` deletes what a killed process left."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._copies = Path(tempfile.mkdtemp(prefix=UNFINISHED_PREFIX, dir=self._folder))
         return self._copies
