@@ -81,8 +81,6 @@ class JobEntry:
     """Lines that describe what a script gets when it starts: command, folders, variables and packages."""
     memory: MemoryPlan | None = None
     """Memory on each device; None if it cannot be estimated."""
-    estimated: tuple[str, ...] = ()
-    """Fields of the request that are known only once the data is staged, or the batch size chosen."""
 
     @property
     def is_calibration(self) -> bool:
@@ -547,7 +545,6 @@ def _job_fields(entry: JobEntry) -> dict[str, Any]:
         "worst_case": _amount_fields(entry.worst),
         "memory": entry.memory and memory_fields(entry.memory),
         "runtime": entry.runtime,
-        "estimated_fields": entry.estimated,
         "request": entry.request,
     }
 

@@ -30,7 +30,6 @@ from experiments.planning.costs import (
     ExpectedCost,
     JobSize,
     WorstCase,
-    budget_of,
     expected_cost,
     jobs_of_equal_steps,
     size_of,
@@ -91,10 +90,6 @@ from training.staging.sources.request import StagingRequest
 from training.staging.stage import stage_or_estimate
 from training.staging.tokens.staged import Staged, lines
 
-TIME_LIMIT = "StoppingCondition.MaxRuntimeInSeconds"
-"""Field of a request that a budget lowers to what is left when the job starts."""
-SAMPLED_FIELDS = ("HyperParameters.bucket_lengths",)
-"""Fields of a request that a sample of the data only estimates."""
 FIRST_POINTS = 3
 """Points that a plan shows."""
 FROM_LOG = (
@@ -228,8 +223,6 @@ def _with_jobs(
     if plan.search:  # all jobs of a sweep have the same machine
         jobs, amounts = plan.search.max_jobs, [entry.worst for entry in entries]
         worst = WorstCase(jobs=jobs, again=0, amount=reduce(Amount.at_least, amounts).times(jobs)) if entries else None
-    elif worst and not budget_of(prepared.experiment).budget.allows(worst.amount):
-        entries = [replace(entry, estimated=(*entry.estimated, TIME_LIMIT)) for entry in entries]
     labels: dict[str, list[str]] = {}
     for arm, inputs in prepared.arm_inputs:
         labels.setdefault(inputs.key, []).append(arm.label)
@@ -264,16 +257,12 @@ def job_entry(
     request = build(prepared.spec)
     experiment, size = arm.experiment, None if arm.batch_sizes else size_of(arm.experiment, inputs)
     expected, spot = (None, None) if arm.batch_sizes else planned_costs(prepared, experiment, inputs, size, earlier)
-    runtime, estimated = list[str](), ["HyperParameters"] if arm.batch_sizes else list[str]()
+    runtime = list[str]()
     if not isinstance(inputs, Staged):
         has_requirements = bool(requirement_lines(inputs.source.folder))
         runtime = list(
             runtime_description(prepared.spec, has_requirements=has_requirements, is_metered=is_metered(experiment))
         )
-    elif inputs.sample_rows is not None:
-        is_chosen = experiment.padding in {"auto", "buckets"} and experiment.bucket_lengths is None
-        estimated += SAMPLED_FIELDS if is_chosen else ()
-        estimated += ("InputDataConfig",) if context.service.traits.uploads_inputs else ()
     return JobEntry(
         planned=prepared,
         experiment=experiment,
@@ -283,7 +272,6 @@ def job_entry(
         request=request,
         runtime=tuple(runtime),
         memory=memory_of(planned, experiment, inputs, earlier),
-        estimated=tuple(estimated),
     )
 
 
