@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from state.folders import damage
+from training.contract.failures import OTHER
 from training.contract.service import Channel, Request
 from training.services.local import toolkit
 from training.services.local.disk import FULL_ERRORS, full_reason, names_full_disk
-from training.services.local.toolkit import DataError, DiskFull, FolderError, local_path, script_variables
+from training.services.local.toolkit import DataError, local_path, script_variables
 
 ROOT = "/opt/ml"
 """Root of the folders in a container."""
@@ -61,7 +62,7 @@ def check_inputs(request: Request) -> None:
             if text := damage(local_path(uri)):
                 raise DataError(f"{name} {text}. Run the same command again: it makes the files again")
     except OSError as error:
-        raise FolderError(f"{error.strerror}: '{error.filename}'") from error
+        raise DataError(f"{error.strerror}: '{error.filename}'", OTHER) from error
 
 
 def relocate_paths(request: Request, base: Path) -> Request:
@@ -122,8 +123,8 @@ def create_folders(base: Path, request: Request) -> None:
 def _folder_error(error: OSError, path: Path, needed_bytes: int | None = None) -> DataError:
     """Return the error for a user; `path` is on the disk that was written to."""
     if error.errno in FULL_ERRORS or names_full_disk([str(error)]):  # shutil joins several errors without a number
-        return DiskFull(full_reason(path, needed_bytes))
-    return FolderError(f"{error.strerror}: '{error.filename}'" if error.filename else str(error))
+        return DataError(full_reason(path, needed_bytes), "DiskFull")
+    return DataError(f"{error.strerror}: '{error.filename}'" if error.filename else str(error), OTHER)
 
 
 def _copy_source(hyperparameters: Mapping[str, Any], code: Path) -> None:

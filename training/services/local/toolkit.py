@@ -54,19 +54,9 @@ DISTRIBUTION_KEYS = (
 class DataError(Exception):
     """A channel, the source or a folder of the request cannot be used. The message states which one and why."""
 
-    failure_class = "BadData"
-
-
-class FolderError(DataError):
-    """A folder of the job cannot be read or written."""
-
-    failure_class = "Error"
-
-
-class DiskFull(DataError):
-    """The disk of the job is full."""
-
-    failure_class = "DiskFull"
+    def __init__(self, message: str, failure_class: str = "BadData") -> None:
+        super().__init__(message)
+        self.failure_class = failure_class
 
 
 def decoded(hyperparameters: Mapping[str, str]) -> dict[str, Any]:
