@@ -223,16 +223,11 @@ def _resolve_revision(hub: HubData) -> str:
     if Path(hub.name).is_dir() or is_offline():
         return revision
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError
 
     try:
         return HfApi().dataset_info(hub.name, revision=revision, timeout=LOOK_UP_SECONDS).sha or revision
-    except (HfHubHTTPError, OSError, ValueError):
+    except Exception:  # The errors of the transport (httpx) differ between releases.
         return revision  # A cached copy may exist. If not, loading raises an error with the reason.
-    except Exception as error:  # The errors of the transport (httpx) differ between releases.
-        if "connect" in type(error).__name__.lower() or "timeout" in type(error).__name__.lower():
-            return revision
-        raise
 
 
 def is_offline() -> bool:
