@@ -253,7 +253,7 @@ class FollowedJob:
         return None
 
     def _new_follower(self) -> Follower:
-        return Follower(self.job, exists=True, emits_events=self.planned.script is None)
+        return Follower(self.job, emits_events=self.planned.script is None)
 
     def _events(self, update: Update) -> Sequence[Event]:
         if self._script_log is None:

@@ -44,8 +44,6 @@ class Update:
     """Events that these lines complete, in order."""
     description: Description | None
     """The job's state if it changed, else None."""
-    cursor: str | None
-    """Position in the log. Pass it to `follow` to get only later lines. None is the start."""
     is_whole: bool = False
     """True if `lines` are the whole log again, because some lines arrived out of order."""
 
@@ -60,26 +58,24 @@ class Follower:
     def __init__(
         self,
         job: Job,
-        cursor: str | None = None,
         *,
-        exists: bool = False,
         emits_events: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Follow the log from `cursor`. Set `exists` for a created job: if it is missing later, it has failed.
+        """Follow a job that was created. If it is missing later, it has failed.
 
         Set `emits_events` for a job of ours: its log ends with a result if it completes.
         """
         self.job = job
         self._emits_events, self._has_end_event = emits_events, False
-        self._exists, self._looks_without_result = exists, 0
+        self._looks_without_result = 0
         self.description: Description | None = None
         self.ended = False
         """True once the job has ended and its whole log has been read."""
         self.pause_seconds = 0.0
         """Pause before the next look, in seconds. It is short after a change, and grows while nothing changes."""
-        self._from_start = cursor is None
-        self._cursor, self._clock = cursor, clock
+        self._cursor: str | None = None
+        self._clock = clock
         self._reader = EventReader()
         self._line_count = 0
         self._looks_with_lines = 0
@@ -117,7 +113,7 @@ class Follower:
             return ()
         is_completed = self.description["TrainingJobStatus"] == "Completed"
         lacks_end = self._emits_events and is_completed and not self._has_end_event
-        lacks_log = self._has_trained and (lacks_end or (self._from_start and not self._line_count))
+        lacks_log = self._has_trained and (lacks_end or not self._line_count)
         return ("log",) * lacks_log + ("billing",) * (not is_billed(self.description))
 
     @property
@@ -161,17 +157,15 @@ class Follower:
         return self.description != before
 
     def _describe(self) -> Description | None:
-        """Return the job's last known state. Raises JobNotFound unless the job is known to have existed."""
+        """Return the job's last known state."""
         try:
             description = self.job.describe()
         except JobNotFound as error:
-            if not self._exists:
-                raise
             self._looks_without_result += 1
             if self._looks_without_result < VANISHED_AFTER_LOOKS:
                 return self.description
             return vanished_description(self.job.name, self.description, str(error))
-        self._exists, self._looks_without_result = True, 0
+        self._looks_without_result = 0
         return description
 
     def _next_page(self) -> LogPage:
@@ -213,7 +207,7 @@ class Follower:
 
     def _late_lines(self) -> LogPage | None:
         """Return the whole log if it has more lines than were read: a line may be stored after later lines."""
-        if not self._delay_seconds or not self._from_start:
+        if not self._delay_seconds:
             return None
         whole = self._logs(None)
         return whole if len(whole.lines) > self._line_count else None
@@ -228,7 +222,6 @@ class Follower:
             times=page.times,
             events=events,
             description=self.description if changed else None,
-            cursor=page.cursor,
             is_whole=is_whole,
         )
 

@@ -39,9 +39,9 @@ def of_job(lines: Iterable[str]) -> list[str]:
     return [line for line in lines if line.strip() and not line.startswith(shells)]
 
 
-def follow(job: Job, cursor: str | None = None, sleep: Callable[[float], object] = time.sleep) -> Iterator[Update]:
-    """Yield updates from the log's start or `cursor` until the job has ended and its whole log was read."""
-    follower = Follower(job, cursor)
+def follow(job: Job, sleep: Callable[[float], object] = time.sleep) -> Iterator[Update]:
+    """Yield updates until the job has ended and its whole log was read."""
+    follower = Follower(job)
     while not follower.ended:
         if update := follower.look():
             yield update

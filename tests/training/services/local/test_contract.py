@@ -17,7 +17,6 @@ from tests.support.services.following import (
     RUNS_UNTIL_STOPPED,
     ended,
     event_numbers,
-    follow,
     running,
     statuses,
 )
@@ -259,18 +258,6 @@ class TestFollowing:
     def test_every_follower_gets_every_event_once_and_in_order(self, harness: Harness) -> None:
         job = submit(harness.service, harness.request(EMITS_EVENTS))
         assert event_numbers(job) == event_numbers(Job(harness.again(), job.name)) == list(range(20))
-
-    def test_following_resumes_from_a_cursor(self, harness: Harness) -> None:
-        job = submit(harness.service, harness.request(EMITS_EVENTS))
-        numbers: list[int] = []
-        for update in follow(job):
-            numbers += [event.seq for event in update.events]
-            if len(numbers) >= 5:
-                break
-        rest = [
-            event.seq for update in follow(Job(harness.again(), job.name), update.cursor) for event in update.events
-        ]
-        assert numbers + rest == list(range(20))
 
     def test_pages_contain_only_complete_lines(self, harness: Harness, tmp_path: Path) -> None:
         """On SageMaker, the toolkit makes a line of the half that it reads first."""
