@@ -19,15 +19,8 @@ if TYPE_CHECKING:  # pydantic takes long
     from training.contract.job_spec import JobSpec
 
 
-class S3Source(TypedDict):
-    S3DataType: str
-    S3Uri: str
-    S3DataDistributionType: NotRequired[str]
-    AttributeNames: NotRequired[list[str]]
-
-
 class DataSource(TypedDict, total=False):
-    S3DataSource: S3Source
+    S3DataSource: dict[str, str]
     FileSystemDataSource: dict[str, str]
 
 
@@ -40,28 +33,15 @@ class Channel(TypedDict):
 class Algorithm(TypedDict, total=False):
     TrainingImage: str
     AlgorithmName: str
-    TrainingInputMode: str
-    EnableSageMakerMetricsTimeSeries: bool
     MetricDefinitions: list[dict[str, str]]
-    ContainerEntrypoint: list[str]
-    ContainerArguments: list[str]
 
 
 class Resources(TypedDict, total=False):
     InstanceType: str
     InstanceCount: int
-    InstancePreferences: list[dict[str, str]]
     InstanceGroups: list[dict[str, str | int]]
     SelectedInstanceType: str
     SelectedInstanceCount: int
-    VolumeSizeInGB: int
-    VolumeKmsKeyId: str
-    KeepAlivePeriodInSeconds: int
-
-
-class Stopping(TypedDict, total=False):
-    MaxRuntimeInSeconds: int
-    MaxWaitTimeInSeconds: int
 
 
 class _Shared(TypedDict, total=False):
@@ -72,7 +52,7 @@ class _Shared(TypedDict, total=False):
 
 
 class Request(_Shared):
-    """`CreateTrainingJob` request, for boto3's `create_training_job(**request)`. Users may add other members."""
+    """`CreateTrainingJob` request, for boto3's `create_training_job(**request)`: the members that are read here."""
 
     TrainingJobName: str
     AlgorithmSpecification: Algorithm
@@ -80,12 +60,7 @@ class Request(_Shared):
     HyperParameters: dict[str, str]
     OutputDataConfig: dict[str, str]
     ResourceConfig: Resources
-    StoppingCondition: Stopping
-    ProfilerConfig: dict[str, bool]
-    VpcConfig: NotRequired[dict[str, list[str]]]
-    EnableNetworkIsolation: NotRequired[bool]
-    EnableInterContainerTrafficEncryption: NotRequired[bool]
-    Tags: NotRequired[list[dict[str, str]]]
+    StoppingCondition: dict[str, int]
 
 
 class Transition(TypedDict):
@@ -93,12 +68,6 @@ class Transition(TypedDict):
     StartTime: datetime
     EndTime: NotRequired[datetime]
     StatusMessage: NotRequired[str]
-
-
-class FinalMetric(TypedDict):
-    MetricName: str
-    Value: float
-    Timestamp: datetime
 
 
 class Description(_Shared):
@@ -122,7 +91,7 @@ class Description(_Shared):
     FailureReason: NotRequired[str]
     Failure: NotRequired[dict[str, str]]
     """Local service: failure class and message, as in `training.contract.failures`."""
-    FinalMetricDataList: NotRequired[list[FinalMetric]]
+    FinalMetricDataList: NotRequired[list[dict[str, Any]]]
     ModelArtifacts: NotRequired[dict[str, str]]
     WarmPoolStatus: NotRequired[dict[str, str | int]]
     AlgorithmSpecification: NotRequired[Algorithm]
@@ -130,7 +99,7 @@ class Description(_Shared):
     HyperParameters: NotRequired[dict[str, str]]
     OutputDataConfig: NotRequired[dict[str, str]]
     ResourceConfig: NotRequired[Resources]
-    StoppingCondition: NotRequired[Stopping]
+    StoppingCondition: NotRequired[dict[str, int]]
     BillableSecondsExact: NotRequired[float]
     """Local service: billed seconds, with fractions."""
     MachineLoadMetrics: NotRequired[dict[str, float]]
