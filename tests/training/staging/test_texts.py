@@ -108,7 +108,7 @@ def test_texts_of_one_token_each_are_an_error(tmp_path: Path) -> None:
 @given(st.integers(2, 50), st.floats(0.01, 0.99), st.integers(0, 5))
 def test_texts_are_set_aside_as_by_earlier_versions(count: int, share: float, seed: int) -> None:
     """Data that an earlier version staged keeps its key, so it must be split the same way."""
-    survey = Survey(TASKS["causal-lm"], Table(name="x", unit="line", rows=iter([])), Data(train="x"))
+    survey = Survey(TASKS["causal-lm"], Table(name="x", location="x line {}".format, rows=iter([])), Data(train="x"))
     texts = [Row(at, (str(at),)) for at in range(count)]
     for text in texts:
         survey.add(text)

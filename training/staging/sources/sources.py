@@ -81,18 +81,10 @@ class Table:
 
     name: str
     """File or Hub split, for messages."""
-    unit: str = "row"
-    """Unit of the row numbers: `line`, `row` or `question`."""
     rows: Iterator[Row]
     """Values of the requested columns of each row. Can be iterated over once."""
-    locate: Callable[[int], str] | None = None
-    """Return the location of a row by its number; None: the name, the unit and the number."""
-
-    def location(self, number: int) -> str:
-        """Return the location of a row for messages, such as `a.csv line 3`."""
-        if self.locate is not None:
-            return self.locate(number)
-        return f"{self.name} {self.unit} {number}"
+    location: Callable[[int], str]
+    """Return the location of a row by its number, for messages, such as `a.csv line 3`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +163,11 @@ def file_table(
     """Return the rows of files. Objects in S3 are read from `copies`, by default of all, and named in messages."""
     if isinstance(files, DataFiles):
         rows = FileRows(files, columns, data.text_format)
-        return Table(name=files.name, rows=rows, locate=rows.location)
+        return Table(name=files.name, rows=rows, location=rows.location)
     rows = FileRows(copies or files.copies(), columns, data.text_format)
-    return Table(name=files.uri, rows=files.renamed(rows), locate=lambda number: files.with_uris(rows.location(number)))
+    return Table(
+        name=files.uri, rows=files.renamed(rows), location=lambda number: files.with_uris(rows.location(number))
+    )
 
 
 def _has_column(files: DataFiles | StoredFiles, data: Data, column: str) -> bool:
@@ -254,7 +248,8 @@ def _hub_table(hub: HubData, split: str, dataset: Any, columns: Sequence[str]) -
         if column not in dataset.column_names:
             raise missing_column(name, column, dataset.column_names)
     rows = enumerate(dataset.select_columns(list(columns)), start=1)
-    return Table(name=name, rows=((number, [row[column] for column in columns]) for number, row in rows))
+    values = ((number, [row[column] for column in columns]) for number, row in rows)
+    return Table(name=name, rows=values, location=lambda number: f"{name} row {number}")
 
 
 def docstring_file(folder: Path) -> Path:

@@ -19,7 +19,7 @@ QUESTIONS = TASKS["question-answering"]
 
 
 def split(questions: Sequence[Row], *, share: float, seed: int) -> tuple[list[Row], list[Row]]:
-    survey = Survey(QUESTIONS, Table(name="x", unit="line", rows=iter([])), Data(train="x"))
+    survey = Survey(QUESTIONS, Table(name="x", location="x line {}".format, rows=iter([])), Data(train="x"))
     for question in questions:
         survey.add(question)
     made = survey.split(share, seed)
