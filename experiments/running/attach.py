@@ -36,7 +36,7 @@ from training.contract.service import TERMINAL_STATUSES, Channel, Description, L
 from training.job.settings.declared import Compiler
 from training.scripts.runtime_description import command_line
 from training.services.local.container import SECRET_VARIABLES
-from training.services.local.toolkit import local_path
+from training.services.local.toolkit import decoded, local_path
 from training.services.registry import SERVICES, service_name
 from training.services.sagemaker import room
 from training.services.sagemaker.clients import Clients, account_of
@@ -165,7 +165,7 @@ EXPERIMENT = "sagemaker-jobs"
 
 
 class FollowedService(SageMakerService):
-    """Service that starts and stops nothing, and hides likely secrets: hyperparameters of others may be tokens."""
+    """Service that stops nothing, and hides likely secrets: hyperparameters of others may be tokens."""
 
     _secrets: tuple[str, ...] = ()
     """Likely secrets of the job. SageMaker's toolkit prints all hyperparameters."""
@@ -181,10 +181,6 @@ class FollowedService(SageMakerService):
         for secret in self._secrets:
             lines = [line.replace(secret, HIDDEN) for line in lines]
         return replace(page, lines=lines)
-
-    def create(self, request: Request) -> None:
-        """Raise InputError: an import starts no job."""
-        raise InputError(f"Job {request['TrainingJobName']} is only followed, and is not started here.")
 
     def stop(self, job_name: str) -> None:
         """Raise InputError. Only the owner of the job should stop it."""
@@ -253,7 +249,7 @@ def described_job(description: Description, price: Price | None, first_lines: Se
     `first_lines` of its log show whether it is a job of ours, which emits events. The metrics of any other job are read
     by its own definitions.
     """
-    values = {name: _decoded(text) for name, text in description.get("HyperParameters", {}).items()}
+    values = decoded(description.get("HyperParameters", {}))
     is_ours = any(line.startswith(EVENT_PREFIX) for line in first_lines)
     spec = _spec(description, values)
     data = {name: uri for name, uri in spec.channels.items() if name not in SOURCE_CHANNELS}
@@ -284,8 +280,8 @@ def likely_secrets(description: Description) -> list[str]:
 
     Shorter ones than `SHORTEST_SECRET` are left out: they would also be parts of harmless lines.
     """
-    entries = [*description.get("HyperParameters", {}).items(), *description.get("Environment", {}).items()]
-    texts = {text for name, value in entries for text in likely_secret_texts(name, _decoded(value))}
+    entries = map(decoded, (description.get("HyperParameters", {}), description.get("Environment", {})))
+    texts = {text for each in entries for name, value in each.items() for text in likely_secret_texts(name, value)}
     return sorted((text for text in texts if len(text) >= SHORTEST_SECRET), key=len, reverse=True)
 
 
@@ -293,7 +289,8 @@ def without_likely_secrets(description: Description) -> Description:
     """Return the description with a placeholder for each likely secret."""
 
     def hidden(entries: Mapping[str, str]) -> dict[str, str]:
-        return {name: HIDDEN if is_likely_secret(name, _decoded(text)) else text for name, text in entries.items()}
+        values = decoded(entries)
+        return {name: HIDDEN if is_likely_secret(name, values[name]) else text for name, text in entries.items()}
 
     return {
         **description,
@@ -332,14 +329,6 @@ def _spec(description: Description, values: Mapping[str, Any]) -> JobSpec:
         environment=description.get("Environment", {}),
         capacity_retry_minutes=(),  # an import starts nothing
     )
-
-
-def _decoded(text: str) -> Any:
-    """Return a hyperparameter's value. SDK v2 encodes values as JSON; other senders pass plain text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _compiler(values: Mapping[str, Any]) -> Compiler:
