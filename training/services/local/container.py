@@ -231,19 +231,13 @@ def upload_model(base: Path, request: Request) -> Path | None:
 
 def _saved_files(model: Path, base: Path, request: Request) -> list[Path]:
     """Return what the model folder contains, in order. A link is followed only within the job's own folders."""
-    try:
-        target = model.resolve(strict=True)
-    except (OSError, RuntimeError) as error:  # a link to itself is a RuntimeError
-        reason = "is a link that leads nowhere" if model.is_symlink() else "was deleted by the job"
-        raise ModelLost(f"no model was kept: the model folder (SM_MODEL_DIR) {reason}") from error
+    target = Path(os.path.realpath(model))
     checkpoints = request.get("CheckpointConfig", {}).get("S3Uri")
     own = [base, *([local_path(checkpoints)] if checkpoints else [])]
-    if not any(target.is_relative_to(folder.resolve()) for folder in own):
+    if not target.exists():
+        reason = "was deleted by the job"
+    elif not any(target.is_relative_to(folder.resolve()) for folder in own):
         reason = f"is a link to {target}, which is not in the job's own folders"
-    elif target.is_dir():
-        return sorted(target.iterdir())
-    elif target.is_file():
-        return [target]
     else:
-        reason = "is neither a folder nor a file"
+        return sorted(target.iterdir()) if target.is_dir() else [target]
     raise ModelLost(f"no model was kept: the model folder (SM_MODEL_DIR) {reason}")
