@@ -110,8 +110,6 @@ def record(path: Path) -> None:
     temporary = path.with_name(f".{path.name}.sha256-{uuid.uuid4().hex}")
     try:
         temporary.write_text(f"{digest(path)}\n", "ascii")
-        if record_of(path).is_dir() and not record_of(path).is_symlink():
-            shutil.rmtree(record_of(path))  # a file cannot replace a folder
         temporary.replace(record_of(path))
     finally:
         temporary.unlink(missing_ok=True)

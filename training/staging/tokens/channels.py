@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 from array import array
 from collections.abc import Mapping, Sequence
@@ -125,20 +124,19 @@ class ChannelSummary:
         self.left_out_rows = 0
         """Rows of the data of which `max_length` leaves nothing to learn or to score."""
         self._hashes = array("Q")
-        self._samples: list[tuple[int, Sample]] = []
+        self._samples: dict[int, Sample] = {}
+        """By the hash of the row."""
 
     def add_source_row(self, texts: Sequence[str], *, number: int = 0, label: str | None = None) -> None:
         """Count a row of the data, with its one or two texts."""
         value = hash_of(*texts)
         self._hashes.append(value)
-        # The rows with the smallest hashes are a random sample, the same one for the same data. The heap holds negative
-        # hashes, so that its first entry is the largest hash.
-        if len(self._samples) == SAMPLES and -value <= self._samples[0][0]:
+        # The rows with the smallest hashes are a random sample, the same one for the same data.
+        if value in self._samples or (len(self._samples) == SAMPLES and value > max(self._samples)):
             return
-        if any(-value == each for each, _ in self._samples):
-            return
-        push = heapq.heappushpop if len(self._samples) == SAMPLES else heapq.heappush
-        push(self._samples, (-value, Sample(number=number, text=preview(*texts), label=label)))
+        self._samples[value] = Sample(number=number, text=preview(*texts), label=label)
+        if len(self._samples) > SAMPLES:
+            del self._samples[max(self._samples)]
 
     def add_rows(self, lengths: np.ndarray, classes: np.ndarray | None = None, *, tokens: int | None = None) -> None:
         """Count rows of the channel, with their lengths in tokens and their class numbers.
@@ -174,7 +172,7 @@ class ChannelSummary:
 
     def samples(self) -> tuple[Sample, ...]:
         """Return the sample rows in the order of the data."""
-        return tuple(sample for _, sample in sorted(self._samples, key=lambda each: (each[1].number, -each[0])))
+        return tuple(self._samples[key] for key in sorted(self._samples, key=lambda key: self._samples[key].number))
 
     def description(self) -> ChannelDescription:
         counts = self.length_counts

@@ -453,19 +453,15 @@ def select(open_tables: Callable[[], Tables], request: StagingRequest, progress:
         labels, *others = (survey.labels for survey in surveys)
         classes = classes_of(data, data.columns.labels or tables.label_names, labels.counts)
         labels.check_known(classes)
-        _check_names(task, classes, source)
+        try:
+            task.check_classes(classes.names)
+        except BadData as error:
+            raise InputError(f"{source}: {error}") from error
         check_classes(source, {classes.numbers[label] for label in labels.counts}, classes)
         check_rows(train.rows, request, source)
         for each in others:
             each.check_known(classes)
     return Selection(tables=tables, train=train, validation=validation, classes=classes)
-
-
-def _check_names(task: Task, classes: Classes, source: str) -> None:
-    try:
-        task.check_classes(classes.names)
-    except BadData as error:
-        raise InputError(f"{source}: {error}") from error
 
 
 def _survey(reading: _Reading, table: Table, limit: int | None, channel: Channel) -> tuple[Survey, Part]:
