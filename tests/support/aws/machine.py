@@ -53,7 +53,7 @@ class Machine:
         if "CheckpointConfig" in request:
             own["CheckpointConfig"] = {"S3Uri": self.checkpoints.as_uri()}
         own["Environment"] = {name: self._relocated(value) for name, value in request.get("Environment", {}).items()}
-        own["HyperParameters"] = hyperparameters = dict(request["HyperParameters"])
+        own["HyperParameters"] = hyperparameters = self._with_source(request["HyperParameters"])
         each = _processes(hyperparameters, instance_type)
         if machines > 1:
             spec = {"host": self.at, "hosts": machines, "port": port, "processes": each}
@@ -96,14 +96,21 @@ class Machine:
             return f"{self.base}{value}"  # each instance has an empty disk
         return str(self.base) + value.removeprefix(container.ROOT) if value.startswith(container.ROOT) else value
 
+    def _with_source(self, hyperparameters: dict[str, str]) -> dict[str, str]:
+        """Return the hyperparameters with the source unpacked: the local service takes folders."""
+        archive = toolkit.local_path(json.loads(hyperparameters["sagemaker_submit_directory"]))
+        with tarfile.open(archive) as tar:
+            tar.extractall(self._source, filter="data")
+        return hyperparameters | {"sagemaker_submit_directory": json.dumps(self._source.as_uri())}
+
     def _with_own_program(self, hyperparameters: dict[str, str]) -> dict[str, str]:
         """Return the hyperparameters that run `on_machine.py`, which emulates the toolkit on several machines."""
-        code = self.root / "source-of-machine"
-        code.mkdir(parents=True)
-        container.unpack(toolkit.local_path(json.loads(hyperparameters["sagemaker_submit_directory"])), code)
-        shutil.copy(ON_MACHINE, code)
-        changed = {"sagemaker_program": ON_MACHINE.name, "sagemaker_submit_directory": code.as_uri()}
-        return hyperparameters | {name: json.dumps(value) for name, value in changed.items()}
+        shutil.copy(ON_MACHINE, self._source)
+        return hyperparameters | {"sagemaker_program": json.dumps(ON_MACHINE.name)}
+
+    @property
+    def _source(self) -> Path:
+        return self.root / "source-of-machine"
 
 
 def _container(algorithm: Mapping[str, Any], python: str) -> dict[str, str]:

@@ -130,30 +130,16 @@ def _folder_error(error: OSError, path: Path, needed_bytes: int | None = None) -
 def _copy_source(hyperparameters: Mapping[str, Any], code: Path) -> None:
     source = local_path(str(hyperparameters["sagemaker_submit_directory"]))
     program = str(hyperparameters["sagemaker_program"])
-    if source.is_dir():
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(source, code, dirs_exist_ok=True, ignore=ignored, ignore_dangling_symlinks=True)
-    elif source.is_file():
-        unpack(source, code)
-    else:
-        raise DataError(f"source '{source}' does not exist")
+    if not source.is_dir():
+        raise DataError(f"source '{source}' is not a folder")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(source, code, dirs_exist_ok=True, ignore=ignored, ignore_dangling_symlinks=True)
     is_package = (code / "setup.py").exists()
     is_module = is_package and not program.endswith((".py", ".sh"))
     if not is_module and not (code / program).is_file():
         raise DataError(f"source '{source}' has no '{program}'")
     if toolkit.is_executable(program, is_package=is_package):
         (code / program).chmod(0o755)
-
-
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a source archive. Raises DataError if the file is not a tar archive."""
-    try:
-        with tarfile.open(archive) as tar:
-            # Python before 3.11.4 has no filters, so `extractall` has no `filter` argument there.
-            tar.extraction_filter = getattr(tarfile, "data_filter", None)
-            tar.extractall(folder)
-    except tarfile.TarError as error:
-        raise DataError(f"source '{archive}' is neither a folder nor a tar archive: {error}") from error
 
 
 def _link_channel(channel: Channel, data: Path) -> None:

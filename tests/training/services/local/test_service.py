@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tarfile
 import venv
 from pathlib import Path
 from typing import Any
@@ -62,16 +61,6 @@ class TestFolders:
         assert harness.job_folder().stat().st_mode & 0o077 == 0
         (harness.job_folder() / "request.json").unlink()
         assert harness.service.jobs() == []  # the job is being deleted
-
-    def test_a_packed_source_is_unpacked(self, harness: LocalHarness, tmp_path: Path) -> None:
-        (tmp_path / "train.py").write_text("import helper")
-        (tmp_path / "helper.py").write_text("print('packed')")
-        with tarfile.open(tmp_path / "sourcedir.tar.gz", "w:gz") as tar:
-            for name in ("train.py", "helper.py"):
-                tar.add(tmp_path / name, arcname=name)
-        request = harness.request("pass")
-        request["HyperParameters"]["sagemaker_submit_directory"] = json.dumps(str(tmp_path / "sourcedir.tar.gz"))
-        assert ended(submit(harness.service, request))[1] == ["packed"]
 
     def test_an_invalid_source_fails_the_job(self, harness: LocalHarness) -> None:
         request = harness.request("pass")
