@@ -19,14 +19,9 @@ if TYPE_CHECKING:  # pydantic takes long
     from training.contract.job_spec import JobSpec
 
 
-class DataSource(TypedDict, total=False):
-    S3DataSource: dict[str, str]
-    FileSystemDataSource: dict[str, str]
-
-
 class Channel(TypedDict):
     ChannelName: str
-    DataSource: DataSource
+    DataSource: dict[str, dict[str, str]]
     InputMode: NotRequired[str]
 
 
