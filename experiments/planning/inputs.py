@@ -6,13 +6,13 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from experiments.planning.load import Arm
-from experiments.schema.experiment import Experiment, script_hyperparameters
+from experiments.schema.experiment import FILES, Experiment, script_files, script_hyperparameters
 from experiments.schema.sections import Script
 from state.digests import KEY_CHARACTERS, digest
 from state.errors import system_reason
@@ -223,11 +223,21 @@ def script_inputs(
         network_uses=tuple(network_uses(source.folder, values, script.secrets)),
         remarks=(
             *channels.notes,
+            *_replaced_files(script, source),
             *requirement_notes(
                 source.folder, local=not is_contained, python=environment.python if environment else None
             ),
         ),
     )
+
+
+def _replaced_files(script: Script, source: ScriptSource) -> Iterator[str]:
+    """Yield a note on each file of the source that a file of the script replaces. Raises InputError for a folder."""
+    for path in script.files:
+        if (source.folder / path).is_dir():
+            raise InputError(f"{FILES}{path} is a folder in {source.description}: give the file another name")
+        if (source.folder / path).exists():
+            yield f"{FILES}{path} replaces the file of this name in {source.description}"
 
 
 def _entry(
@@ -248,7 +258,7 @@ def _entry(
     needs_packages = is_shell and script.requirements == "install" and is_contained
     is_inner = "/" in script.program and not is_shell and is_package(source.folder)
     is_module = script.program.startswith("-m ")
-    needs_entry = has_forms or secrets or needs_packages or is_inner or is_module or carried
+    needs_entry = script.files or has_forms or secrets or needs_packages or is_inner or is_module or carried
     if not (needs_entry or _is_metered(experiment)):
         return None
     return ScriptEntry(
@@ -257,6 +267,7 @@ def _entry(
         words=script.words,
         secrets=secrets,
         values=carried,
+        files=script_files(experiment),
         samples_per_step=samples_per_step(experiment),
     )
 

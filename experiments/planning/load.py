@@ -31,10 +31,12 @@ from experiments.schema.fields import (
 from experiments.schema.overrides import (
     ARM_PREFIX,
     BACKEND_CONFIG,
+    IN_FILE,
     Tree,
     backend_values,
     flat,
     is_field,
+    keys_of,
     messages,
     read_overrides,
     rule_message,
@@ -413,6 +415,8 @@ def _part(name: str, value: Any) -> str:
         return text
     if name == "machine.instance_count":
         return f"{text} machine{'' if value == 1 else 's'}"
+    if IN_FILE.fullmatch(name):
+        name = ".".join(keys_of(name)[3:])
     for prefix in ("script.hyperparameters.", "script.", "machine."):
         name = name.removeprefix(prefix)
     return f"{'batch' if name == 'batch_size' else name.replace('_', ' ')} {text}"

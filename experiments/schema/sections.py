@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, ValidationInfo, field_validator, model_validator
@@ -12,7 +13,7 @@ from pydantic import BeforeValidator, Field, JsonValue, ValidationInfo, field_va
 from judging.spot import DEFAULT_PER_HOUR
 from training.contract.errors import InputError
 from training.contract.frozen import Frozen, Name
-from training.contract.job_spec import Instances, MetricDefinition, Names, Style
+from training.contract.job_spec import ENTRY_FILE, METERING_FOLDER, Instances, MetricDefinition, Names, Style
 from training.contract.plain_text import is_likely_secret
 from training.contract.request import NAME_PATTERNS, check_metric, has_instance_groups
 from training.job.tasks import METRICS_BY_NAME, OWN_METRICS
@@ -20,6 +21,8 @@ from training.scripts.channels import ScriptChannels, check_channels
 
 RESERVED_PREFIXES = ("SM_", "SAGEMAKER_", "TRAINFARE_")
 """Prefixes of the variables that a service sets itself."""
+READ_EARLIER = ("requirements.txt", "setup.py", ENTRY_FILE, METERING_FOLDER)
+"""Files that the job reads before it writes files for the script."""
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 
 
@@ -124,6 +127,9 @@ class Script(Frozen):
     hyperparameters: Hyperparameters = Field(default={})
     """Named arguments: texts, numbers, true or false, lists and mappings. `$batch_size` inserts that field of
     the experiment; null leaves the argument out."""
+    files: dict[Name, JsonValue] = Field(default={})
+    """Files for the script by their paths in its folder: mappings and lists, written by the suffix .yaml, .yml, .json
+    or .toml, and texts. `$batch_size` inserts that field of the experiment, except in texts."""
     arguments: ScriptArguments = ScriptArguments()
     """Form of the named arguments. A text sets only the `style`."""
     environment: Variables = Field(default={})
@@ -152,6 +158,7 @@ class Script(Frozen):
     def _check(self) -> Script:
         check_entry_point(self.entry_point)
         check_values(self)
+        check_files(self.files)
         check_metrics(self.metrics)
         check_channels(self.channels)
         return self
@@ -229,6 +236,24 @@ def check_values(script: Script) -> None:
         for name in names:
             if name.upper().startswith(RESERVED_PREFIXES):
                 raise ValueError(f"{field}.{name} uses a reserved prefix: {', '.join(RESERVED_PREFIXES)}")
+
+
+def check_files(files: Mapping[str, JsonValue]) -> None:
+    """Raise ValueError for a file outside the script's folder or read too early, a likely secret, or no format."""
+    for path, content in files.items():
+        field = f"script.files.{path[:60]}"
+        if path.startswith("/") or ".." in path.split("/") or str(PurePosixPath(path)) != path:
+            raise ValueError(f"{field} must be a path within the script's folder, such as conf/train.yaml")
+        if path.split("/")[0] in READ_EARLIER:
+            raise ValueError(f"{field} is read before the files are written: put it into script.source")
+        kinds = {"toml": dict, "yaml": dict | list, "yml": dict | list, "json": dict | list}
+        if not isinstance(content, str | kinds.get(path.rpartition(".")[2], str)):
+            raise ValueError(
+                f"{field} must be a text, or a mapping or list with the suffix .yaml, .yml or .json, or a mapping with "
+                "the suffix .toml"
+            )
+        if is_likely_secret("", content):
+            raise ValueError(_secret(field))
 
 
 def _secret(field: str) -> str:
