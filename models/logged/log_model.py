@@ -18,7 +18,7 @@ from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, R
 
 from models.inference.evaluation import evaluation_of
 from models.logged import flavor
-from models.logged.flavor import NotServable, is_needed, read_checkpoint
+from models.logged.flavor import NotServable, read_checkpoint, unpack_model
 from models.logged.model_folder import new_unfinished
 from models.trained_model import error_code
 from models.winner import best_job, winner
@@ -32,7 +32,6 @@ from tracking.recording.recorder import Outcome
 from tracking.server.store import Store, is_refusal, is_unknown_call
 from training.contract.errors import InputError, ServiceError, TrackingError
 from training.contract.service import Echo, Service
-from training.services.artifact import unpack
 
 MODEL_TAG = "platform.model_uri"
 DELETED_MODEL_TAG = "platform.model_deleted"
@@ -183,12 +182,22 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
             uri, weights = run.data.tags[MODEL_TAG], folder / flavor.WEIGHTS
             weights.mkdir(parents=True)
             with service.open_model(uri) as archive:
-                size_bytes = unpack(archive, weights, archive_name=f"the artifact {uri}", is_selected=is_needed)
+                size_bytes = unpack_model(archive, weights, f"the artifact {uri}", planned.spec.channels)
+            if planned.script is not None:
+                _check_loads(weights)
             _log(store, run, planned.spec.name, planned.model, folder)
             return size_bytes
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             file.unlink(missing_ok=True)
+
+
+def _check_loads(folder: Path) -> None:
+    """Raise NotServable for a model that cannot be loaded. Scripts may save any, and only they need the libraries."""
+    from models.inference.predictor import load_problem
+
+    if reason := load_problem(folder, read_checkpoint(folder).task):
+        raise NotServable(reason)
 
 
 def _log(store: Store, run: Run, job_name: str, plan: ModelPlan, folder: Path) -> None:

@@ -179,6 +179,11 @@ class SageMakerEndpoints:
         task = spec.task or read_task(spec.model)
         if task not in TASKS:
             raise InputError(f"task is '{task}': it must be one of {', '.join(TASKS)}.")
+        if spec.model.is_dir():
+            from models.inference.predictor import load_problem
+
+            if reason := load_problem(spec.model, task):
+                raise InputError(f"the model in {spec.model} cannot be served: {reason}.")
         aws_fields = {name: value for name, value in self._fields.items() if name not in {"image", "ami", "prices"}}
         context = open_aws_context(aws_fields, self.clients, is_read_only=self._is_read_only)
         storage, own_image, own = context.storage, self._fields.get("image"), spec.artifact_uri or ""
@@ -186,7 +191,8 @@ class SageMakerEndpoints:
         with_code = TASKS[task].has_own_endpoint_code
         files: Mapping[str, Path] = {}
         key, uri = "", NOT_FETCHED
-        if own.startswith("s3://") and not with_code and storage.exists(own):
+        # The artifact of a script may need changes: see `unpack_model`.
+        if spec.task and own.startswith("s3://") and not with_code and storage.exists(own):
             uri = own
         elif spec.model.is_dir() or not storage.is_read_only:
             files = archive_files(spec.model, with_code=with_code)
