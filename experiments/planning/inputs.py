@@ -6,7 +6,7 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -223,21 +223,16 @@ def script_inputs(
         network_uses=tuple(network_uses(source.folder, values, script.secrets)),
         remarks=(
             *channels.notes,
-            *_replaced_files(script, source),
+            *(
+                f"{FILES}{path} replaces the file of this name in {source.description}"
+                for path in script.files
+                if (source.folder / path).exists()
+            ),
             *requirement_notes(
                 source.folder, local=not is_contained, python=environment.python if environment else None
             ),
         ),
     )
-
-
-def _replaced_files(script: Script, source: ScriptSource) -> Iterator[str]:
-    """Yield a note on each file of the source that a file of the script replaces. Raises InputError for a folder."""
-    for path in script.files:
-        if (source.folder / path).is_dir():
-            raise InputError(f"{FILES}{path} is a folder in {source.description}: give the file another name")
-        if (source.folder / path).exists():
-            yield f"{FILES}{path} replaces the file of this name in {source.description}"
 
 
 def _entry(

@@ -36,7 +36,6 @@ from experiments.schema.overrides import (
     backend_values,
     flat,
     is_field,
-    keys_of,
     messages,
     read_overrides,
     rule_message,
@@ -415,8 +414,7 @@ def _part(name: str, value: Any) -> str:
         return text
     if name == "machine.instance_count":
         return f"{text} machine{'' if value == 1 else 's'}"
-    if IN_FILE.fullmatch(name):
-        name = ".".join(keys_of(name)[3:])
+    name = IN_FILE.sub(r"\3", name)
     for prefix in ("script.hyperparameters.", "script.", "machine."):
         name = name.removeprefix(prefix)
     return f"{'batch' if name == 'batch_size' else name.replace('_', ' ')} {text}"

@@ -299,10 +299,9 @@ DERIVED = {
 
 def referenced_fields(script: Script) -> dict[str, str]:
     """Return the field whose `$field` each hyperparameter, or value in a file, contains, by the value's dotted name."""
-    structured = {path: content for path, content in script.files.items() if not isinstance(content, str)}
     return {
         name: value.removeprefix(SIGN)
-        for name, value in _by_dotted_name(script.hyperparameters, structured).items()
+        for name, value in _by_dotted_name(script.hyperparameters, script.files).items()
         if isinstance(value, str) and value.startswith(SIGN) and not value.startswith(2 * SIGN)
     }
 
@@ -335,10 +334,9 @@ def script_hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]
 
 
 def script_files(experiment: ExperimentFields) -> dict[str, JsonValue]:
-    """Return the contents of the script's files by path, with each `$name` replaced. A text stays as it is."""
+    """Return the contents of the script's files by path, with each `$name` replaced."""
     assert experiment.script is not None
-    files = experiment.script.files.items()
-    return {path: each if isinstance(each, str) else _replaced(experiment, each) for path, each in files}
+    return {path: _replaced(experiment, content) for path, content in experiment.script.files.items()}
 
 
 def script_values(experiment: ExperimentFields) -> dict[str, JsonValue]:

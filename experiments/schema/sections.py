@@ -22,7 +22,7 @@ from training.scripts.channels import ScriptChannels, check_channels
 RESERVED_PREFIXES = ("SM_", "SAGEMAKER_", "TRAINFARE_")
 """Prefixes of the variables that a service sets itself."""
 READ_EARLIER = ("requirements.txt", "setup.py", ENTRY_FILE, METERING_FOLDER)
-"""Files that the job reads before it writes files for the script."""
+"""What a job reads before it writes files for the script."""
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 
 
@@ -129,7 +129,7 @@ class Script(Frozen):
     the experiment; null leaves the argument out."""
     files: dict[Name, JsonValue] = Field(default={})
     """Files for the script by their paths in its folder: mappings and lists, written by the suffix .yaml, .yml, .json
-    or .toml, and texts. `$batch_size` inserts that field of the experiment, except in texts."""
+    or .toml, and texts. `$batch_size` inserts that field of the experiment."""
     arguments: ScriptArguments = ScriptArguments()
     """Form of the named arguments. A text sets only the `style`."""
     environment: Variables = Field(default={})
@@ -239,19 +239,16 @@ def check_values(script: Script) -> None:
 
 
 def check_files(files: Mapping[str, JsonValue]) -> None:
-    """Raise ValueError for a file outside the script's folder or read too early, a likely secret, or no format."""
+    """Raise ValueError for a file in a wrong place, a content that its format does not have, and a likely secret."""
     for path, content in files.items():
-        field = f"script.files.{path[:60]}"
-        if path.startswith("/") or ".." in path.split("/") or str(PurePosixPath(path)) != path:
-            raise ValueError(f"{field} must be a path within the script's folder, such as conf/train.yaml")
-        if path.split("/")[0] in READ_EARLIER:
-            raise ValueError(f"{field} is read before the files are written: put it into script.source")
-        kinds = {"toml": dict, "yaml": dict | list, "yml": dict | list, "json": dict | list}
-        if not isinstance(content, str | kinds.get(path.rpartition(".")[2], str)):
+        field, parts = f"script.files.{path[:60]}", PurePosixPath(path).parts
+        if str(PurePosixPath(path)) != path or {"/", ".."} & {*parts} or parts[0] in READ_EARLIER:
             raise ValueError(
-                f"{field} must be a text, or a mapping or list with the suffix .yaml, .yml or .json, or a mapping with "
-                "the suffix .toml"
+                f"{field} must be a path within the script's folder, such as conf/train.yaml. The job reads "
+                f"{', '.join(READ_EARLIER)} before it writes files: put them into script.source"
             )
+        if not isinstance(content, str) and not path.endswith((".yaml", ".yml", ".json", ".toml")):
+            raise ValueError(f"{field} must be a text, or end in .yaml, .yml, .json or .toml")
         if is_likely_secret("", content):
             raise ValueError(_secret(field))
 

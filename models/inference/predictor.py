@@ -227,8 +227,6 @@ def load_predictor(
 
 
 def _model(folder: Path, head: str, precision: Precision, attention: str | None, device: str) -> Any:
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
     # The fastest precision takes the fastest attention, and a CPU has no flash attention.
     is_default = precision.is_whole or attention is None or (device == "cpu" and "flash" in attention)
     options = {} if is_default else {"attn_implementation": attention}
@@ -271,6 +269,8 @@ def _load(load: Any, folder: Path, attention: Mapping[str, str | None], **option
 
     Raises ValueError for weights that are in no file: transformers would give them random values.
     """
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     base, location = adapters.read_base(folder), str(folder)
     options |= {**attention, "ignore_mismatched_sizes": True, "output_loading_info": True}
     if base is not None:
@@ -278,17 +278,14 @@ def _load(load: Any, folder: Path, attention: Mapping[str, str | None], **option
         options["config"] = transformers.AutoConfig.from_pretrained(folder, **attention)
         location, options["revision"] = source.location, source.revision or "main"
     model, loaded = load.from_pretrained(location, **options)
-    new = {*loaded["missing_keys"], *(each if isinstance(each, str) else each[0] for each in loaded["mismatched_keys"])}
+    new = {*loaded["missing_keys"], *(name for name, *_ in loaded["mismatched_keys"])}
     new -= adapters.restore(model, folder) if base is not None else set()
     if load is transformers.AutoModel:  # no task uses its pooler
         new = {name for name in new if not name.startswith("pooler.")}
     if new:
-        lacking, others = ", ".join(sorted(new)[:3]), sorted(loaded["unexpected_keys"])
-        more = f" and {len(new) - 3} more" if len(new) > 3 else ""
-        instead = f", but have {others[0]}" if others else ""
-        raise ValueError(
-            f"its files lack the weights {lacking}{more}{instead}: save the whole model by save_pretrained"
-        )
+        lacking = ", ".join(sorted(new)[:3]) + (f" and {len(new) - 3} more" if len(new) > 3 else "")
+        instead = "".join(f", but have {name}" for name in sorted(loaded["unexpected_keys"])[:1])
+        raise ValueError(f"its files lack the weights {lacking}{instead}: save the whole model by save_pretrained")
     return model
 
 

@@ -30,7 +30,6 @@ from state.digests import digest
 from tracking.groups.planned_job import ModelPlan
 from training.job.tasks import TASKS, Task, find_task
 from training.services.artifact import unpack
-from training.services.local.toolkit import local_path
 
 WEIGHTS = "model"
 """Subfolder of the MLflow model that is a complete Transformers folder."""
@@ -51,14 +50,6 @@ ADAPTER_FILE = "adapter_config.json"
 """File that only a model kept as an adapter has."""
 COMPILED = b"_orig_mod."
 """Part of the names of weights that `torch.compile` adds."""
-HEADS = {
-    "SEQ_CLS": "AutoModelForSequenceClassification",
-    "TOKEN_CLS": "AutoModelForTokenClassification",
-    "QUESTION_ANS": "AutoModelForQuestionAnswering",
-    "CAUSAL_LM": "AutoModelForCausalLM",
-    "SEQ_2_SEQ_LM": "AutoModelForSeq2SeqLM",
-}
-"""Type of task in peft -> the class of transformers that loads its model."""
 OTHERS = re.compile(
     r"(config|generation_config|adapter_config|adapter_base|modules|sentence_bert_config|1_Pooling/config)\.json|"
     r"README\.md"
@@ -83,11 +74,11 @@ def is_needed(path: PurePosixPath) -> bool:
     return is_own and any(each.fullmatch(str(path)) for each in (WEIGHT_FILES, TOKENIZER, OTHERS))
 
 
-def unpack_model(archive: BinaryIO, folder: Path, archive_name: str, channels: Mapping[str, str]) -> int:
+def unpack_model(archive: BinaryIO, folder: Path, archive_name: str) -> int:
     """Unpack what a served model needs from a job's artifact, and return its bytes. Raises NotServable, ArtifactError.
 
     The names of a compiled model's weights become those of the model itself. An adapter of peft gets the configuration
-    of its model and the reference to its base model, which may be in one of the job's `channels`.
+    of its model and the reference to its base model.
     """
     names = list[str]()
 
@@ -98,9 +89,10 @@ def unpack_model(archive: BinaryIO, folder: Path, archive_name: str, channels: M
     size_bytes = unpack(archive, folder, archive_name=archive_name, is_selected=is_selected)
     if (folder / ADAPTER_FILE).is_file() and not (folder / "adapter_base.json").is_file():
         try:
-            _complete_adapter(folder, channels)
-        except (ValueError, KeyError) as error:
-            raise NotServable(f"its {ADAPTER_FILE} does not describe an adapter: {error!r}") from error
+            _complete_adapter(folder)
+        except (OSError, ValueError, KeyError) as error:
+            problem = f"its {ADAPTER_FILE}, or the base model that it names, cannot be read; merge the two"
+            raise NotServable(f"{problem}: {repr(error)[:300]}") from error
     if not (folder / "config.json").is_file():
         content = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         raise NotServable(
@@ -110,33 +102,29 @@ def unpack_model(archive: BinaryIO, folder: Path, archive_name: str, channels: M
     for file in folder.glob("*.safetensors"):
         with file.open("r+b") as opened:  # 8 bytes with the length of a header, which may end in blanks
             header = opened.read(int.from_bytes(opened.read(8), "little"))
-            opened.seek(8)
-            opened.write(header.replace(COMPILED, b"").ljust(len(header)))
+            if COMPILED in header:
+                opened.seek(8)
+                opened.write(header.replace(COMPILED, b"").ljust(len(header)))
     for file in folder.glob("*.index.json"):
         file.write_bytes(file.read_bytes().replace(COMPILED, b""))
     return size_bytes
 
 
-def _complete_adapter(folder: Path, channels: Mapping[str, str]) -> None:
+def _complete_adapter(folder: Path) -> None:
     import transformers
+    from peft import MODEL_TYPE_TO_PEFT_MODEL_MAPPING
 
     from training.job.weights.adapters import BASE_FILE, Base
 
     adapter = json.loads((folder / ADAPTER_FILE).read_text("utf-8"))
     name, revision = str(adapter["base_model_name_or_path"]), adapter.get("revision")
-    if match := re.fullmatch(r".*/opt/ml/input/data/([^/]+)/?(.*)", name):
-        if not (uri := channels.get(match[1], "")).startswith("file://"):
-            raise NotServable(f"it is an adapter, and its base model {name} is not on this machine: merge the two")
-        name = str(local_path(uri) / match[2])
-    source, head = folder if (folder / "config.json").is_file() else name, HEADS.get(adapter.get("task_type"))
-    if source is not folder and adapter.get("task_type") not in ("CAUSAL_LM", "SEQ_2_SEQ_LM"):
+    name = str(Path(name).resolve()) if Path(name).is_dir() else name  # the folder of a channel is a link
+    source, kind = folder if (folder / "config.json").is_file() else name, str(adapter.get("task_type"))
+    if source is not folder and not kind.endswith("_LM"):
         raise NotServable("it is an adapter without the model's config.json: save that beside it, with the labels")
-    try:
-        config = transformers.AutoConfig.from_pretrained(source, revision=revision)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise NotServable(f"it is an adapter, and its base model {name} cannot be read: {reason}") from error
-    if head is not None:
+    config = transformers.AutoConfig.from_pretrained(source, revision=revision)
+    if kind in MODEL_TYPE_TO_PEFT_MODEL_MAPPING:  # such as PeftModelForCausalLM
+        head = MODEL_TYPE_TO_PEFT_MODEL_MAPPING[kind].__name__.replace("Peft", "Auto")
         config.architectures = [getattr(transformers, head)._model_mapping[type(config)].__name__]
     config.save_pretrained(folder)
     (folder / BASE_FILE).write_text(json.dumps(Base(name, revision, False)._asdict()), "utf-8")

@@ -182,22 +182,17 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
             uri, weights = run.data.tags[MODEL_TAG], folder / flavor.WEIGHTS
             weights.mkdir(parents=True)
             with service.open_model(uri) as archive:
-                size_bytes = unpack_model(archive, weights, f"the artifact {uri}", planned.spec.channels)
-            if planned.script is not None:
-                _check_loads(weights)
+                size_bytes = unpack_model(archive, weights, f"the artifact {uri}")
+            if planned.script is not None:  # which may have saved anything
+                from models.inference.predictor import load_problem
+
+                if reason := load_problem(weights, read_checkpoint(weights).task):
+                    raise NotServable(reason)
             _log(store, run, planned.spec.name, planned.model, folder)
             return size_bytes
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             file.unlink(missing_ok=True)
-
-
-def _check_loads(folder: Path) -> None:
-    """Raise NotServable for a model that cannot be loaded. Scripts may save any, and only they need the libraries."""
-    from models.inference.predictor import load_problem
-
-    if reason := load_problem(folder, read_checkpoint(folder).task):
-        raise NotServable(reason)
 
 
 def _log(store: Store, run: Run, job_name: str, plan: ModelPlan, folder: Path) -> None:

@@ -100,5 +100,5 @@ def _unpack(trained: TrainedModel, scratch: Path, echo: Echo) -> Path:
     else:
         opened = LocalService(scratch.parent.parent).open_model(uri)
     with opened as archive:
-        unpack_model(archive, folder, f"The model artifact {uri}", {})
+        unpack_model(archive, folder, f"The model artifact {uri}")
     return folder

@@ -73,9 +73,7 @@ def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
     ]
     if spec.entry and spec.entry.files:
         lines.append(f"Files: {', '.join(spec.entry.files)}, written into {ROOT}/code before the script starts")
-    paths = (
-        f"Paths: on this machine, {ROOT} is in the job's folder; arguments, files and variables are changed accordingly"
-    )
+    paths = f"Paths: on this machine, {ROOT} is in the job's folder; arguments and variables are changed accordingly"
     return [*lines, paths] if is_here else lines
 
 

@@ -77,16 +77,14 @@ def secret(variable: str, name: str) -> str:
 
 
 def write(path: str, content: Any) -> None:
-    """Write one of `script.files`: a text as it is, anything else as TOML, YAML or JSON by the suffix of its path."""
-    sign, ends = {"toml": (" = ", "\n"), "json": (": ", "")}.get(path.rpartition(".")[2], (": ", "\n"))
-    if isinstance(content, dict) and ends:
-        text = "".join(line + ends for line in _entries(content, sign))
-    else:
-        text = content if isinstance(content, str) else _literal(content, sign)
+    """Write one of `script.files`: a text as it is, anything else as TOML, JSON or YAML by the suffix of its path."""
+    sign = " = " if path.endswith(".toml") else ": "
+    if isinstance(content, dict) and not path.endswith(".json"):
+        content = "\n".join(_entries(content, sign)) + "\n"
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     unfinished = "%s.%d" % (path, os.getpid())  # all processes of a job write the file
     with open(unfinished, "w", encoding="utf-8") as file:
-        file.write(text)
+        file.write(content if isinstance(content, str) else _literal(content, sign))
     os.replace(unfinished, path)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,11 @@ from training.contract.errors import InputError
 
 ModelOf = Callable[[str], Path]
 TEXTS = ["winter is coming", "it will be dark soon"]
-CHANNEL = "/state/jobs/job-1/opt/ml/input/data/base"
-"""Folder of a channel, as a script on this machine gets it."""
 
 
-def logged(place: Place, folder: Path, name: str = "job-1", **channels: str) -> Path:
+def logged(place: Place, folder: Path, name: str = "job-1") -> Path:
     """Log what a script has saved, and return the folder of the registered model. Raises NotServable."""
     job = planned_job(place.folder, name, script=ScriptPlan(regexes={}, hyperparameters={}))
-    job = replace(job, spec=job.spec.model_copy(update={"channels": channels}))
     run_id = place.run(packed(folder, place.folder / f"{name}.tar.gz"), name).info.run_id
     log_model(place.store, place.service, job, run_id, place.scratch)
     trained = trained_model(place.store, run_id)
@@ -87,22 +83,31 @@ def test_an_adapter_is_served_with_its_base_model(place: Place, tmp_path: Path, 
     model = peft.get_peft_model(head.from_pretrained(base), config)
     model.save_pretrained(folder)
     settings = json.loads((folder / "adapter_config.json").read_text())
-    (folder / "adapter_config.json").write_text(json.dumps({**settings, "base_model_name_or_path": CHANNEL}))
+    channel = tmp_path / "opt" / "ml" / "input" / "data" / "base"
+    channel.parent.mkdir(parents=True)
+
+    def with_base(name: str, target: Path) -> Path:
+        channel.unlink(missing_ok=True)
+        channel.symlink_to(target)
+        (folder / "adapter_config.json").write_text(json.dumps({**settings, "base_model_name_or_path": name}))
+        return folder
+
     if is_classifier:
         with pytest.raises(NotServable, match=r"it is an adapter without the model's config\.json: save that beside"):
-            logged(place, folder, "job-0", base=base.as_uri())
+            logged(place, with_base(str(channel), base), "job-0")
         model.base_model.model.config.save_pretrained(folder)
-    served = logged(place, folder, base=base.as_uri())
+    served = logged(place, with_base(str(channel), base))
+    channel.unlink()  # the job's folder is deleted
     assert len(answers(served)) == 2
     ids = torch.tensor([[101, 3467, 2003, 2746, 102]])
     with torch.no_grad():
         expected = model.eval()(input_ids=ids).logits
         assert torch.allclose(load_predictor(served).loaded.model(input_ids=ids).logits, expected, atol=1e-6)
-    with pytest.raises(NotServable, match=r"its base model /state/.*/base is not on this machine: merge the two"):
-        logged(place, folder, "job-2", base="s3://bucket/base")
+    with pytest.raises(NotServable, match=r"/opt/ml/input/data/base"):
+        logged(place, with_base("/opt/ml/input/data/base", base), "job-2")
     if is_classifier:  # a language model has no pooler
         with pytest.raises(NotServable, match=r"its files lack the weights bert\.pooler\.dense\.bias, bert\.pooler"):
-            logged(place, folder, "job-3", base=model_of("causal-lm").as_uri())
+            logged(place, with_base(str(channel), model_of("causal-lm")), "job-3")
 
 
 def save_marked(folder: Path, model: Any, source: Path) -> None:
@@ -198,5 +203,7 @@ def test_a_damaged_adapter_is_refused(place: Place, tmp_path: Path) -> None:
     (tmp_path / "saved").mkdir()
     for text in ("{}", "{"):
         (tmp_path / "saved" / "adapter_config.json").write_text(text)
-        with pytest.raises(NotServable, match=r"its adapter_config\.json does not describe an adapter: "):
+        with pytest.raises(
+            NotServable, match=r"its adapter_config\.json, or the base model that it names, cannot be r"
+        ):
             logged(place, tmp_path / "saved", f"job-{len(text)}")
