@@ -154,6 +154,14 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     return Checkpoint(task=task.name, label_names=label_names)
 
 
+def check_loads(folder: Path) -> None:
+    """Raise NotServable for a model that cannot be loaded. A script may save any."""
+    from models.inference.predictor import load_problem
+
+    if reason := load_problem(folder, read_checkpoint(folder).task):
+        raise NotServable(reason)
+
+
 def write(
     folder: Path,
     checkpoint: Checkpoint,

@@ -18,7 +18,7 @@ from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, R
 
 from models.inference.evaluation import evaluation_of
 from models.logged import flavor
-from models.logged.flavor import NotServable, read_checkpoint, unpack_model
+from models.logged.flavor import NotServable, check_loads, read_checkpoint, unpack_model
 from models.logged.model_folder import new_unfinished
 from models.trained_model import error_code
 from models.winner import best_job, winner
@@ -183,11 +183,8 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
             weights.mkdir(parents=True)
             with service.open_model(uri) as archive:
                 size_bytes = unpack_model(archive, weights, f"the artifact {uri}")
-            if planned.script is not None:  # which may have saved anything
-                from models.inference.predictor import load_problem
-
-                if reason := load_problem(weights, read_checkpoint(weights).task):
-                    raise NotServable(reason)
+            if planned.script is not None:
+                check_loads(weights)
             _log(store, run, planned.spec.name, planned.model, folder)
             return size_bytes
         finally:

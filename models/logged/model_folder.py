@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 from mlflow.artifacts import download_artifacts
 
-from models.logged.flavor import NotServable, unpack_model
+from models.logged.flavor import NotServable, check_loads, unpack_model
 from models.trained_model import TrainedModel, find_artifact_location, missing_reason
 from state import locks
 from state.errors import system_reason
@@ -58,6 +58,8 @@ def _fetch(store: Store, trained: TrainedModel, folder: Path, echo: Echo) -> Non
     try:
         scratch.mkdir()
         made = _fetch_logged(store, trained, scratch, echo) if trained.model_uri else _unpack(trained, scratch, echo)
+        if not trained.task:
+            check_loads(made)
         try:
             made.rename(folder)
         except OSError:

@@ -179,11 +179,6 @@ class SageMakerEndpoints:
         task = spec.task or read_task(spec.model)
         if task not in TASKS:
             raise InputError(f"task is '{task}': it must be one of {', '.join(TASKS)}.")
-        if spec.model.is_dir():
-            from models.inference.predictor import load_problem
-
-            if reason := load_problem(spec.model, task):
-                raise InputError(f"the model in {spec.model} cannot be served: {reason}.")
         aws_fields = {name: value for name, value in self._fields.items() if name not in {"image", "ami", "prices"}}
         context = open_aws_context(aws_fields, self.clients, is_read_only=self._is_read_only)
         storage, own_image, own = context.storage, self._fields.get("image"), spec.artifact_uri or ""
