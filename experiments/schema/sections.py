@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, JsonValue, ValidationInfo, field_va
 from judging.spot import DEFAULT_PER_HOUR
 from training.contract.errors import InputError
 from training.contract.frozen import Frozen, Name
-from training.contract.job_spec import ENTRY_FILE, METERING_FOLDER, Instances, MetricDefinition, Names, Style
+from training.contract.job_spec import Instances, MetricDefinition, Names, Style
 from training.contract.plain_text import is_likely_secret
 from training.contract.request import NAME_PATTERNS, check_metric, has_instance_groups
 from training.job.tasks import METRICS_BY_NAME, OWN_METRICS
@@ -21,8 +21,6 @@ from training.scripts.channels import ScriptChannels, check_channels
 
 RESERVED_PREFIXES = ("SM_", "SAGEMAKER_", "TRAINFARE_")
 """Prefixes of the variables that a service sets itself."""
-READ_EARLIER = ("requirements.txt", "setup.py", ENTRY_FILE, METERING_FOLDER)
-"""What a job reads before it writes files for the script."""
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 
 
@@ -239,14 +237,11 @@ def check_values(script: Script) -> None:
 
 
 def check_files(files: Mapping[str, JsonValue]) -> None:
-    """Raise ValueError for a file in a wrong place, a content that its format does not have, and a likely secret."""
+    """Raise ValueError for a file in a wrong place or without a format, and for a likely secret."""
     for path, content in files.items():
-        field, parts = f"script.files.{path[:60]}", PurePosixPath(path).parts
-        if str(PurePosixPath(path)) != path or {"/", ".."} & {*parts} or parts[0] in READ_EARLIER:
-            raise ValueError(
-                f"{field} must be a path within the script's folder, such as conf/train.yaml. The job reads "
-                f"{', '.join(READ_EARLIER)} before it writes files: put them into script.source"
-            )
+        field = f"script.files.{path[:60]}"
+        if str(PurePosixPath(path)) != path or {"/", ".."} & {*PurePosixPath(path).parts}:
+            raise ValueError(f"{field} must be a path within the script's folder, such as conf/train.yaml")
         if not isinstance(content, str) and not path.endswith((".yaml", ".yml", ".json", ".toml")):
             raise ValueError(f"{field} must be a text, or end in .yaml, .yml, .json or .toml")
         if is_likely_secret("", content):

@@ -111,7 +111,6 @@ def test_each_repeat_gets_the_file_with_its_own_seed(file: str, tmp_path: Path) 
             "x",
             "The job reads requirements.txt, setup.py, trainfare_entry.py, trainfare_metering before",
         ),
-        ("trainfare_entry.py", "x", "script.files.trainfare_entry.py must be a path within the script's folder, such"),
         (
             "config.ini",
             "1",
