@@ -106,16 +106,7 @@ def test_each_repeat_gets_the_file_with_its_own_seed(file: str, tmp_path: Path) 
         ("conf/notes.txt", "x hf_" + "QwErTz1234567890" * 2, "script.files.conf/notes.txt looks like a secret"),
         ("../config.yaml", "x", "script.files.../config.yaml must be a path within the script's folder"),
         ("/opt/ml/code/config.yaml", "x", "must be a path within the script's folder, such as conf/train.yaml"),
-        (
-            "requirements.txt",
-            "x",
-            "The job reads requirements.txt, setup.py, trainfare_entry.py, trainfare_metering before",
-        ),
-        (
-            "config.ini",
-            "1",
-            "script.files.config.ini must be a text, or end in .yaml, .yml, .json or .toml",
-        ),
+        ("config.ini", "1", "script.files.config.ini must be a text, or end in .yaml, .yml, .json or .toml"),
     ],
 )
 def test_a_wrong_file_is_refused_in_one_sentence(file: str, field: str, value: str, sentence: str) -> None:
