@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.planning.load import Arm
-from experiments.schema.experiment import Experiment, script_hyperparameters
+from experiments.schema.experiment import FILES, Experiment, script_files, script_hyperparameters
 from experiments.schema.sections import Script
 from state.digests import KEY_CHARACTERS, digest
 from state.errors import system_reason
@@ -223,6 +223,11 @@ def script_inputs(
         network_uses=tuple(network_uses(source.folder, values, script.secrets)),
         remarks=(
             *channels.notes,
+            *(
+                f"{FILES}{path} replaces the file of this name in {source.description}"
+                for path in script.files
+                if (source.folder / path).exists()
+            ),
             *requirement_notes(
                 source.folder, local=not is_contained, python=environment.python if environment else None
             ),
@@ -248,7 +253,7 @@ def _entry(
     needs_packages = is_shell and script.requirements == "install" and is_contained
     is_inner = "/" in script.program and not is_shell and is_package(source.folder)
     is_module = script.program.startswith("-m ")
-    needs_entry = has_forms or secrets or needs_packages or is_inner or is_module or carried
+    needs_entry = script.files or has_forms or secrets or needs_packages or is_inner or is_module or carried
     if not (needs_entry or is_metered(experiment)):
         return None
     return ScriptEntry(
@@ -257,6 +262,7 @@ def _entry(
         words=script.words,
         secrets=secrets,
         values=carried,
+        files=script_files(experiment),
         samples_per_step=samples_per_step(experiment),
     )
 

@@ -31,6 +31,7 @@ from experiments.schema.fields import (
 from experiments.schema.overrides import (
     ARM_PREFIX,
     BACKEND_CONFIG,
+    IN_FILE,
     Tree,
     backend_values,
     flat,
@@ -413,6 +414,7 @@ def _part(name: str, value: Any) -> str:
         return text
     if name == "machine.instance_count":
         return f"{text} machine{'' if value == 1 else 's'}"
+    name = IN_FILE.sub(r"\3", name)
     for prefix in ("script.hyperparameters.", "script.", "machine."):
         name = name.removeprefix(prefix)
     return f"{'batch' if name == 'batch_size' else name.replace('_', ' ')} {text}"

@@ -12,7 +12,14 @@ import yaml
 
 from experiments.planning.inputs import QUALITY, Inputs, ScriptInputs, samples_per_step
 from experiments.planning.load import Arm
-from experiments.schema.experiment import Experiment, logged_hyperparameters, referenced_fields, script_hyperparameters
+from experiments.schema.experiment import (
+    Experiment,
+    logged_hyperparameters,
+    referenced_fields,
+    script_files,
+    script_hyperparameters,
+    script_values,
+)
 from experiments.schema.fields import BUDGET_FIELDS, Calibration, Compare
 from experiments.schema.overrides import flat
 from experiments.schema.sections import Image, declared_scales
@@ -206,8 +213,7 @@ def _settings(experiment: Experiment, names: Iterable[str]) -> dict[str, str]:
     """Return the values of these fields as texts. A section has an entry for each of its fields."""
     values = dict(flat(experiment.model_dump(mode="json")))
     if experiment.script is not None:
-        arguments = script_hyperparameters(experiment)
-        values |= {f"script.hyperparameters.{name}": value for name, value in arguments.items()}
+        values |= script_values(experiment)
     fields = [[each for each in values if each.startswith(f"{name}.")] or [name] for name in names]
     return {name: str(values.get(name)) for each in fields for name in each}
 
@@ -237,8 +243,7 @@ def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
         return compile_cache(home)
     assert experiment.script is not None
     fields = referenced_fields(experiment.script)
-    arguments = script_hyperparameters(experiment)
-    setting = {name: value for name, value in arguments.items() if fields.get(name) != "seed"}
+    setting = {name: value for name, value in script_values(experiment).items() if fields.get(name) != "seed"}
     key = digest(f"{staged.key} {json.dumps(setting, sort_keys=True)}", 16)
     return compile_cache(home) / f"script-{key}"
 
@@ -287,7 +292,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
         "source_uri": staged.source.folder.as_uri(),
         "is_script": True,
         "program": experiment.script.program,
-        "entry": staged.entry and staged.entry.carrying(values),
+        "entry": staged.entry and staged.entry.carrying(values, script_files(experiment)),
         "metric_definitions": own or METRIC_DEFINITIONS,
         "network_uses": staged.network_uses,
     }

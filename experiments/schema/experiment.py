@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -263,6 +263,8 @@ def check_machine(experiment: ExperimentFields, machine: ThisMachine) -> None:
 
 
 SIGN = "$"
+HYPERPARAMETERS, FILES = "script.hyperparameters.", "script.files."
+"""Beginnings of the dotted names of what a script gets."""
 
 INDEPENDENT_OF_SCRIPT = frozenset(
     {
@@ -281,7 +283,7 @@ INDEPENDENT_OF_SCRIPT = frozenset(
 )
 """Fields that apply to any job, or only control how other fields are computed."""
 
-_NAME_CHARACTERS = 60
+_NAME_CHARACTERS = 80
 """Most characters of a name in a message."""
 _RATE = {"base_learning_rate", "base_batch_size", "learning_rate_multiplier", "max_learning_rate"}
 
@@ -296,12 +298,26 @@ DERIVED = {
 
 
 def referenced_fields(script: Script) -> dict[str, str]:
-    """Return the field whose `$field` each hyperparameter contains, by the hyperparameter's name."""
+    """Return the field whose `$field` each hyperparameter, or value in a file, contains, by the value's dotted name."""
     return {
         name: value.removeprefix(SIGN)
-        for name, value in script.hyperparameters.items()
+        for name, value in _by_dotted_name(script.hyperparameters, script.files).items()
         if isinstance(value, str) and value.startswith(SIGN) and not value.startswith(2 * SIGN)
     }
+
+
+def _by_dotted_name(hyperparameters: Mapping[str, JsonValue], files: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return each hyperparameter, and each value in a file, such as `script.files.config.yaml.betas.0`."""
+
+    def leaves(name: str, value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
+        inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        if not inner:
+            yield name, value
+        for key, each in inner:
+            yield from leaves(f"{name}.{key}", each)
+
+    own = {f"{HYPERPARAMETERS}{name}": value for name, value in hyperparameters.items()}
+    return own | {name: value for path in files for name, value in leaves(f"{FILES}{path}", files[path])}
 
 
 def script_hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]:
@@ -310,28 +326,49 @@ def script_hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]
     `$$` is a literal `$`. Text within lists and mappings stays as it is.
     """
     assert experiment.script is not None
-    fields = referenced_fields(experiment.script)
-    values: dict[str, JsonValue] = {}
-    for name, value in experiment.script.hyperparameters.items():
-        if name in fields:
-            values[name] = value_of(experiment, fields[name])
-        elif value is not None:
-            escaped = isinstance(value, str) and value.startswith(2 * SIGN)
-            values[name] = str(value).removeprefix(SIGN) if escaped else value
-    return values
+    return {
+        name: value if isinstance(value, dict | list) else _replaced(experiment, value)
+        for name, value in experiment.script.hyperparameters.items()
+        if value is not None
+    }
+
+
+def script_files(experiment: ExperimentFields) -> dict[str, JsonValue]:
+    """Return the contents of the script's files by path, with each `$name` replaced."""
+    assert experiment.script is not None
+    return {path: _replaced(experiment, content) for path, content in experiment.script.files.items()}
+
+
+def script_values(experiment: ExperimentFields) -> dict[str, JsonValue]:
+    """Return the values of the script's hyperparameters and files by dotted name, with each `$name` replaced."""
+    return _by_dotted_name(script_hyperparameters(experiment), script_files(experiment))
+
+
+def _replaced(experiment: ExperimentFields, value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _replaced(experiment, each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_replaced(experiment, each) for each in value]
+    if not isinstance(value, str) or not value.startswith(SIGN):
+        return value
+    name = value.removeprefix(SIGN)
+    return name if name.startswith(SIGN) else value_of(experiment, name)
 
 
 def logged_hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]:
-    """Return the hyperparameters to log: one that refers to a field by the field's name, others by their own.
+    """Return the values to log: one that refers to a field by the field's name, others by their own.
 
-    `lr: $learning_rate` is logged as `learning_rate`, unless the script has another hyperparameter of this name.
+    `lr: $learning_rate` is logged as `learning_rate`, unless the script has another hyperparameter of this name. A
+    value in a file is logged as `config.yaml.name`.
     """
     assert experiment.script is not None
-    fields, values = referenced_fields(experiment.script), script_hyperparameters(experiment)
+    fields, values = referenced_fields(experiment.script), script_values(experiment)
     logged = {}
-    for name, value in values.items():
-        field = fields.get(name, name)
-        is_taken = "." in field or (field in values and fields.get(field) != field)
+    for place, value in values.items():
+        name = place.removeprefix(HYPERPARAMETERS).removeprefix(FILES)
+        field = fields.get(place, name)
+        other = HYPERPARAMETERS + field
+        is_taken = "." in field or (other in values and fields.get(other) != field)
         logged[name if is_taken else field] = value
     return logged
 
@@ -369,11 +406,10 @@ def check_script(experiment: ExperimentFields) -> None:
                 f"{services_with('streams_channels')}, or download the data and name its folder"
             )
     fields = referenced_fields(experiment.script)
-    for hyperparameter, field in fields.items():
+    for place, field in fields.items():
         if field not in referable_names():
             raise ValueError(
-                f"script.hyperparameters.{_cut(hyperparameter)} refers to {SIGN}{_cut(field)}, which is not a field."
-                f"{nearest(field, referable_names())}"
+                f"{_cut(place)} refers to {SIGN}{_cut(field)}, which is not a field.{nearest(field, referable_names())}"
             )
         value_of(experiment, field)
     if experiment.compiler == "inductor" and "compiler" not in fields.values():
@@ -387,7 +423,7 @@ def check_script(experiment: ExperimentFields) -> None:
             raise ValueError(_without_effect(field))
     if used & {"base_learning_rate"} and not {"batch_size", "global_batch_size"} & set(fields.values()):
         raise ValueError(
-            f"script.hyperparameters refers to {SIGN}learning_rate, which depends on batch_size, but not to "
+            f"script refers to {SIGN}learning_rate, which depends on batch_size, but not to "
             f"{SIGN}batch_size: the script would train with a different batch size"
         )
 
@@ -402,7 +438,7 @@ def _without_effect(field: str) -> str:
         return "data requires a task: a script reads its files from script.channels"
     if field in referable_names():
         referred_to_as = "learning_rate" if field in _RATE else field
-        return f"{field} would have no effect: no hyperparameter of the script refers to {SIGN}{referred_to_as}"
+        return f"{field} would have no effect: no hyperparameter or file of the script refers to {SIGN}{referred_to_as}"
     return f"{field} requires a task, but the experiment runs a script"
 
 

@@ -87,7 +87,7 @@ def hyperparameters(event: Event, settings: Mapping[str, str] = MappingProxyType
 
 def _parameter(field: str, hyperparameters: Mapping[str, Any]) -> str:
     """Return the name of the parameter that holds a field of an experiment."""
-    own = field.removeprefix("script.hyperparameters.")
+    own = field.removeprefix("script.hyperparameters.").removeprefix("script.files.")
     name = own if own != field else OTHER_NAMES.get(field, field.replace(".", "_"))
     return f"hp.{name}" if own != field or name in hyperparameters else field
 

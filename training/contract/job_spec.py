@@ -88,9 +88,12 @@ class ScriptEntry(_Frozen):
     """Hyperparameters that the toolkit's shell would change. These settings carry them instead of the request's own
     hyperparameters."""
 
-    def carrying(self, hyperparameters: Mapping[str, JsonValue]) -> ScriptEntry:
+    files: Mapping[str, JsonValue] = {}
+    """Path in the script's folder to the content of a file that is written there before the script starts."""
+
+    def carrying(self, hyperparameters: Mapping[str, JsonValue], files: Mapping[str, JsonValue]) -> ScriptEntry:
         """Return the settings with the values of a job: other repeats may have others, such as a seed."""
-        return self.model_copy(update={"values": {name: hyperparameters[name] for name in self.values}})
+        return self.model_copy(update={"values": {name: hyperparameters[name] for name in self.values}, "files": files})
 
     def settings(self, program: str) -> dict[str, Any]:
         """Return the value of the hyperparameter `ENTRY_KEY` for this program, without settings that have no effect."""

@@ -119,7 +119,10 @@ def test_a_job_runs_an_unchanged_copy_of_the_script(file: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("weight_decay=0.1", "weight_decay would have no effect: no hyperparameter of the script refers to $weight_de"),
+        (
+            "weight_decay=0.1",
+            "weight_decay would have no effect: no hyperparameter or file of the script refers to $we",
+        ),
         ("data.train=a.csv", "data requires a task: a script reads its files from script.channels"),
         ("target={metric: eval_loss, value: 0.5}", "target requires a task, but the experiment runs a script"),
         ("compiler=inductor", "compiler 'inductor' would have no effect, because the script itself must compile"),

@@ -201,8 +201,8 @@ def read_base(folder: Path) -> Optional[Base]:
     return Base(**json.loads(file.read_text("utf-8"))) if file.is_file() else None
 
 
-def restore(model: Any, folder: Path) -> None:
-    """Add the adapter in a folder to its base model, with the trained weights, which include the head.
+def restore(model: Any, folder: Path) -> Set[str]:
+    """Add the adapter in a folder to its base model, with the trained weights, and return their names.
 
     Raises `ValueError` if the model is another one than in training, and `Unsupported` without the package peft.
     """
@@ -212,12 +212,14 @@ def restore(model: Any, folder: Path) -> None:
     assert base is not None, "called for an adapter"
     with safe_open(str(folder / WEIGHTS_FILE), "pt") as file:
         trained = [name[len(PREFIX) :] for name in file.keys()]  # noqa: SIM118 - it is no dictionary
-    if _base_digest(model.named_parameters(), trained, base.quantized) != base.digest:
+    # An adapter that a script has saved has no digest.
+    if base.digest and _base_digest(model.named_parameters(), trained, base.quantized) != base.digest:
         raise ValueError(f"its weights are not those of the training, whose digest is {base.digest}")
     config = _peft().LoraConfig.from_pretrained(str(folder))
     config.modules_to_save = None
     _inject(model, config)
     load(model, folder)
+    return set(trained)
 
 
 def merge(model: Any) -> None:
