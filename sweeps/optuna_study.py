@@ -121,7 +121,16 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
     """Return Optuna's distributions of the parameters of `space.params`."""
     low, high = space.params(space.points[0]), space.params(space.points[-1])
     by_name: dict[str, BaseDistribution] = {}
+    for each in space.hyperparameters:
+        first, *_, last = each.values
+        by_name[f"hp.{each.name}"] = (
+            FloatDistribution(float(first), float(last), log=each.scale == "log")
+            if each.scale
+            else CategoricalDistribution(each.values)
+        )
     for name, first in low.items():
+        if name in by_name:
+            continue
         if name == "learning_rate_scaling":
             by_name[name] = CategoricalDistribution(space.scalings)
         elif name == "log2_multiplier":
@@ -188,7 +197,7 @@ def importances(study: optuna.Study) -> dict[str, float]:
             shares = optuna.importance.get_param_importances(study, target=lambda trial: trial.values[0])
     except (RuntimeError, ValueError):  # the evaluator rejects some small studies
         return {}
-    return {NAMES.get(name, name): float(share) for name, share in shares.items()}
+    return {NAMES.get(name, name.removeprefix("hp.")): float(share) for name, share in shares.items()}
 
 
 class PointSampler(BaseSampler):
@@ -421,6 +430,7 @@ def _claim(storage: Storage, part: Part, job_name: Callable[[str, Point], str]) 
     name = job_name(part.compiler, point)
     claim = {"batch_size": point.batch_size, "multiplier": point.multiplier, "job": name}
     claim |= {"scaling": point.scaling} if point.scaling else {}
+    claim |= {"hyperparameters": point.hyperparameters} if point.hyperparameters else {}
     for key, value in claim.items():
         if trial.user_attrs.get(key) != value:
             trial.set_user_attr(key, value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from state.digests import digest
 from tracking.budgets.ledger import Ledger, budget_failure, with_limit
@@ -87,6 +88,9 @@ class FollowedJob:
         self._next_attempt: float | None = None
         """Time of the planned attempt, in seconds of the monotonic clock; None if none is planned."""
         self._is_stopped = False
+        self._target = planned.script.target if planned.script else None
+        self._has_reached = False
+        """True once an evaluation of a script reached its target."""
         self._script_log = _script_log(planned)
         self._sampler = SystemSampler(service, planned.spec.name)
 
@@ -180,11 +184,31 @@ class FollowedJob:
             lines, events = (update.lines, self._events(update)) if update else ((), ())
             self._recorder.record(lines, events, system)
             self._progress.show(events)
+            self._stop_at_target(events)
         if description := self._follower.description:
             self._progress.show_disk(description.get("DiskWarning", ""))
         if not self._follower.ended:
             return None
         return None if self._waits_for_capacity() else self._end()
+
+    def _stop_at_target(self, events: Iterable[Event]) -> None:
+        """Stop a script that is to end at its target, once one of these new evaluations reaches it."""
+        target = self._target
+        if target is None or self._has_reached:
+            return
+        values = [event.fields.get("values", {}) for event in events if event.kind == "metric"]
+        self._has_reached = any(map(target.is_reached, values))
+        if self._has_reached and target.stops and not self.has_ended:
+            self._progress.line(f"reached {target.metric} {target.value:g}, and is stopped")
+            with suppress(JobNotFound):  # the next look reports the missing job
+                self.job.stop()
+
+    @property
+    def _ended_at_target(self) -> bool:
+        """True for a job that was stopped because it had reached its target."""
+        description = self._follower.description
+        was_stopped = description is not None and description["SecondaryStatus"] == "Stopped"
+        return was_stopped and self._has_reached and self._target is not None and self._target.stops
 
     @property
     def _position(self) -> str:
@@ -270,7 +294,7 @@ class FollowedJob:
         recorder, description = self._recorder, self._follower.description
         assert description is not None
         failure = None
-        if description["TrainingJobStatus"] == "Completed":
+        if description["TrainingJobStatus"] == "Completed" or self._ended_at_target:
             if self._script_log:
                 events = self._script_log.result(end_of(description).timestamp())
                 recorder.record((), events)

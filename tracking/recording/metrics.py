@@ -20,6 +20,7 @@ from typing import Any
 
 from mlflow.entities import Metric, Param
 
+from tracking.groups.planned_job import ScriptTarget
 from tracking.queries.job_tables import all_experiment_ids, tagged
 from tracking.server.store import Store
 from training.contract.errors import JobNotFound, NotAllowed
@@ -156,9 +157,17 @@ class Deduplicator:
 
 
 def final_metrics(
-    events: Iterable[Event], result: Event | None, description: Description, price: Price | None, instances: int
+    events: Iterable[Event],
+    result: Event | None,
+    description: Description,
+    price: Price | None,
+    instances: int,
+    target: ScriptTarget | None = None,
 ) -> dict[str, float]:
-    """Return the metrics of a job that has ended: its phases, or what its result states about them, and its costs."""
+    """Return the metrics of a job that has ended: its phases, or what its result states about them, and its costs.
+
+    `target` is that of a script. Our own job reports in its result when it reached its target.
+    """
     costs = cost_metrics(description, price) | warm_pool_metrics(description, price)
     metrics = {**phase_totals(events), **description.get("MachineLoadMetrics", {})}
     metrics |= {**(result.fields.get("metrics", {}) if result else {}), **costs}
@@ -166,7 +175,41 @@ def final_metrics(
         counts = (event.fields["samples"] for event in events if event.kind == "metric" and "samples" in event.fields)
         if samples := next(iter(deque(counts, maxlen=1)), None):
             metrics["throughput/end_to_end_samples_per_second"] = samples / billable_seconds
-    return metrics | projected_cost(metrics, instances, price)
+    if target and result:
+        metrics |= target_metrics(events, target, description)
+    return metrics | projected_cost(metrics, instances, price) | target_cost(metrics, instances, price, target)
+
+
+def target_metrics(events: Iterable[Event], target: ScriptTarget, description: Description) -> dict[str, float]:
+    """Return the seconds and samples up to the first evaluation of a script that reached its target, as our own job
+    reports them. The samples are the last count before that evaluation."""
+    samples: dict[str, float] = {}
+    for event in events:
+        if event.kind != "metric":
+            continue
+        if "samples" in event.fields:
+            samples = {"target/samples": event.fields["samples"]}
+        if target.is_reached(event.fields.get("values", {})):
+            transitions = description.get("SecondaryStatusTransitions", [])
+            seconds = _transition_seconds(transitions, event.time).get("time/script_seconds", 0.0)
+            return {"target/reached": 1.0, "target/seconds": seconds, **samples}
+    return {"target/reached": 0.0}
+
+
+def target_cost(
+    figures: Mapping[str, float], instances: int, price: Price | None, target: ScriptTarget | None
+) -> dict[str, float]:
+    """Return the cost of a job up to its target, from the start of its download on; empty if it did not reach it.
+
+    `target/billable_seconds` stands for the cost in comparisons of scripts that are stopped at their target. How long
+    it then took to stop them says nothing about the setting.
+    """
+    if "target/seconds" not in figures or "cost/billable_seconds" not in figures:
+        return {}
+    seconds = figures.get("time/download_seconds", 0.0) + figures["target/seconds"]
+    billable = seconds * (1 - figures.get("cost/spot_savings_percent", 0.0) / 100)
+    costs = {"target/usd": price.usd(instance_seconds(billable, instances))} if price else {}
+    return costs | ({"target/billable_seconds": billable} if target and target.stops else {})
 
 
 def phase_totals(events: Iterable[Event]) -> dict[str, float]:
@@ -218,7 +261,8 @@ def _spot_metrics(description: Description) -> dict[str, float]:
     return metrics
 
 
-def _transition_seconds(transitions: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def _transition_seconds(transitions: Iterable[Mapping[str, Any]], until: float = math.inf) -> dict[str, float]:
+    """Return the seconds of each phase, up to a time in seconds since the epoch."""
     groups = {"time/queue_seconds": QUEUE_STATUSES, "time/download_seconds": DOWNLOAD_STATUSES}
     groups["time/upload_seconds"] = frozenset({"Uploading"})
     groups["time/script_seconds"] = frozenset({"Training"})
@@ -227,7 +271,8 @@ def _transition_seconds(transitions: Iterable[Mapping[str, Any]]) -> dict[str, f
         start, end = transition.get("StartTime"), transition.get("EndTime")
         for name, statuses in groups.items():
             if transition.get("Status") in statuses and isinstance(start, datetime) and isinstance(end, datetime):
-                totals[name] = totals.get(name, 0.0) + (end - start).total_seconds()
+                seconds = min(end.timestamp(), until) - start.timestamp()
+                totals[name] = totals.get(name, 0.0) + max(0.0, seconds)
     return totals
 
 

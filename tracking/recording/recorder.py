@@ -333,7 +333,8 @@ class Recorder:
         result = self.events.result
         ended = end_of(description)
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
-        finals = final_metrics(self.events, result, description, price, self._planned.spec.instance_count)
+        target = self._planned.script.target if self._planned.script else None
+        finals = final_metrics(self.events, result, description, price, self._planned.spec.instance_count, target)
         step = int(result.fields.get("steps", 0)) if result else 0
         self._log_batch(metrics=final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
         uncounted = result.fields.get("not_countable", {}) if result else {}
