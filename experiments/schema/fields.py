@@ -57,7 +57,8 @@ def check_metric(field: str, metric: str, experiment: ExperimentFields) -> None:
     problem = f"is not reported by task {experiment.task}, which reports {', '.join(reported)}"
     if metric == LOSS.name:
         problem = f"depends on the batch size with task {experiment.task}: use {' or '.join(reported)}"
-    raise ValueError(f"{field} {metric!r} {problem}")
+    meant = nearest(metric, reported)
+    raise ValueError(f"{field} {metric!r} {problem}{f'.{meant}' if meant else ''}")
 
 
 class Target(Frozen):
