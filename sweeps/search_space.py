@@ -128,8 +128,13 @@ class Space:
         exponent = float(params.get("log2_multiplier", math.log2(self.multipliers[0])))
         factor = min(self.multipliers, key=lambda each: abs(math.log2(each) - exponent))
         rule = params.get("learning_rate_scaling", self.scalings[0] if self.scalings else "")
-        chosen = {each.name: each.nearest(params[f"hp.{each.name}"]) for each in self.hyperparameters}
-        return Point(size, factor, self.scaling_at(size, rule), json.dumps(chosen) if chosen else "")
+        chosen = self.nearest({name.removeprefix("hp."): value for name, value in params.items()})
+        return Point(size, factor, self.scaling_at(size, rule), chosen)
+
+    def nearest(self, values: Mapping[str, Any]) -> str:
+        """Return `Point.hyperparameters` for values by name, each the nearest one of its range."""
+        chosen = {each.name: each.nearest(values[each.name]) for each in self.hyperparameters}
+        return json.dumps(chosen) if chosen else ""
 
 
 def space(

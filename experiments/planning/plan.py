@@ -302,7 +302,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
 def _script_plan(experiment: Experiment, staged: Inputs) -> ScriptPlan | None:
     if experiment.script is None or isinstance(staged, Staged):
         return None
-    target = experiment.target
+    target, is_max = experiment.target, _target(experiment).get("target_direction") == "max"
     return ScriptPlan(
         regexes=experiment.script.patterns,
         hyperparameters={**logged_hyperparameters(experiment), **_target(experiment)},
@@ -311,14 +311,7 @@ def _script_plan(experiment: Experiment, staged: Inputs) -> ScriptPlan | None:
             name: each.better == "higher" for name, each in experiment.script.metrics.items() if each.better
         },
         packages=staged.environment.versions if staged.environment else {},
-        target=None
-        if target is None
-        else ScriptTarget(
-            metric=target.metric,
-            value=target.value,
-            higher_is_better=_target(experiment)["target_direction"] == "max",
-            stops=target.stop,
-        ),
+        target=ScriptTarget(target.metric, target.value, is_max, target.stop) if target else None,
     )
 
 

@@ -89,8 +89,8 @@ class FollowedJob:
         """Time of the planned attempt, in seconds of the monotonic clock; None if none is planned."""
         self._is_stopped = False
         self._target = planned.script.target if planned.script else None
-        self._has_reached = False
-        """True once an evaluation of a script reached its target."""
+        self._is_at_target = False
+        """True once a script reached the target at which it is to end."""
         self._script_log = _script_log(planned)
         self._sampler = SystemSampler(service, planned.spec.name)
 
@@ -193,22 +193,14 @@ class FollowedJob:
 
     def _stop_at_target(self, events: Iterable[Event]) -> None:
         """Stop a script that is to end at its target, once one of these new evaluations reaches it."""
-        target = self._target
-        if target is None or self._has_reached:
+        target, values = self._target, [event.fields.get("values", {}) for event in events if event.kind == "metric"]
+        if target is None or not target.stops or self._is_at_target or not any(map(target.is_reached, values)):
             return
-        values = [event.fields.get("values", {}) for event in events if event.kind == "metric"]
-        self._has_reached = any(map(target.is_reached, values))
-        if self._has_reached and target.stops and not self.has_ended:
+        self._is_at_target = True
+        if not self.has_ended:
             self._progress.line(f"reached {target.metric} {target.value:g}, and is stopped")
             with suppress(JobNotFound):  # the next look reports the missing job
                 self.job.stop()
-
-    @property
-    def _ended_at_target(self) -> bool:
-        """True for a job that was stopped because it had reached its target."""
-        description = self._follower.description
-        was_stopped = description is not None and description["SecondaryStatus"] == "Stopped"
-        return was_stopped and self._has_reached and self._target is not None and self._target.stops
 
     @property
     def _position(self) -> str:
@@ -294,7 +286,8 @@ class FollowedJob:
         recorder, description = self._recorder, self._follower.description
         assert description is not None
         failure = None
-        if description["TrainingJobStatus"] == "Completed" or self._ended_at_target:
+        is_at_target = self._is_at_target and description["SecondaryStatus"] == "Stopped"
+        if description["TrainingJobStatus"] == "Completed" or is_at_target:
             if self._script_log:
                 events = self._script_log.result(end_of(description).timestamp())
                 recorder.record((), events)
@@ -328,7 +321,10 @@ class FollowedJob:
 def _script_log(planned: PlannedJob) -> ScriptLogReader | None:
     """Return the reader of a script's log; None for our own job, which emits events."""
     script = planned.script
-    return ScriptLogReader(script.regexes, script.samples_per_step, script.higher_is_better) if script else None
+    if script is None:
+        return None
+    target = script.target.metric if script.target else None
+    return ScriptLogReader(script.regexes, script.samples_per_step, script.higher_is_better, target)
 
 
 MAX_NAME_CHARACTERS = 63

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from experiments.schema.sections import Aws, Machine, Script
-from sweeps.search_space import BatchGrid, Optimiser, ScalingRule, scale
+from sweeps.search_space import BatchGrid, Hyperparameter, Optimiser, ScalingRule, scale
 from sweeps.trials import CostName
 from training.contract.errors import InputError, nearest
 from training.contract.frozen import Frozen, Name
@@ -283,38 +283,30 @@ class Searched(Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> Searched:
-        if self.values:
-            if self.low is not None or self.high is not None or any(isinstance(v, (list, dict)) for v in self.values):
-                raise ValueError("sweep.hyperparameters takes a list of plain values, or a range {low, high}")
-        elif self.low is None or self.high is None or not (0.0 if self.log else -math.inf) < self.low < self.high:
-            above = ", and low above 0 with log" if self.log else ""
-            raise ValueError(f"sweep.hyperparameters takes a range {{low, high}} with low below high{above}, or a list")
+        is_range = (
+            self.low is not None and self.high is not None and (0 if self.log else -math.inf) < self.low < self.high
+        )
+        if bool(self.values) == is_range or any(isinstance(value, (list, dict)) for value in self.values):
+            raise ValueError(
+                "sweep.hyperparameters takes lists of plain values and ranges {low, high}, low above 0 if log"
+            )
         return self
 
-    def tried(self, own: JsonValue) -> tuple[Any, ...]:
-        """Return the values to try, with the experiment's `own`: whole numbers if `own` and the ends are whole.
+    def with_own(self, name: str, own: JsonValue) -> Hyperparameter:
+        """Return the values to try, with the experiment's own. In a range, they are whole if it and the ends are.
 
-        Raises ValueError if `own` is not one of the values, or outside of the range.
+        Raises ValueError if the experiment's own value is no number, and the others are a range.
         """
-        if self.values:
-            if own not in self.values:
-                raise ValueError(f"must list the value {own!r} of script.hyperparameters, from which the search starts")
-            return self.values
-        assert self.low is not None
-        assert self.high is not None
-        if isinstance(own, bool) or not isinstance(own, (int, float)) or not self.low <= own <= self.high:
-            raise ValueError(
-                f"{self.low:g} to {self.high:g} must contain the value {own!r} of script.hyperparameters, from which "
-                "the search starts"
-            )
+        if self.low is None or self.high is None:
+            return Hyperparameter(name=name, values=tuple(dict.fromkeys([own, *self.values])))
+        if isinstance(own, bool) or not isinstance(own, (int, float)) or (self.log and own <= 0):
+            raise ValueError(f"hyperparameters.{name} is a range, but script.hyperparameters.{name} is {own!r}")
+        there, back = (math.log, math.exp) if self.log else (float, float)
+        first, last = there(self.low), there(self.high)
+        spaced = [back(first + (last - first) * at / (self.count - 1)) for at in range(self.count)]
         is_whole = isinstance(own, int) and self.low.is_integer() and self.high.is_integer()
-        shares = [at / (self.count - 1) for at in range(self.count)]
-        if self.log:
-            evenly = [self.low * (self.high / self.low) ** share for share in shares]
-        else:
-            evenly = [self.low + (self.high - self.low) * share for share in shares]
-        kind = round if is_whole else lambda value: float(f"{value:.6g}")
-        return tuple(sorted({*map(kind, evenly), own if is_whole else float(own)}))
+        values = {round(value) if is_whole else float(f"{value:.6g}") for value in (*spaced, own)}
+        return Hyperparameter(name=name, values=tuple(sorted(values)), scale="log" if self.log else "linear")
 
 
 def _listed_values(value: Any) -> Any:
@@ -343,8 +335,8 @@ class Sweep(Frozen):
 
     hyperparameters: dict[Name, Annotated[Searched, BeforeValidator(_listed_values)]] = Field(default={})
     """Other hyperparameters of a script to search, by name: a list of values, or a range `{low: 0.001, high: 0.1, log:
-    true}`, of which 5 evenly spaced values (`count`) are tried. The search starts at their values in
-    `script.hyperparameters`."""
+    true}`, of which 5 evenly spaced values (`count`) are tried. The search starts at the value in
+    `script.hyperparameters`, which must have one."""
 
     objective: Annotated[tuple[CostName | Name, ...], Field(strict=False, min_length=1, max_length=2)] = (
         "billable_seconds",

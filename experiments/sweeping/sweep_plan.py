@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -112,31 +111,21 @@ def _with_own_compilers(experiment: Experiment, script: Script) -> Experiment:
             "batch_sizes needs $batch_size in script.hyperparameters, such as {per_device_train_batch_size: "
             "$batch_size}. To search no batch size, set sweep.batch_sizes to the one number"
         )
-    if (fields.learning_rate_multipliers or fields.learning_rate_scalings) and "learning_rate" not in used:
-        name = "learning_rate_multipliers" if fields.learning_rate_multipliers else "learning_rate_scalings"
-        raise ValueError(f"{name} needs $learning_rate in script.hyperparameters, such as {{lr: $learning_rate}}")
+    for name in ("learning_rate_multipliers", "learning_rate_scalings"):
+        if getattr(fields, name) and "learning_rate" not in used:
+            raise ValueError(f"{name} needs $learning_rate in script.hyperparameters, such as {{lr: $learning_rate}}")
     if "compiler" in used or "compilers" in fields.model_fields_set:
         return experiment
     return experiment.model_copy(update={"sweep": fields.model_copy(update={"compilers": (experiment.compiler,)})})
 
 
 def _hyperparameters(experiment: Experiment) -> tuple[Hyperparameter, ...]:
-    """Return the searched hyperparameters of a script. Raises ValueError."""
-    searched, script, found = experiment.sweep.hyperparameters, experiment.script, []
-    for name, each in searched.items():
-        own = script.hyperparameters.get(name) if script else None
-        if own is None or (isinstance(own, str) and own.startswith(SIGN)):
-            raise ValueError(
-                f"hyperparameters.{name} needs a script with a value of its own in script.hyperparameters.{name}, from "
-                "which the search starts"
-            )
-        try:
-            values = each.tried(own)
-        except ValueError as error:
-            raise ValueError(f"hyperparameters.{name} {error}") from error
-        scale: Any = "" if each.values else "log" if each.log else "linear"
-        found.append(Hyperparameter(name=name, values=values, scale=scale))
-    return tuple(found)
+    """Return the searched hyperparameters of a script. Raises ValueError for one without a value to start at."""
+    owned = experiment.script.hyperparameters if experiment.script else {}
+    for name in experiment.sweep.hyperparameters:
+        if owned.get(name) is None or str(owned[name]).startswith(SIGN):
+            raise ValueError(f"hyperparameters.{name} starts at script.hyperparameters.{name}, which has no value")
+    return tuple(each.with_own(name, owned[name]) for name, each in experiment.sweep.hyperparameters.items())
 
 
 def _objective(experiment: Experiment) -> Objective:
@@ -210,11 +199,8 @@ class SweepPlan:
         """The experiment's own batch size, learning-rate multiplier and, if rules are searched, scaling rule."""
         experiment, script = self.experiment, self.experiment.script
         size, rule = experiment.batch_size, experiment.learning_rate_scaling if self.space.scalings else ""
-        own = {
-            each.name: each.nearest(script.hyperparameters[each.name]) for each in self.space.hyperparameters if script
-        }
-        chosen = json.dumps(own) if own else ""
-        return Point(size, experiment.learning_rate_multiplier, self.space.scaling_at(size, rule), chosen)
+        own = self.space.nearest(script.hyperparameters) if script else ""
+        return Point(size, experiment.learning_rate_multiplier, self.space.scaling_at(size, rule), own)
 
     def trial(self, compiler: str, point: Point, train_rows: int, *, is_whole: bool = False) -> Arm:
         """Return a point as an arm. Raises InputError if the experiment cannot be trained with this point.

@@ -77,7 +77,7 @@ class DataSource:
     """Lengths, duplicates and sample rows; None if unknown."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ScriptTarget:
     """Quality that an evaluation of a script must reach."""
 

@@ -157,17 +157,9 @@ class Deduplicator:
 
 
 def final_metrics(
-    events: Iterable[Event],
-    result: Event | None,
-    description: Description,
-    price: Price | None,
-    instances: int,
-    target: ScriptTarget | None = None,
+    events: Iterable[Event], result: Event | None, description: Description, price: Price | None, instances: int
 ) -> dict[str, float]:
-    """Return the metrics of a job that has ended: its phases, or what its result states about them, and its costs.
-
-    `target` is that of a script. Our own job reports in its result when it reached its target.
-    """
+    """Return the metrics of a job that has ended: its phases, or what its result states about them, and its costs."""
     costs = cost_metrics(description, price) | warm_pool_metrics(description, price)
     metrics = {**phase_totals(events), **description.get("MachineLoadMetrics", {})}
     metrics |= {**(result.fields.get("metrics", {}) if result else {}), **costs}
@@ -175,41 +167,32 @@ def final_metrics(
         counts = (event.fields["samples"] for event in events if event.kind == "metric" and "samples" in event.fields)
         if samples := next(iter(deque(counts, maxlen=1)), None):
             metrics["throughput/end_to_end_samples_per_second"] = samples / billable_seconds
-    if target and result:
-        metrics |= target_metrics(events, target, description)
-    return metrics | projected_cost(metrics, instances, price) | target_cost(metrics, instances, price, target)
+    return metrics | projected_cost(metrics, instances, price)
 
 
-def target_metrics(events: Iterable[Event], target: ScriptTarget, description: Description) -> dict[str, float]:
-    """Return the seconds and samples up to the first evaluation of a script that reached its target, as our own job
-    reports them. The samples are the last count before that evaluation."""
-    samples: dict[str, float] = {}
-    for event in events:
-        if event.kind != "metric":
-            continue
-        if "samples" in event.fields:
-            samples = {"target/samples": event.fields["samples"]}
-        if target.is_reached(event.fields.get("values", {})):
-            transitions = description.get("SecondaryStatusTransitions", [])
-            seconds = _transition_seconds(transitions, event.time).get("time/script_seconds", 0.0)
-            return {"target/reached": 1.0, "target/seconds": seconds, **samples}
-    return {"target/reached": 0.0}
-
-
-def target_cost(
-    figures: Mapping[str, float], instances: int, price: Price | None, target: ScriptTarget | None
+def target_metrics(
+    target: ScriptTarget, events: Iterable[Event], description: Description, figures: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the cost of a job up to its target, from the start of its download on; empty if it did not reach it.
+    """Return the time and cost of a script up to the first evaluation that reached its target.
 
-    `target/billable_seconds` stands for the cost in comparisons of scripts that are stopped at their target. How long
-    it then took to stop them says nothing about the setting.
+    Its seconds count from the start of the script, as in our own job, and its samples are the last count before.
+    `figures` are the job's metrics. Of a script that is stopped at its target, `target/billable_seconds` counts in
+    comparisons: how long it then took to stop it says nothing about the setting.
     """
-    if "target/seconds" not in figures or "cost/billable_seconds" not in figures:
-        return {}
-    seconds = figures.get("time/download_seconds", 0.0) + figures["target/seconds"]
-    billable = seconds * (1 - figures.get("cost/spot_savings_percent", 0.0) / 100)
-    costs = {"target/usd": price.usd(instance_seconds(billable, instances))} if price else {}
-    return costs | ({"target/billable_seconds": billable} if target and target.stops else {})
+    found: dict[str, float] = {}
+    for event in events:
+        if event.kind == "metric" and "samples" in event.fields:
+            found["target/samples"] = event.fields["samples"]
+        if event.kind != "metric" or not target.is_reached(event.fields.get("values", {})):
+            continue
+        transitions = description.get("SecondaryStatusTransitions", [])
+        found["target/seconds"] = _transition_seconds(transitions, event.time).get("time/script_seconds", 0.0)
+        seconds = figures.get("time/download_seconds", 0.0) + found["target/seconds"]
+        billed = seconds * (1 - figures.get("cost/spot_savings_percent", 0.0) / 100)
+        if "cost/usd" in figures:
+            found["target/usd"] = figures["cost/usd"] * billed / figures["cost/billable_seconds"]
+        return {"target/reached": 1.0, **found, **({"target/billable_seconds": billed} if target.stops else {})}
+    return {"target/reached": 0.0}
 
 
 def phase_totals(events: Iterable[Event]) -> dict[str, float]:

@@ -90,8 +90,10 @@ class ScriptLogReader:
         regexes: Mapping[str, str],
         samples_per_step: int | None = None,
         higher_is_better: Mapping[str, bool] | None = None,
+        target: str | None = None,
     ) -> None:
-        """`samples_per_step` is declared by the experiment, as is the better direction of a metric."""
+        """The experiment declares `samples_per_step`, the better direction of a metric, and the target's metric."""
+        self._target = target
         self._expressions = MetricExpressions(regexes)
         self._declared = {"step", "samples"} & regexes.keys()
         self._samples_per_step = samples_per_step
@@ -334,6 +336,8 @@ class ScriptLogReader:
 
     def _quality_sentences(self) -> list[str]:
         """Return how to declare the quality, if no metric measures it."""
+        if self._target and self._target not in self._last:
+            return [f"it logged no {self._target}, so it reached no target: add {expression_of(self._target)}"]
         if self._last.keys() & {*self._higher_is_better, "train_loss"}:
             return []
         evaluated = sorted(name for name in self._last if name.startswith("eval_"))
