@@ -121,16 +121,7 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
     """Return Optuna's distributions of the parameters of `space.params`."""
     low, high = space.params(space.points[0]), space.params(space.points[-1])
     by_name: dict[str, BaseDistribution] = {}
-    for each in space.hyperparameters:
-        first, *_, last = each.values
-        by_name[f"hp.{each.name}"] = (
-            FloatDistribution(float(first), float(last), log=each.scale == "log")
-            if each.scale
-            else CategoricalDistribution(each.values)
-        )
     for name, first in low.items():
-        if name in by_name:
-            continue
         if name == "learning_rate_scaling":
             by_name[name] = CategoricalDistribution(space.scalings)
         elif name == "log2_multiplier":
@@ -197,7 +188,7 @@ def importances(study: optuna.Study) -> dict[str, float]:
             shares = optuna.importance.get_param_importances(study, target=lambda trial: trial.values[0])
     except (RuntimeError, ValueError):  # the evaluator rejects some small studies
         return {}
-    return {NAMES.get(name, name.removeprefix("hp.")): float(share) for name, share in shares.items()}
+    return {NAMES.get(name, name.removesuffix("_index")): float(share) for name, share in shares.items()}
 
 
 class PointSampler(BaseSampler):

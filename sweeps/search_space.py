@@ -60,21 +60,6 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hyperparameter:
-    """Searched hyperparameter of a script."""
-
-    name: str
-    values: tuple[Any, ...]
-    scale: Literal["", "linear", "log"] = ""
-    """Scale of a range, whose values are ascending; "" for a list of values."""
-
-    def nearest(self, value: Any) -> Any:
-        """Return the value of the range that is nearest to `value`."""
-        scaled = math.log if self.scale == "log" else float
-        return min(self.values, key=lambda each: abs(scaled(each) - scaled(value))) if self.scale else value
-
-
-@dataclass(frozen=True, kw_only=True)
 class Space:
     """All points of a study: every batch size with every multiplier and all values of the hyperparameters."""
 
@@ -90,21 +75,19 @@ class Space:
     """Scaling rules to search; empty for the experiment's alone."""
     unscaled_batch_size: int | None = None
     """Batch size at which all rules give the same rate, so that only the first one is trained."""
-    hyperparameters: tuple[Hyperparameter, ...] = ()
+    hyperparameters: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    """Values of each searched hyperparameter of a script, by name."""
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
         """Every point, ordered by batch size, by multiplier, by scaling rule, and by hyperparameters."""
-        names = [each.name for each in self.hyperparameters]
-        combinations = [
-            dict(zip(names, each, strict=True)) for each in product(*(h.values for h in self.hyperparameters))
-        ]
+        names, values = zip(*self.hyperparameters, strict=True) if self.hyperparameters else ((), ())
         return tuple(
             Point(size, factor, rule, json.dumps(chosen) if chosen else "")
             for size in self.batch_sizes
             for factor in self.multipliers
             for rule in dict.fromkeys(self.scaling_at(size, each) for each in self.scalings or ("",))
-            for chosen in combinations
+            for chosen in (dict(zip(names, each, strict=True)) for each in product(*values))
         )
 
     def scaling_at(self, batch_size: int, rule: str) -> str:
@@ -119,22 +102,16 @@ class Space:
         exponent = round(math.log2(point.multiplier) * self.per_octave) / self.per_octave
         factor = {"log2_multiplier": exponent} if len(self.multipliers) > 1 else {}
         scaling = {"learning_rate_scaling": point.scaling} if len(self.scalings) > 1 else {}
-        chosen = point.chosen
-        own = {h.name: float(chosen[h.name]) if h.scale else chosen[h.name] for h in self.hyperparameters}
-        return {**size, **factor, **scaling, **{f"hp.{name}": value for name, value in own.items()}}
+        chosen = {f"{name}_index": values.index(point.chosen[name]) for name, values in self.hyperparameters}
+        return {**size, **factor, **scaling, **chosen}
 
     def point(self, params: Mapping[str, Any]) -> Point:
         size = int(params.get("batch_size") or 2 ** int(params["log2_batch_size"]))
         exponent = float(params.get("log2_multiplier", math.log2(self.multipliers[0])))
         factor = min(self.multipliers, key=lambda each: abs(math.log2(each) - exponent))
         rule = params.get("learning_rate_scaling", self.scalings[0] if self.scalings else "")
-        chosen = self.nearest({name.removeprefix("hp."): value for name, value in params.items()})
-        return Point(size, factor, self.scaling_at(size, rule), chosen)
-
-    def nearest(self, values: Mapping[str, Any]) -> str:
-        """Return `Point.hyperparameters` for values by name, each the nearest one of its range."""
-        chosen = {each.name: each.nearest(values[each.name]) for each in self.hyperparameters}
-        return json.dumps(chosen) if chosen else ""
+        chosen = {name: values[int(params[f"{name}_index"])] for name, values in self.hyperparameters}
+        return Point(size, factor, self.scaling_at(size, rule), json.dumps(chosen) if chosen else "")
 
 
 def space(
@@ -144,12 +121,12 @@ def space(
     per_octave: int,
     scalings: tuple[ScalingRule, ...] = (),
     unscaled_batch_size: int | None = None,
-    hyperparameters: tuple[Hyperparameter, ...] = (),
+    hyperparameters: tuple[tuple[str, tuple[Any, ...]], ...] = (),
 ) -> Space:
     """Return the space for ranges such as `8..256` and `0.25..4`. Raises ValueError for an invalid range."""
     sizes = _sizes(batch_sizes, grid)
     factors = _multipliers(multipliers, per_octave) if multipliers else (1.0,)
-    chosen = math.prod(len(each.values) for each in hyperparameters)
+    chosen = math.prod(len(values) for _, values in hyperparameters)
     if (count := len(sizes) * len(factors) * max(1, len(scalings)) * chosen) > MAX_POINTS:
         others = f", with {chosen:,} settings of hyperparameters," if hyperparameters else ""
         raise ValueError(

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from experiments.schema.sections import Aws, Machine, Script
-from sweeps.search_space import BatchGrid, Hyperparameter, Optimiser, ScalingRule, scale
+from sweeps.search_space import BatchGrid, Optimiser, ScalingRule, scale
 from sweeps.trials import CostName
 from training.contract.errors import InputError, nearest
 from training.contract.frozen import Frozen, Name
@@ -292,21 +292,21 @@ class Searched(Frozen):
             )
         return self
 
-    def with_own(self, name: str, own: JsonValue) -> Hyperparameter:
+    def with_own(self, name: str, own: JsonValue) -> tuple[Any, ...]:
         """Return the values to try, with the experiment's own. In a range, they are whole if it and the ends are.
 
         Raises ValueError if the experiment's own value is no number, and the others are a range.
         """
         if self.low is None or self.high is None:
-            return Hyperparameter(name=name, values=tuple(dict.fromkeys([own, *self.values])))
-        if isinstance(own, bool) or not isinstance(own, (int, float)) or (self.log and own <= 0):
+            return tuple(dict.fromkeys([own, *self.values]))
+        if isinstance(own, bool) or not isinstance(own, (int, float)):
             raise ValueError(f"hyperparameters.{name} is a range, but script.hyperparameters.{name} is {own!r}")
         there, back = (math.log, math.exp) if self.log else (float, float)
         first, last = there(self.low), there(self.high)
         spaced = [back(first + (last - first) * at / (self.count - 1)) for at in range(self.count)]
         is_whole = isinstance(own, int) and self.low.is_integer() and self.high.is_integer()
-        values = {round(value) if is_whole else float(f"{value:.6g}") for value in (*spaced, own)}
-        return Hyperparameter(name=name, values=tuple(sorted(values)), scale="log" if self.log else "linear")
+        values = {round(value) if is_whole else float(f"{value:.6g}") for value in spaced}
+        return tuple(sorted({*values, own if is_whole else float(own)}))
 
 
 def _listed_values(value: Any) -> Any:

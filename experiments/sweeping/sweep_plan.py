@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ from judging.waves import round_order
 from state.digests import key_of
 from state.home import home
 from sweeps.early_stopping import Setting
-from sweeps.search_space import Hyperparameter, Point, Space, space
+from sweeps.search_space import Point, Space, space
 from sweeps.trials import CostName, Objective, Quality
 from tracking.groups.planned_job import CALIBRATION, FINALIST, PlannedJob
 from training.contract.errors import InputError
@@ -119,13 +120,13 @@ def _with_own_compilers(experiment: Experiment, script: Script) -> Experiment:
     return experiment.model_copy(update={"sweep": fields.model_copy(update={"compilers": (experiment.compiler,)})})
 
 
-def _hyperparameters(experiment: Experiment) -> tuple[Hyperparameter, ...]:
+def _hyperparameters(experiment: Experiment) -> tuple[tuple[str, tuple[Any, ...]], ...]:
     """Return the searched hyperparameters of a script. Raises ValueError for one without a value to start at."""
     owned = experiment.script.hyperparameters if experiment.script else {}
     for name in experiment.sweep.hyperparameters:
         if owned.get(name) is None or str(owned[name]).startswith(SIGN):
             raise ValueError(f"hyperparameters.{name} starts at script.hyperparameters.{name}, which has no value")
-    return tuple(each.with_own(name, owned[name]) for name, each in experiment.sweep.hyperparameters.items())
+    return tuple((name, each.with_own(name, owned[name])) for name, each in experiment.sweep.hyperparameters.items())
 
 
 def _objective(experiment: Experiment) -> Objective:
@@ -199,8 +200,10 @@ class SweepPlan:
         """The experiment's own batch size, learning-rate multiplier and, if rules are searched, scaling rule."""
         experiment, script = self.experiment, self.experiment.script
         size, rule = experiment.batch_size, experiment.learning_rate_scaling if self.space.scalings else ""
-        own = self.space.nearest(script.hyperparameters) if script else ""
-        return Point(size, experiment.learning_rate_multiplier, self.space.scaling_at(size, rule), own)
+        owned = script.hyperparameters if script else {}
+        own = {name: values[values.index(owned[name])] for name, values in self.space.hyperparameters}
+        chosen = json.dumps(own) if own else ""
+        return Point(size, experiment.learning_rate_multiplier, self.space.scaling_at(size, rule), chosen)
 
     def trial(self, compiler: str, point: Point, train_rows: int, *, is_whole: bool = False) -> Arm:
         """Return a point as an arm. Raises InputError if the experiment cannot be trained with this point.
