@@ -231,14 +231,14 @@ def compare(
 def seedless_arms(arms: Sequence[Arm], curves: Mapping[str, pd.DataFrame]) -> tuple[str, ...]:
     """Return the labels of the arms in which two repeats of a script with different seeds have equal loss curves.
 
-    `curves` are the `histories` tables of losses by run id. A curve of one value may be equal by chance.
+    `curves` are the `histories` tables of losses by run id. Two losses may be equal by chance.
     """
     labels = []
     for arm in arms:
         seeds: dict[tuple[Any, ...], set[str]] = {}
         for job in arm.succeeded:
             curve = curves.get(job.run_id)
-            if job.is_script and curve is not None and curve["value"].nunique() > 1:
+            if job.is_script and curve is not None and curve["value"].nunique() > 2:
                 points = tuple(zip(curve["key"], curve["step"], curve["value"], strict=True))
                 seeds.setdefault(points, set()).add(job.text.get("hp_seed") or f"repeat {job.repeat}")
         if any(len(each) > 1 for each in seeds.values()):
