@@ -321,10 +321,8 @@ class FollowedJob:
 def _script_log(planned: PlannedJob) -> ScriptLogReader | None:
     """Return the reader of a script's log; None for our own job, which emits events."""
     script = planned.script
-    if script is None:
-        return None
-    target = script.target.metric if script.target else None
-    return ScriptLogReader(script.regexes, script.samples_per_step, script.higher_is_better, target)
+    target = script.target.metric if script and script.target else None
+    return ScriptLogReader(script.regexes, script.samples_per_step, script.higher_is_better, target) if script else None
 
 
 MAX_NAME_CHARACTERS = 63

@@ -41,7 +41,6 @@ from tracking.groups.planned_job import CALIBRATION, FINALIST, PlannedJob
 from training.contract.errors import InputError
 from training.contract.service import ServiceContext
 from training.job.tasks import LOSS
-from training.staging.tokens.staged import Staged
 
 MAX_TIMED_SIZES = 12
 """Largest number of batch sizes in one calibration."""
@@ -261,10 +260,8 @@ class SweepPlan:
         return {**options, **texts, **rank}
 
     def samples(self, train_rows: int) -> int:
-        """Return the samples of a full training, the same for every batch size; 0 for a script, which tells no one."""
+        """Return the samples of a full training, the same for every batch size; 0 if the epochs of a script set it."""
         experiment = self.experiment
-        if experiment.script is not None:
-            return 0
         if experiment.epochs is not None:
             return math.ceil(experiment.epochs * train_rows)
         return (experiment.max_steps or 0) * experiment.global_batch_size
@@ -356,12 +353,7 @@ class SweepJobs:
 
     @property
     def samples(self) -> int:
-        return self.sweep.samples(self.train_rows)
-
-    @property
-    def train_rows(self) -> int:
-        """Rows of the training data; 0 for a script, whose data is not read."""
-        return self.staged.train_rows if isinstance(self.staged, Staged) else 0
+        return self.sweep.samples(self.staged.train_rows)
 
     def trial(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> PlannedJob:
         """Return the job of a point. Each repeat has a different seed."""
@@ -373,7 +365,7 @@ class SweepJobs:
 
     def _job(self, group_id: str, compiler: str, point: Point, repeat: int, role: str) -> PlannedJob:
         is_whole = role == "confirmation"
-        arm = self.sweep.trial(compiler, point, self.train_rows, is_whole=is_whole)
+        arm = self.sweep.trial(compiler, point, self.staged.train_rows, is_whole=is_whole)
         tags = {
             "platform.role": role,
             "platform.batch_size": str(point.batch_size),
@@ -400,7 +392,7 @@ class SweepJobs:
         if sweep.fields.worse_by is not None:
             baseline = self.trial(group_id, *sweep.baseline)
             baseline = replace(baseline, tags={**baseline.tags, "platform.role": "baseline"})
-            jobs.append((sweep.trial(*sweep.baseline, self.train_rows), baseline))
+            jobs.append((sweep.trial(*sweep.baseline, self.staged.train_rows), baseline))
         return jobs
 
     def confirmation(self, group_id: str, settings: Sequence[Setting]) -> list[PlannedJob]:
@@ -484,7 +476,7 @@ class PreparedSweep(Prepared):
         for compiler in sweep.fields.compilers:
             is_baseline = sweep.fields.worse_by is not None and compiler == sweep.baseline[0]
             if sweep.base_point in sweep.space.points and not is_baseline:  # the baseline is this trial
-                trial = sweep.trial(compiler, sweep.base_point, jobs.train_rows)
+                trial = sweep.trial(compiler, sweep.base_point, jobs.staged.train_rows)
                 known.append((trial, jobs.trial(group_id, compiler, sweep.base_point)))
         return [(arm, jobs.staged, job) for arm, job in known]
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import pandas as pd
 
@@ -235,12 +235,11 @@ def seedless_arms(arms: Sequence[Arm], curves: Mapping[str, pd.DataFrame]) -> tu
     """
     labels = []
     for arm in arms:
-        seeds: dict[tuple[Any, ...], set[str]] = {}
+        seeds: dict[str, set[str]] = {}
         for job in arm.succeeded:
-            curve = curves.get(job.run_id)
-            if job.is_script and curve is not None and curve["value"].nunique() > 2:
-                points = tuple(zip(curve["key"], curve["step"], curve["value"], strict=True))
-                seeds.setdefault(points, set()).add(job.text.get("hp_seed") or f"repeat {job.repeat}")
+            if job.run_id in curves and curves[job.run_id]["value"].nunique() > 2:
+                losses = curves[job.run_id][["key", "step", "value"]].to_csv()
+                seeds.setdefault(losses, set()).add(job.text.get("hp_seed") or f"repeat {job.repeat}")
         if any(len(each) > 1 for each in seeds.values()):
             labels.append(arm.label)
     return tuple(labels)

@@ -218,7 +218,7 @@ sweep: {batch_sizes: 4..8, hyperparameters: {worth: [1, 2]}, trials: 3, finalist
 
 @pytest.mark.slow
 def test_a_script_is_swept_to_its_target_and_resumes_after_a_kill(command_line: CommandLine, tmp_path: Path) -> None:
-    """Each step is worth its batch size, once or twice, of the 200 that reach the target. A training would take 2,000."""
+    """Each of up to 2,000 steps is worth its batch size, once or twice, of the 200 that reach the target."""
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "loop.py").write_text(LOOP)
     (tmp_path / "own.yaml").write_text(SWEPT)
