@@ -398,12 +398,11 @@ def check_script(experiment: ExperimentFields) -> None:
 
 def direction_of(experiment: ExperimentFields, metric: str) -> str | None:
     """Return `min` or `max`, the better values of a metric; None for a script's metric of an unknown direction."""
-    if experiment.script is None:
-        return METRICS_BY_NAME[metric].direction
-    if (declared := experiment.script.metrics.get(metric)) and declared.better:
-        return {"higher": "max", "lower": "min"}[declared.better]
-    known = METRICS_BY_NAME.get(metric)
-    if known and known not in OWN_METRICS:
+    script, known = experiment.script, METRICS_BY_NAME.get(metric)
+    declared = script.metrics.get(metric) if script else None
+    if declared and declared.better:
+        return "max" if declared.better == "higher" else "min"
+    if known and (script is None or known not in OWN_METRICS):
         return known.direction
     return "min" if metric.endswith(LOWER_IS_BETTER) else None
 

@@ -283,9 +283,8 @@ class Searched(Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> Searched:
-        is_range = (
-            self.low is not None and self.high is not None and (0 if self.log else -math.inf) < self.low < self.high
-        )
+        low, high = (math.nan if end is None else end for end in (self.low, self.high))
+        is_range = (0.0 if self.log else -math.inf) < low < high
         if bool(self.values) == is_range or any(isinstance(value, (list, dict)) for value in self.values):
             raise ValueError(
                 "sweep.hyperparameters takes lists of plain values and ranges {low, high}, low above 0 if log"

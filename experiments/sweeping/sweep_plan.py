@@ -107,10 +107,8 @@ def _with_own_compilers(experiment: Experiment, script: Script) -> Experiment:
         if name in fields.model_fields_set:
             raise ValueError(f"{name} requires a task: a script evaluates and is timed as a whole. Remove it")
     if "batch_size" not in used:
-        raise ValueError(
-            "batch_sizes needs $batch_size in script.hyperparameters, such as {per_device_train_batch_size: "
-            "$batch_size}. To search no batch size, set sweep.batch_sizes to the one number"
-        )
+        way = "such as {bs: $batch_size}. To search no batch size, set sweep.batch_sizes to the one number"
+        raise ValueError(f"batch_sizes needs $batch_size in script.hyperparameters, {way}")
     for name in ("learning_rate_multipliers", "learning_rate_scalings"):
         if getattr(fields, name) and "learning_rate" not in used:
             raise ValueError(f"{name} needs $learning_rate in script.hyperparameters, such as {{lr: $learning_rate}}")
@@ -201,8 +199,8 @@ class SweepPlan:
         size, rule = experiment.batch_size, experiment.learning_rate_scaling if self.space.scalings else ""
         owned = script.hyperparameters if script else {}
         own = {name: values[values.index(owned[name])] for name, values in self.space.hyperparameters}
-        chosen = json.dumps(own) if own else ""
-        return Point(size, experiment.learning_rate_multiplier, self.space.scaling_at(size, rule), chosen)
+        others = self.space.scaling_at(size, rule), json.dumps(own) if own else ""
+        return Point(size, experiment.learning_rate_multiplier, *others)
 
     def trial(self, compiler: str, point: Point, train_rows: int, *, is_whole: bool = False) -> Arm:
         """Return a point as an arm. Raises InputError if the experiment cannot be trained with this point.
