@@ -65,6 +65,8 @@ class ScriptInputs:
     network_uses: tuple[str, ...] = ()
     """Uses of a network by the script; see `JobSpec`."""
     remarks: tuple[str, ...] = ()
+    train_rows: int = 0
+    """Rows of training data, which are not read."""
 
     @property
     def key(self) -> str:

@@ -14,6 +14,7 @@ from experiments.planning.inputs import QUALITY, Inputs, ScriptInputs, samples_p
 from experiments.planning.load import Arm
 from experiments.schema.experiment import (
     Experiment,
+    direction_of,
     logged_hyperparameters,
     referenced_fields,
     script_files,
@@ -28,11 +29,11 @@ from judging.waves import round_order
 from state.digests import digest, key_of
 from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES
-from tracking.groups.planned_job import AGAIN, CALIBRATION, DataSource, ModelPlan, PlannedJob, ScriptPlan
+from tracking.groups.planned_job import AGAIN, CALIBRATION, DataSource, ModelPlan, PlannedJob, ScriptPlan, ScriptTarget
 from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar
 from training.job.settings.declared import ADAPTER_PACKAGES, ADAPTER_SETTINGS, SETTINGS
 from training.job.settings.declared import traits_of as setting_traits
-from training.job.tasks import METRICS_BY_NAME, TASKS
+from training.job.tasks import TASKS
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
 from training.services.registry import traits_of
@@ -301,15 +302,26 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
 def _script_plan(experiment: Experiment, staged: Inputs) -> ScriptPlan | None:
     if experiment.script is None or isinstance(staged, Staged):
         return None
+    target, is_max = experiment.target, _target(experiment).get("target_direction") == "max"
     return ScriptPlan(
         regexes=experiment.script.patterns,
-        hyperparameters=logged_hyperparameters(experiment),
+        hyperparameters={**logged_hyperparameters(experiment), **_target(experiment)},
         samples_per_step=samples_per_step(experiment),
         higher_is_better={
             name: each.better == "higher" for name, each in experiment.script.metrics.items() if each.better
         },
         packages=staged.environment.versions if staged.environment else {},
+        target=ScriptTarget(target.metric, target.value, is_max, target.stop) if target else None,
     )
+
+
+def _target(experiment: Experiment) -> dict[str, Scalar | None]:
+    """Return the hyperparameters of the target, with its direction; empty without one."""
+    if (target := experiment.target) is None:
+        return {}
+    direction = target.direction or direction_of(experiment, target.metric)
+    stop: dict[str, Scalar | None] = {"target_stop": True} if target.stop else {}
+    return {"target_metric": target.metric, "target_value": target.value, "target_direction": direction, **stop}
 
 
 def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
@@ -370,14 +382,12 @@ def hyperparameters(
         "quality_function": Path(experiment.quality).name if experiment.quality else None,
         "quality_digest": quality_digest or None,
     }
-    for section in ("target", "probe", "calibration"):
+    arguments |= _target(experiment)
+    for section in ("probe", "calibration"):
         arguments |= {f"{section}_{name}": value for name, value in getattr(experiment, section) or ()}
     if adapter := experiment.adapter:
         arguments |= {name: getattr(adapter, field.name) for name, field in ADAPTER_SETTINGS.items()}
         arguments |= {"adapter": None, "adapter_targets": ",".join(adapter.targets)}
-    if target := experiment.target:
-        arguments["target_direction"] = target.direction or METRICS_BY_NAME[target.metric].direction
-        arguments["target_stop"] = target.stop or None
     if calibration := experiment.calibration:
         arguments["calibration_batch_sizes"] = ",".join(map(str, calibration.batch_sizes))
     return {name: value for name, value in arguments.items() if value is not None}

@@ -18,11 +18,12 @@ from pydantic import JsonValue, model_validator
 from experiments.schema.fields import BUDGET_FIELDS, AutoBatchSize, ExperimentFields, check_metric
 from experiments.schema.overrides import known_fields
 from experiments.schema.sections import Machine, Script, check_group_budget
+from tracking.recording.script_log import LOWER_IS_BETTER, metric_name
 from training.contract.errors import InputError, nearest
 from training.contract.job_spec import NOT_CHOSEN, Scalar
 from training.contract.request import TRAINING_COMPILER
 from training.job.settings.declared import SHARDING_SINCE, contradictions, unused_options
-from training.job.tasks import METRICS_BY_NAME, TASKS
+from training.job.tasks import METRICS_BY_NAME, OWN_METRICS, TASKS
 from training.services.registry import SERVICES, services_with, traits_of
 
 Check = Callable[[ExperimentFields], None]
@@ -275,6 +276,7 @@ INDEPENDENT_OF_SCRIPT = frozenset(
         "aws",
         "compare",
         "sweep",
+        "target",
         "compiler",
         "compiler_debug",
         "learning_rate_scaling",
@@ -417,6 +419,8 @@ def check_script(experiment: ExperimentFields) -> None:
             f"compiler 'inductor' would have no effect, because the script itself must compile. Pass the compiler by "
             f"script.hyperparameters, for example torch_compile_backend: {SIGN}compiler"
         )
+    if target := experiment.target:
+        check_script_metric(experiment, "target.metric", target.metric, target.direction)
     used = set(fields.values()).union(*(DERIVED.get(field, ()) for field in fields.values()))
     for field in sorted(experiment.model_fields_set - INDEPENDENT_OF_SCRIPT - used):
         if getattr(experiment, field) is not None:
@@ -425,6 +429,31 @@ def check_script(experiment: ExperimentFields) -> None:
         raise ValueError(
             f"script refers to {SIGN}learning_rate, which depends on batch_size, but not to "
             f"{SIGN}batch_size: the script would train with a different batch size"
+        )
+
+
+def direction_of(experiment: ExperimentFields, metric: str) -> str | None:
+    """Return `min` or `max`, the better values of a metric; None for a script's metric of an unknown direction."""
+    script, known = experiment.script, METRICS_BY_NAME.get(metric)
+    declared = script.metrics.get(metric) if script else None
+    if declared and declared.better:
+        return "max" if declared.better == "higher" else "min"
+    if known and (script is None or known not in OWN_METRICS):
+        return known.direction
+    return "min" if metric.endswith(LOWER_IS_BETTER) else None
+
+
+def check_script_metric(experiment: ExperimentFields, field: str, metric: str, direction: str | None = None) -> None:
+    """Raise ValueError for a metric that a script cannot have under this name, or whose direction is not known."""
+    assert experiment.script is not None
+    name = metric if metric in experiment.script.patterns else metric_name(metric)
+    if name != metric:
+        raise ValueError(f"{field} '{_cut(metric)}' is recorded as '{_cut(name)}': use that name")
+    if direction is None and direction_of(experiment, metric) is None:
+        or_set = ", or set target.direction to min or max" if field == "target.metric" else ""
+        raise ValueError(
+            f"{field} '{_cut(metric)}' has no known direction: add better: higher or better: lower to "
+            f"script.metrics.{_cut(metric)}{or_set}"
         )
 
 
