@@ -11,6 +11,7 @@ IN_CONTAINERS = [
     *sorted((ROOT / JOB).rglob("*.py")),
     *sorted((ROOT / "training/scripts/metering").glob("*.py")),
     ROOT / "training/scripts/trainfare_entry.py",
+    *sorted((ROOT / "experiments/published").rglob("*.py")),
 ]
 """Files that run in containers of Python 3.8."""
 

@@ -1,17 +1,17 @@
 """Fine-tune a classifier of sentence pairs on MNLI with Trainer, and save its predictions.
 
-The channels `train` and `test` have files of JSON lines, CSV or TSV, also as .gz, with the columns `premise`,
-`hypothesis` and `label`. The file runs in containers from Python 3.6 and Transformers 4.6 on, also with SageMaker's
-library for model parallelism, which Trainer itself calls.
+The channels `train` and `test` have JSON lines or TSV, also as .gz, with the columns `premise`, `hypothesis` and
+`label`. The file runs in containers from Python 3.6 and Transformers 4.6 on, also with SageMaker's library for model
+parallelism, which Trainer itself calls.
 """
 
 import csv
-import gzip
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Dict, List, Tuple
 
+import pandas as pd
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -36,30 +36,25 @@ class ScriptArguments:
     max_seq_length: int = 128
 
 
-def rows(channel):
-    """Return the labelled rows of a channel."""
-    found = []
+def rows(channel: str) -> Tuple[List[str], List[str], List[int]]:
+    """Return premises, hypotheses and classes of the labelled rows of a channel."""
+    tables = []
     for path in sorted(Path(os.environ["SM_CHANNEL_" + channel]).glob("*.*")):
-        with (gzip.open if path.suffix == ".gz" else open)(str(path), "rt", encoding="utf-8", newline="") as file:
-            if ".json" in path.name:
-                found += [json.loads(line) for line in file if line.strip()]
-            elif ".tsv" in path.name:
-                found += list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-            else:
-                found += list(csv.DictReader(file))
-    return [row for row in found if row["label"] not in ("-", "-1", -1)]
+        if ".json" in path.name:
+            tables.append(pd.read_json(str(path), lines=True, dtype=False))
+        else:
+            tables.append(pd.read_csv(str(path), sep="\t", keep_default_na=False, quoting=csv.QUOTE_NONE))
+    table = pd.concat(tables)
+    table = table[~table["label"].isin(["-", "-1", -1])]
+    classes = [CLASSES.index(each) if each in CLASSES else int(each) for each in table["label"]]
+    return list(table["premise"]), list(table["hypothesis"]), classes
 
 
-def number(label):
-    """Return the number of a class, which a file may have by its name."""
-    return CLASSES.index(label) if label in CLASSES else int(label)
-
-
-def accuracy(prediction):
+def accuracy(prediction: Any) -> Dict[str, float]:
     return {"accuracy": float((prediction.predictions.argmax(-1) == prediction.label_ids).mean())}
 
 
-def main():
+def main() -> None:
     args, training_args = HfArgumentParser((ScriptArguments, TrainingArguments)).parse_args_into_dataclasses()
     if args.task_name != "mnli":
         raise SystemExit("--task_name {} is not supported: this script trains on mnli".format(args.task_name))
@@ -67,25 +62,18 @@ def main():
         logging.set_verbosity_info()
     set_seed(training_args.seed)
     tokenizer = AutoTokenizer.from_pretrained(args.model_name_or_path)
-    model = AutoModelForSequenceClassification.from_pretrained(
-        args.model_name_or_path,
-        id2label=dict(enumerate(CLASSES)),
-        label2id={name: at for at, name in enumerate(CLASSES)},
-    )
 
-    def features(pairs):
-        texts = [row["premise"] for row in pairs], [row["hypothesis"] for row in pairs]
-        encoded = tokenizer(*texts, truncation=True, max_length=args.max_seq_length, padding="max_length")
-        return [
-            {"labels": number(row["label"]), **{name: values[at] for name, values in encoded.items()}}
-            for at, row in enumerate(pairs)
-        ]
+    def features(channel: str) -> List[Dict[str, Any]]:
+        premises, hypotheses, classes = rows(channel)
+        encoded = tokenizer(premises, hypotheses, truncation=True, max_length=args.max_seq_length, padding="max_length")
+        return [dict(zip([*encoded, "labels"], values)) for values in zip(*encoded.values(), classes)]
 
-    test = features(rows("TEST"))
+    test = features("TEST")
+    names = {"id2label": dict(enumerate(CLASSES)), "label2id": {name: at for at, name in enumerate(CLASSES)}}
     trainer = Trainer(
-        model=model,
+        model=AutoModelForSequenceClassification.from_pretrained(args.model_name_or_path, **names),
         args=training_args,
-        train_dataset=features(rows("TRAIN")) if training_args.do_train else None,
+        train_dataset=features("TRAIN") if training_args.do_train else None,
         eval_dataset=test,
         data_collator=default_data_collator,
         compute_metrics=accuracy,
@@ -99,8 +87,8 @@ def main():
     if training_args.do_predict:
         chosen = trainer.predict(test).predictions.argmax(-1)
         if trainer.is_world_process_zero():
-            names = "\n".join(CLASSES[at] for at in chosen)
-            Path(os.environ["SM_OUTPUT_DATA_DIR"], "predictions.txt").write_text(names + "\n")
+            lines = "".join(CLASSES[at] + "\n" for at in chosen)
+            Path(os.environ["SM_OUTPUT_DATA_DIR"], "predictions.txt").write_text(lines)
 
 
 if __name__ == "__main__":

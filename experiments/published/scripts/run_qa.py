@@ -11,10 +11,11 @@ import re
 import string
 import sys
 from bisect import bisect_left, bisect_right
-from collections import Counter, namedtuple
+from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 from transformers import (
@@ -29,10 +30,16 @@ from transformers import (
 from transformers.utils import logging
 
 MAX_ANSWER_TOKENS = 30
-PART = 1000
-"""Questions that are tokenised at a time."""
-Question = namedtuple("Question", "text context answers start")
-"""`start` is the first answer's first character in the context, None without an answer."""
+Features = List[Dict[str, Any]]
+Span = Tuple[int, int, List[Tuple[int, int]]]
+
+
+class Question(NamedTuple):
+    text: str
+    context: str
+    answers: List[str]
+    start: Optional[int]
+    """First character of the first answer in the context; None without an answer."""
 
 
 @dataclass
@@ -44,11 +51,11 @@ class ScriptArguments:
     max_seq_length: int = 384
     doc_stride: int = 128
     pad_to_max_length: bool = True
-    train_questions: int = 10 ** 9
-    test_questions: int = 10 ** 9
+    train_questions: int = 10**9
+    test_questions: int = 10**9
 
 
-def questions(channel, limit):
+def questions(channel: str, limit: int) -> List[Question]:
     """Return the first questions of a channel."""
     found = []
     for path in sorted(Path(os.environ["SM_CHANNEL_" + channel]).glob("*.json*")):
@@ -61,45 +68,44 @@ def questions(channel, limit):
     return found[:limit]
 
 
-def windows(tokenizer, asked, args):
+def windows(tokenizer: Any, asked: List[Question], args: ScriptArguments) -> Tuple[Features, List[Span]]:
     """Return overlapping windows over each context, and (question, first token, characters of tokens) of each window.
 
     A window's label is the first answer's first and last token, or the CLS token if the answer is not in the window.
     """
     right = tokenizer.padding_side == "right"
-    features, spans = [], []
-    for begin in range(0, len(asked), PART):
-        part = asked[begin : begin + PART]
-        texts = [question.text for question in part], [question.context for question in part]
-        encoded = tokenizer(
-            *(texts if right else texts[::-1]),
-            truncation="only_second" if right else "only_first",
-            max_length=args.max_seq_length,
-            stride=args.doc_stride,
-            return_overflowing_tokens=True,
-            return_offsets_mapping=True,
-            padding="max_length" if args.pad_to_max_length or not right else False,
-        )
-        for at, owner in enumerate(encoded.pop("overflow_to_sample_mapping")):
-            kinds = encoded.sequence_ids(at)
-            first, count = kinds.index(int(right)), kinds.count(int(right))
-            offsets = encoded["offset_mapping"][at][first : first + count]
-            feature = {name: values[at] for name, values in encoded.items() if name != "offset_mapping"}
-            cls = feature["input_ids"].index(tokenizer.cls_token_id)
-            start, end = cls, cls
-            if part[owner].start is not None:
-                characters = part[owner].start, part[owner].start + len(part[owner].answers[0])
-                if offsets[0][0] <= characters[0] and characters[1] <= offsets[-1][1]:
-                    start = first + bisect_right([a for a, _ in offsets], characters[0]) - 1
-                    end = first + bisect_left([b for _, b in offsets], characters[1])
-            features.append({"start_positions": start, "end_positions": end, **feature})
-            spans.append((begin + owner, first, offsets))
+    texts = [question.text for question in asked], [question.context for question in asked]
+    encoded = tokenizer(
+        *(texts if right else texts[::-1]),
+        truncation="only_second" if right else "only_first",
+        max_length=args.max_seq_length,
+        stride=args.doc_stride,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+        padding="max_length" if args.pad_to_max_length or not right else False,
+    )
+    owners, characters = encoded.pop("overflow_to_sample_mapping"), encoded.pop("offset_mapping")
+    features: Features = []
+    spans: List[Span] = []
+    for at, owner in enumerate(owners):
+        kinds, question = encoded.sequence_ids(at), asked[owner]
+        first, count = kinds.index(int(right)), kinds.count(int(right))
+        offsets = characters[at][first : first + count]
+        start = end = encoded["input_ids"][at].index(tokenizer.cls_token_id)
+        if question.start is not None:
+            begin, stop = question.start, question.start + len(question.answers[0])
+            if offsets[0][0] <= begin and stop <= offsets[-1][1]:
+                start = first + bisect_right([each for each, _ in offsets], begin) - 1
+                end = first + bisect_left([each for _, each in offsets], stop)
+        feature = {name: values[at] for name, values in encoded.items()}
+        features.append({"start_positions": start, "end_positions": end, **feature})
+        spans.append((owner, first, offsets))
     return features, spans
 
 
-def answers(predictions, spans, asked):
+def answers(predictions: Any, spans: List[Span], asked: List[Question]) -> List[str]:
     """Return the most likely answer of each question, over all its windows."""
-    best = {}
+    best: Dict[int, Tuple[float, str]] = {}
     for (owner, first, offsets), starts, ends in zip(spans, *predictions[:2]):
         inside = slice(first, first + len(offsets))
         sums = starts[inside, None] + ends[None, inside]
@@ -110,19 +116,19 @@ def answers(predictions, spans, asked):
     return [best[owner][1] for owner in range(len(asked))]
 
 
-def words(text):
+def words(text: str) -> List[str]:
     """Return the words that SQuAD compares: without case, punctuation and articles."""
     plain = "".join(each for each in text.lower() if each not in string.punctuation)
     return re.sub(r"\b(a|an|the)\b", " ", plain).split()
 
 
-def f1(answer, reference):
+def f1(answer: str, reference: str) -> float:
     ours, theirs = words(answer), words(reference)
     common = sum((Counter(ours) & Counter(theirs)).values())
     return 2 * common / (len(ours) + len(theirs)) if common else float(ours == theirs)
 
 
-def main(arguments=None):
+def main(arguments: Optional[List[str]] = None) -> None:
     parser = HfArgumentParser((ScriptArguments, TrainingArguments))
     args, training_args = parser.parse_args_into_dataclasses(arguments or sys.argv[1:])
     if args.dataset_name != "squad":
@@ -134,7 +140,7 @@ def main(arguments=None):
     asked = questions("TEST", args.test_questions)
     test, spans = windows(tokenizer, asked, args)
 
-    def scores(prediction):
+    def scores(prediction: Any) -> Dict[str, float]:
         pairs = list(zip(answers(prediction.predictions, spans, asked), asked))
         exact = [max(words(answer) == words(each) for each in question.answers) for answer, question in pairs]
         overlap = [max(f1(answer, each) for each in question.answers) for answer, question in pairs]

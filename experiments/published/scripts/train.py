@@ -1,18 +1,17 @@
 """Fine-tune a classifier of texts with Trainer: emotions, ratings with one to five stars, or on spot capacity.
 
-Each channel has files of JSON lines, CSV or TSV, also as .gz, with the columns `text` and `label`, or `review_body` and
-`stars`. The file runs in containers from Python 3.6 and Transformers 4.6 on.
+Each channel has JSON lines, CSV or TSV, also as .gz, with the columns `text` and `label`, or `review_body` and `stars`.
+The file runs in containers from Python 3.6 and Transformers 4.6 on.
 """
 
 import argparse
-import csv
-import gzip
-import json
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
+import pandas as pd
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -29,11 +28,11 @@ EVAL_STRATEGY = "eval_strategy" if hasattr(TrainingArguments, "eval_strategy") e
 STARS = {1: "negative", 2: "negative", 3: "neutral", 4: "positive", 5: "positive"}
 
 
-def truth(text):
+def truth(text: str) -> bool:
     return text.lower() == "true"
 
 
-def arguments():
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--model_id", "--model_name", dest="model", required=True)
     parser.add_argument("--epochs", type=float, default=3)
@@ -42,56 +41,58 @@ def arguments():
     parser.add_argument("--learning_rate", type=float, default=5e-5)
     parser.add_argument("--fp16", type=truth, default=False)
     parser.add_argument("--max_length", type=int, default=512)
-    parser.add_argument("--strategy", help="evaluate and save after each epoch or after `steps`")
+    parser.add_argument("--strategy", help="evaluate and save after each epoch, or after `steps`")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--save_total_limit", type=int, default=1)
     parser.add_argument("--load_best_model_at_end", type=truth, default=False)
-    parser.add_argument("--metric_for_best_model", default=None)
+    parser.add_argument("--metric_for_best_model")
     parser.add_argument("--logging_steps", type=int, default=50)
     parser.add_argument("--seed", type=int, default=42)
-    parser.add_argument("--output_dir", default=os.environ.get("SM_CHECKPOINT_DIR", "/opt/ml/checkpoints"))
+    # /opt/ml/checkpoints in a container: SageMaker keeps what is there for the next start of the job.
+    parser.add_argument("--output_dir", default=str(Path(os.environ["SM_MODEL_DIR"]).with_name("checkpoints")))
     return parser.parse_args()
 
 
-def rows(channel):
-    """Return texts and labels of a channel, or None if the job has no such channel."""
+def rows(channel: str) -> Optional[Tuple[List[str], List[str]]]:
+    """Return the texts and the labels of a channel, or None if the job has no such channel."""
     if "SM_CHANNEL_" + channel not in os.environ:
         return None
-    found = []
+    tables = []
     for path in sorted(Path(os.environ["SM_CHANNEL_" + channel]).glob("*.*")):
-        with (gzip.open if path.suffix == ".gz" else open)(str(path), "rt", encoding="utf-8", newline="") as file:
-            if ".json" in path.name:
-                found += [json.loads(line) for line in file if line.strip()]
-            else:
-                found += list(csv.DictReader(file, delimiter="\t" if ".tsv" in path.name else ","))
-    if "stars" in found[0]:
-        return [row["review_body"] for row in found], [STARS[int(row["stars"])] for row in found]
-    return [row["text"] for row in found], [str(row["label"]) for row in found]
+        if ".json" in path.name:
+            tables.append(pd.read_json(str(path), lines=True, dtype=False))
+        else:
+            tables.append(pd.read_csv(str(path), sep="\t" if ".tsv" in path.name else ",", keep_default_na=False))
+    table = pd.concat(tables)
+    if "stars" in table:
+        return list(table["review_body"]), [STARS[int(each)] for each in table["stars"]]
+    return list(table["text"]), [str(each) for each in table["label"]]
 
 
-def scores(prediction):
+def scores(prediction: Any) -> Dict[str, float]:
     """Return accuracy and macro F1."""
     chosen, labels = prediction.predictions.argmax(-1), prediction.label_ids
-    each = [2 * ((chosen == n) & (labels == n)).sum() / ((chosen == n).sum() + (labels == n).sum()) for n in set(labels)]
+    each = [
+        2 * ((chosen == n) & (labels == n)).sum() / ((chosen == n).sum() + (labels == n).sum()) for n in set(labels)
+    ]
     return {"accuracy": float((chosen == labels).mean()), "f1": float(np.mean(each))}
 
 
-def main():
+def main() -> None:
     args = arguments()
     # The Training Compiler reads the number of GPUs from here; its own launcher of several processes sets it.
     os.environ.setdefault("GPU_NUM_DEVICES", os.environ.get("SM_NUM_GPUS", "1"))
     train, test = rows("TRAIN"), rows("TEST") or rows("EVAL")
+    assert train is not None, "the job needs a channel `train`"
     classes = sorted(set(train[1]))
     # A compiler needs rows of one length. The reviews are padded to the longest of their batch.
     padding = False if "neutral" in classes else "max_length"
     tokenizer = AutoTokenizer.from_pretrained(args.model)
 
-    def features(texts, labels):
+    def features(texts: List[str], labels: List[str]) -> List[Dict[str, Any]]:
         encoded = tokenizer(texts, truncation=True, max_length=args.max_length, padding=padding)
-        return [
-            {"labels": classes.index(label), **{name: values[at] for name, values in encoded.items()}}
-            for at, label in enumerate(labels)
-        ]
+        values = zip(*encoded.values(), map(classes.index, labels))
+        return [dict(zip([*encoded, "labels"], each)) for each in values]
 
     strategy = args.strategy or ("epoch" if test else "steps")
     training_args = TrainingArguments(
@@ -113,13 +114,12 @@ def main():
     )
     if training_args.process_index == 0:
         logging.set_verbosity_info()
-        print("Rows of each class: {}".format(dict(sorted(Counter(train[1]).items()))))
+        print("Rows of each class: {}".format(Counter(train[1])))
     set_seed(args.seed)
-    model = AutoModelForSequenceClassification.from_pretrained(
-        args.model, id2label=dict(enumerate(classes)), label2id={name: at for at, name in enumerate(classes)}
-    )
     trainer = Trainer(
-        model=model,
+        model=AutoModelForSequenceClassification.from_pretrained(
+            args.model, id2label=dict(enumerate(classes)), label2id={name: at for at, name in enumerate(classes)}
+        ),
         args=training_args,
         train_dataset=features(*train),
         eval_dataset=features(*test) if test else None,
@@ -127,8 +127,7 @@ def main():
         compute_metrics=scores,
     )
     last = get_last_checkpoint(args.output_dir) if Path(args.output_dir).is_dir() else None
-    result = trainer.train(resume_from_checkpoint=last)
-    trainer.log_metrics("train", result.metrics)
+    trainer.log_metrics("train", trainer.train(resume_from_checkpoint=last).metrics)
     if test:
         trainer.log_metrics("eval", trainer.evaluate())
     trainer.save_model(os.environ["SM_MODEL_DIR"])

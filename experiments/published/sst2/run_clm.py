@@ -5,13 +5,13 @@ as .gz). The file runs in containers from Python 3.8 and Transformers 4.21 on, w
 """
 
 import csv
-import gzip
 import os
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Optional
+from typing import Any, Dict, List, Optional
 
+import pandas as pd
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -37,7 +37,7 @@ class ScriptArguments:
     block_size: int = 512
 
 
-def parsed():
+def parsed() -> Any:
     """Return the arguments of the script and of Trainer."""
     parser = HfArgumentParser((ScriptArguments, TrainingArguments))
     if not hasattr(TrainingArguments, "evaluation_strategy"):  # renamed in Transformers 4.41, removed later
@@ -47,21 +47,19 @@ def parsed():
     return parser.parse_args_into_dataclasses()[:2]
 
 
-def sentences(args, split):
+def sentences(args: ScriptArguments, split: str) -> List[str]:
     """Return the sentences of a split: the channel's of that name, or those of the Hub."""
     folder = os.environ.get("SM_CHANNEL_" + split.upper())
     if folder is None:
         from datasets import load_dataset
 
-        return load_dataset(args.dataset_name, args.dataset_config_name, split=split)["sentence"]
-    found = []
-    for path in sorted(Path(folder).glob("*.tsv*")):
-        with (gzip.open if path.suffix == ".gz" else open)(str(path), "rt", encoding="utf-8", newline="") as file:
-            found += [row["sentence"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
-    return found
+        return list(load_dataset(args.dataset_name, args.dataset_config_name, split=split)["sentence"])
+    files = sorted(Path(folder).glob("*.tsv*"))
+    tables = [pd.read_csv(each, sep="\t", keep_default_na=False, quoting=csv.QUOTE_NONE) for each in files]
+    return list(pd.concat(tables)["sentence"])
 
 
-def main():
+def main() -> None:
     args, training_args = parsed()
     if training_args.process_index == 0:
         logging.set_verbosity_info()
@@ -73,9 +71,9 @@ def main():
     model = AutoModelForCausalLM.from_config(config)
     model.resize_token_embeddings(len(tokenizer))
 
-    def blocks(split):
+    def blocks(split: str) -> List[Dict[str, Any]]:
         """Return whole blocks of tokens, each its own labels."""
-        tokens = list(chain.from_iterable(tokenizer(list(sentences(args, split)))["input_ids"]))
+        tokens = list(chain.from_iterable(tokenizer(sentences(args, split))["input_ids"]))
         whole = len(tokens) // args.block_size * args.block_size
         cut = [tokens[at : at + args.block_size] for at in range(0, whole, args.block_size)]
         return [{"input_ids": block, "attention_mask": [1] * len(block), "labels": block} for block in cut]
@@ -95,7 +93,7 @@ def main():
         trainer.log_metrics("eval", trainer.evaluate())
 
 
-def _mp_fn(index):
+def _mp_fn(index: int) -> None:
     """Run as one of several processes of PyTorch/XLA."""
     main()
 
