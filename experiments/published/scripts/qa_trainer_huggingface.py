@@ -2,8 +2,9 @@
 
 import argparse
 import os
-
-import run_qa
+import runpy
+import sys
+from pathlib import Path
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--model_name", required=True)
@@ -20,4 +21,5 @@ if __name__ == "__main__":
     own.update(per_device_train_batch_size=args.train_batch_size, learning_rate=args.learning_rate)
     own.update(train_questions=15000, test_questions=1500, per_device_eval_batch_size=args.train_batch_size)
     own.update(logging_strategy="epoch", save_strategy="no", do_train=True, do_eval=True)
-    run_qa.main([word for name, value in own.items() for word in ("--" + name, str(value))] + others)
+    sys.argv[1:] = [word for name, value in own.items() for word in ("--" + name, str(value))] + others
+    runpy.run_path(str(Path(__file__).with_name("run_qa.py")), run_name="__main__")

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import string
-import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
@@ -128,9 +127,8 @@ def f1(answer: str, reference: str) -> float:
     return 2 * common / (len(ours) + len(theirs)) if common else float(ours == theirs)
 
 
-def main(arguments: Optional[List[str]] = None) -> None:
-    parser = HfArgumentParser((ScriptArguments, TrainingArguments))
-    args, training_args = parser.parse_args_into_dataclasses(arguments or sys.argv[1:])
+def main() -> None:
+    args, training_args = HfArgumentParser((ScriptArguments, TrainingArguments)).parse_args_into_dataclasses()
     if args.dataset_name != "squad":
         raise SystemExit("--dataset_name {} is not supported: this script trains on squad".format(args.dataset_name))
     if training_args.process_index == 0:
