@@ -280,6 +280,7 @@ INDEPENDENT_OF_SCRIPT = frozenset(
         "compiler",
         "compiler_debug",
         "learning_rate_scaling",
+        "published",
         *BUDGET_FIELDS,
     }
 )
