@@ -11,8 +11,9 @@ from typing import Any, cast, get_args
 
 from experiments.planning.costs import budget_of, check_budget, why_no_price
 from experiments.planning.inputs import Inputs
+from experiments.planning.job_source import source_digest
 from experiments.planning.load import Arm, default_range, load, variant
-from experiments.planning.plan import design_of, job, source_digest
+from experiments.planning.plan import design_of, job
 from experiments.running.launch import Preparation, Prepared, priced
 from experiments.running.options import read_fail_on
 from experiments.schema.experiment import Experiment

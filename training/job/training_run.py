@@ -65,7 +65,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     hardware.set_threads(environment)
     ranks.configure_host()
     settings = resolve_settings(argv, environment, events)
-    installed_seconds = hardware.installation_seconds(Path(__file__).parent / "requirements.txt")
+    installed_seconds = hardware.installation_seconds(Path(__file__).parents[2] / "requirements.txt")
     model = _load_model(settings)
     parameters = model.num_parameters()
     settings = _drop_unsupported_token_types(settings, model)
