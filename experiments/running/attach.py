@@ -28,12 +28,11 @@ from tracking.recording.recorder import Recorder, job_runs, open_run
 from tracking.server.store import open_store
 from training.contract.errors import InputError, JobNotFound
 from training.contract.events import EVENT_PREFIX
-from training.contract.job_spec import JobSpec, MetricDefinition
+from training.contract.job_spec import Compiler, JobSpec, MetricDefinition
 from training.contract.plain_text import counted, is_likely_secret, likely_secret_texts
 from training.contract.price import Price
 from training.contract.request import build, check_metric
 from training.contract.service import TERMINAL_STATUSES, Channel, Description, LogPage, Request, Service, instance_count
-from training.job.settings.declared import Compiler
 from training.scripts.runtime_description import command_line
 from training.services.local.container import SECRET_VARIABLES
 from training.services.local.toolkit import local_path
