@@ -350,7 +350,8 @@ def source() -> str:
 
 
 def is_known(instance_type: str) -> bool:
-    return instance_type in _accelerated() or instance_type in _table()["cpu_only"]
+    """Return whether the accelerators of a type are known. No family of CPUs has any, whatever the size."""
+    return instance_type in _accelerated() or family(instance_type) in _table()["cpu_families"]
 
 
 def accelerators(instance_type: str) -> Accelerators | None:
