@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from training.job.tasks import DEFAULT_TASK, MAX_TOKENS, METRICS, TASKS
 
@@ -190,7 +190,8 @@ ADAPTER_SETTINGS = {ADAPTER_PREFIX + field.name: field for field in dataclasses.
 
 def type_of(field: "dataclasses.Field[Any]") -> Any:
     """Return the type of a setting's values other than None."""
-    return get_args(field.type)[0] if isinstance(field.type, UnionType) else field.type
+    # `|` makes a `typing.Union` of a Literal, and a `types.UnionType` of classes.
+    return get_args(field.type)[0] if get_origin(field.type) in (Union, UnionType) else field.type
 
 
 def choices_of(field: "dataclasses.Field[Any]") -> tuple[str, ...]:
