@@ -91,8 +91,7 @@ def precision(requested: str, kind: str) -> str:
         flags, is_amd = _cpu_line("flags").split(), _cpu_line("vendor_id") == "AuthenticAMD"
         return "bf16" if "amx_bf16" in flags or (is_amd and "avx512_bf16" in flags) else "fp32"
     # Volta and Turing emulate bf16, which is slow.
-    capable = kind == "cuda" and torch.cuda.get_device_capability() >= (8, 0)
-    return "bf16" if capable else "fp16"
+    return "bf16" if torch.cuda.get_device_capability() >= (8, 0) else "fp16"
 
 
 def _check_fp8(kind: str) -> None:
