@@ -9,7 +9,11 @@ import pytest
 
 from tests.layout.imports import JOB, ROOT
 
-SCRIPT_FILES = [*(ROOT / "training/scripts/metering").glob("*.py"), ROOT / "training/scripts/trainfare_entry.py"]
+SCRIPT_FILES = [
+    *(ROOT / "training/scripts/metering").glob("*.py"),
+    ROOT / "training/scripts/trainfare_entry.py",
+    *(ROOT / "experiments/published").rglob("*.py"),
+]
 IN_CONTAINERS = {(3, 8): SCRIPT_FILES, (3, 10): [ROOT / "training/train.py", *(ROOT / JOB).rglob("*.py")]}
 """Files by the oldest Python that runs them."""
 
