@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from experiments.planning.job_source import job_source, make_job_source
 from experiments.planning.load import Arm
 from experiments.schema.experiment import FILES, Experiment, script_files, script_hyperparameters
 from experiments.schema.sections import Script
@@ -104,7 +105,7 @@ def _inputs(experiment: Experiment, echo: Echo) -> Inputs:
     while True:
         inputs = inputs_in(home(), experiment, stage, echo)
         if isinstance(inputs, Staged):
-            uris = list(inputs.channels.values())
+            uris = [job_source(home()).as_uri(), *inputs.channels.values()]
         else:
             environment = [inputs.environment.folder.as_uri()] if inputs.environment else []
             uris = [inputs.source.folder.as_uri(), *environment, *inputs.channels.uris.values()]
@@ -120,6 +121,7 @@ def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *,
     """
     if experiment.script is not None:
         return script_inputs(experiment, folder, echo, is_planned=is_planned)
+    make_job_source(folder, echo)
     with shown(sys.stderr) as progress:
         staged = stage(staging_request(experiment), folder, echo, progress)
     if experiment.quality is not None:

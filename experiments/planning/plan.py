@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from experiments.planning.inputs import QUALITY, Inputs, ScriptInputs, samples_per_step
+from experiments.planning.job_source import job_source, source_digest
 from experiments.planning.load import Arm
 from experiments.schema.experiment import (
     Experiment,
@@ -46,7 +47,6 @@ WITHOUT_EFFECT_ON_JOBS: Mapping[str, Any] = {
     "machine": {*SPOT_TERMS, "capacity_retry_minutes"},
 }
 """Fields of an experiment that do not change its jobs."""
-SOURCE = Path(__file__).resolve().parents[2] / "training" / "job"
 METRIC_DEFINITIONS = tuple(
     MetricDefinition(name=name, regex=f"'{key}': ([0-9.e+-]+)")
     for name, key in (
@@ -125,12 +125,6 @@ def _quality(staged: Inputs) -> str:
     return staged.channels.get(QUALITY, "").rpartition("/")[2] if isinstance(staged, Staged) else ""
 
 
-def source_digest(folder: Path = SOURCE) -> str:
-    """Return the hash of the job's source code. After a change, the same settings are new jobs."""
-    contents = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.py"))}
-    return digest(b"".join(name.encode() + b"\0" + content + b"\0" for name, content in contents.items()))
-
-
 def plan(
     group_id: str,
     name: str,
@@ -185,7 +179,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         name=job_name,
         compiler=experiment.compiler,
         compiler_debug=experiment.compiler_debug,
-        **_program(experiment, staged),
+        **_program(experiment, staged, home),
         output_uri=(home / "outputs").as_uri(),
         checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if keeps_checkpoints else None,
         **instances,
@@ -264,7 +258,7 @@ def _model(experiment: Experiment, staged: Inputs) -> ModelPlan | None:
     return ModelPlan(keeps=experiment.log_model, is_of_pairs=is_of_pairs, answering=answering)
 
 
-def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
+def _program(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, Any]:
     """Return the fields of a JobSpec that select the program and its inputs: our own job, or the script."""
     if isinstance(staged, Staged):
         model = f"model {experiment.model!r} is downloaded from the Hub: download it first, and set model to its folder"
@@ -278,7 +272,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
         return {
             "hyperparameters": hyperparameters(experiment, staged.bucket_lengths, _quality(staged)),
             "channels": dict(staged.channels),
-            "source_uri": SOURCE.as_uri(),
+            "source_uri": job_source(home).as_uri(),
             "metric_definitions": METRIC_DEFINITIONS,
             "network_uses": tuple(uses),
             "requirements": tuple(package for packages in by_field.values() for package in packages),

@@ -20,7 +20,7 @@ from experiments.schema.overrides import known_fields
 from experiments.schema.sections import Machine, Script, check_group_budget
 from tracking.recording.script_log import LOWER_IS_BETTER, metric_name
 from training.contract.errors import InputError, nearest
-from training.contract.job_spec import NOT_CHOSEN, Scalar
+from training.contract.job_spec import FOR_SCRIPTS, NOT_CHOSEN, Scalar
 from training.contract.request import TRAINING_COMPILER
 from training.job.settings.declared import SHARDING_SINCE, contradictions, unused_options
 from training.job.tasks import METRICS_BY_NAME, OWN_METRICS, TASKS
@@ -79,6 +79,9 @@ def _conditions(experiment: ExperimentFields) -> Iterator[tuple[bool, str]]:
         message = "batch_size 'auto' requires a task: the steps of a script cannot be timed. Set it to a number"
         yield is_auto, message
         return
+    for name, value in (("compiler", experiment.compiler), ("machine.launcher", machine.launcher)):
+        reason = "its images are older than our tasks need; experiments/published/ has examples"
+        yield value in FOR_SCRIPTS, f"{name} {value!r} requires a script: {reason}"
     message = "batch_size 'auto' and calibration cannot be combined: `auto` makes its own calibration"
     yield is_auto and calibration is not None, message
     message = "batch_size 'auto' needs epochs, not max_steps: the samples of the training must not depend on the choice"
@@ -112,20 +115,12 @@ def _conditions(experiment: ExperimentFields) -> Iterator[tuple[bool, str]]:
         "push_to_hub needs the trained model, but save_model is false",
     )
     yield (
-        experiment.padding == "none" and bool(machine.model_parallel),
-        "padding 'none' and machine.model_parallel cannot be combined: the library splits the layers",
-    )
-    yield (
         experiment.eval_strategy == "samples" and experiment.eval_samples is None,
         "eval_strategy 'samples' requires eval_samples, the number of samples in between",
     )
     for name in ("probe", "push_to_hub"):
         message = f"calibration and {name} cannot be combined: a calibration trains nothing"
         yield calibration is not None and getattr(experiment, name) is not None, message
-    yield (
-        calibration is not None and bool(machine.model_parallel),
-        "calibration and machine.model_parallel cannot be combined: the library runs its own steps",
-    )
 
 
 def _check_service(experiment: ExperimentFields) -> None:
@@ -163,10 +158,6 @@ def _check_sharding(experiment: ExperimentFields) -> None:
     if experiment.sharding == "none":
         return
     machine = experiment.machine
-    if machine.launcher in ("smddp", "smp", "xla"):
-        raise ValueError(
-            f"sharding 'fsdp2' needs machine.launcher 'torchrun' or 'pytorchddp', not {machine.launcher!r}"
-        )
     version = machine.image.versions().get("pytorch", "") if machine.image else ""
     if "." in version and tuple(int(part) for part in version.split(".")[:2]) < SHARDING_SINCE:
         raise ValueError(f"sharding 'fsdp2' needs torch 2.6 or later, but machine.image.pytorch is {version}")

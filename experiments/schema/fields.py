@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import (
     BeforeValidator,
@@ -27,6 +27,7 @@ from sweeps.search_space import BatchGrid, Optimiser, ScalingRule, scale
 from sweeps.trials import CostName
 from training.contract.errors import InputError, nearest
 from training.contract.frozen import Frozen, Name
+from training.contract.job_spec import Compiler
 from training.job.settings.declared import (
     COMPILER_OPTIONS,
     LARGEST_BATCH,
@@ -246,7 +247,7 @@ def _compiler_setting(value: Any) -> Any:
     else:
         return value
     compiler, rank, options = own.pop("compiler", ""), own.pop(RANK, ""), own
-    if compiler not in (known := choices_of(SETTINGS["compiler"])):
+    if compiler not in (known := get_args(Compiler)):
         raise ValueError(f"compilers names {compiler or 'no compiler'!r}, but a compiler is one of {_listed(known)}")
     for name, text in options.items():
         if compiler != "inductor" or name not in INDUCTOR_OPTIONS:
@@ -321,8 +322,7 @@ class Sweep(Frozen):
     """Compilers to search; the first is the base. Inductor may have options, such as `inductor
     compile_mode=max-autotune`, and each a rank: `none adapter.rank=8`."""
     batch_sizes: Range | None = None
-    """Range of the batch size per device, in samples. None means from 1/16 of the largest size that AWS has tested for
-    the model and instance type up to that size, or 8..256."""
+    """Range of the batch size per device, in samples. None means 8..256."""
     batch_grid: BatchGrid = "powers_of_two"
     """Batch sizes of the range to try."""
     learning_rate_multipliers: Range | None = None
@@ -525,6 +525,9 @@ class ExperimentFields(InputFields, SharedFields):
 
     bucket_lengths: BucketLengths | None = None
     """Bucket lengths in tokens, ascending. None chooses them from the data."""
+    compiler: Compiler = "none"  # type: ignore[assignment]
+    """Compiler: `inductor` is `torch.compile`. For a script also `trcomp`, SageMaker Training Compiler, and
+    `trcomp-off`, its image with the compiler off."""
     compiler_debug: bool = False
     """`trcomp`: write debugging information to the job's output. Slows training down."""
 

@@ -12,8 +12,9 @@ from typing import Any, cast, get_args
 
 from experiments.planning.costs import budget_of, check_budget, why_no_price
 from experiments.planning.inputs import Inputs
-from experiments.planning.load import Arm, default_range, load, variant
-from experiments.planning.plan import design_of, job, source_digest
+from experiments.planning.job_source import source_digest
+from experiments.planning.load import DEFAULT_BATCH_SIZES, Arm, load, variant
+from experiments.planning.plan import design_of, job
 from experiments.running.launch import Preparation, Prepared, priced
 from experiments.running.options import read_fail_on
 from experiments.schema.experiment import SIGN, Experiment, check_script_metric, direction_of, referenced_fields
@@ -81,7 +82,7 @@ def plan_sweep(experiment: Experiment) -> SweepPlan:
         fields = experiment.sweep
         if twice := next((name for name in fields.compilers if fields.compilers.count(name) > 1), None):
             raise ValueError(f"compilers names {twice} twice")
-        sizes = fields.batch_sizes or default_range(experiment, fields.compilers)
+        sizes = fields.batch_sizes or DEFAULT_BATCH_SIZES
         unscaled, left = divmod(experiment.base_batch_size, experiment.global_batch_size // experiment.batch_size)
         searched = space(
             sizes,
