@@ -120,7 +120,8 @@ _WAVES = (
 _TARGET = Definition(
     "To a target",
     "Jobs that train to the same target and reach it did equal work and kept the quality, although they may have seen "
-    "different numbers of samples. An arm with a job that did not reach the target is not cheaper.",
+    "different numbers of samples. A script's cost counts up to the evaluation that reached it. "
+    "An arm with a job that did not reach the target is not cheaper.",
 )
 _BREAK_EVEN = Definition(
     "Break-even",

@@ -123,8 +123,9 @@ def _goal(sweep: Sweep) -> Iterator[Definition]:
     if spec.target is not None:
         yield Definition(
             "To the target",
-            f"A job ends at the evaluation that reaches {spec.quality_name} {spec.target:g}. Its whole cost counts, "
-            "however many samples it saw. A trial that was stopped, or that ended without reaching the target, has no "
+            f"A job ends at the evaluation that reaches {spec.quality_name} {spec.target:g}. Its whole cost counts, or "
+            "of a script the cost up to that evaluation, however many samples it saw. "
+            "A trial that was stopped, or that ended without reaching the target, has no "
             "cost to compare.",
         )
     if spec.bound is not None:
