@@ -36,6 +36,11 @@ STATUSES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
 RUNNING = "running"
 OUTCOMES = (*STATUSES.values(), RUNNING)
 NO_REPORT = "no report yet"
+_COUNTED = Definition(
+    "Jobs",
+    f"All whose runs are not deleted, by the month in which the run started (UTC). “{NO_REPORT}”: make one with "
+    "“trainfare report --group ID”.",
+)
 MAX_GROUPS = 20
 """Number of groups listed in the terminal; the page lists all groups."""
 _VERBS = {"compare": "comparison", "probe": "probe", "sweep": "sweep", "train": "training"}
@@ -246,7 +251,7 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
         title=f"Overview of {overview.name}",
         headline=headline,
         answer=(remarks,),
-        sections=(*sections, measured_section(sections, ())) if has_groups else (),
+        sections=(*sections, measured_section(_COUNTED)) if has_groups else (),
         terminal=(*tables, Text(headline, "strong"), remarks),
         summary={},
         rows_csv=_csv(overview),
@@ -361,28 +366,13 @@ def _group_table(overview: Overview, tracking_uri: str) -> Table:
         return Cell(text=f"{group.started_at:%Y-%m-%d %H:%M}", url=url)
 
     columns = [
-        Column[TrackedGroup](
-            "date",
-            date,
-            unit="UTC",
-            explanation=Definition(
-                "Date",
-                "Start of the command. Costs by month use the month in which a job's run started. All times are UTC.",
-            ),
-        ),
+        Column[TrackedGroup]("date", date, unit="UTC"),
         Column[TrackedGroup](
             "command", lambda group: Cell(text=_command(group), detail=group.id or "no group"), kind="text"
         ),
         *_figures(overview, lambda group: group.costs),
         Column[TrackedGroup](
-            "verdict",
-            lambda group: Cell(text=group.headline or NO_REPORT, detail=_arms(group)),
-            kind="text",
-            explanation=Definition(
-                "Verdict",
-                f"The answer of the group's latest report. If it says “{NO_REPORT}”, make one with “trainfare report "
-                "--group ID”.",
-            ),
+            "verdict", lambda group: Cell(text=group.headline or NO_REPORT, detail=_arms(group)), kind="text"
         ),
     ]
     return build_table("Groups", columns, overview.groups, style="settings trials groups")
@@ -395,25 +385,13 @@ def _cost_table(overview: Overview, name: str, costs: Sequence[JobCosts]) -> Tab
 
 
 def _figures(overview: Overview, costs: Callable[[Key], JobCosts]) -> list[Column[Key]]:
-    wasted = Definition(
-        "Failed, stopped",
-        "The cost of a failed job counts as wasted. The cost of a job that a person or a sweep stopped does not. "
-        "Deleted runs are not counted.",
-    )
-    billed = Definition(
-        "Billed",
-        "Billable seconds times instances, as the service bills them, of all jobs with a billing record, whatever "
-        "their outcome.",
-    )
-
     def of_outcome(outcome: str) -> Column[Key]:
-        explanation = wasted if outcome == "failed" else None
-        return Column(outcome, lambda each: costs(each).counts[outcome], explanation=explanation)
+        return Column(outcome, lambda each: costs(each).counts[outcome])
 
     usd = Column[Key]("cost", lambda each: costs(each).usd, unit="USD", text=money)
     return [
         Column("jobs", lambda each: costs(each).jobs),
         *map(of_outcome, OUTCOMES),
-        Column("billed", lambda each: costs(each).billable_instance_seconds, unit="s", explanation=billed),
+        Column("billed", lambda each: costs(each).billable_instance_seconds, unit="s"),
         *([usd] if math.isfinite(overview.total.usd) else []),
     ]

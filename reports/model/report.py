@@ -1,7 +1,7 @@
 """The model of a report: sections of texts, tables and charts, for all output formats.
 
-A report consists of blocks. A table is built from columns. A column declares once what every format shows of it: title,
-unit, explanation, and how to compute the number and the text of a cell from the row's subject, such as an arm.
+A report consists of blocks. A table is built from columns. A column declares once what every format shows of it: title
+and unit, and how to compute the number and the text of a cell from the row's subject, such as an arm.
 """
 
 from __future__ import annotations
@@ -104,8 +104,6 @@ class Heading:
     """Label and unit on several short lines, for narrow tables; empty for one line for each word."""
     unit: str = field(default="", kw_only=True)
     kind: Kind = field(default="number", kw_only=True)
-    explanation: Definition | None = field(default=None, kw_only=True)
-    """Measurement of the column; the page lists the explanations of all tables in one section."""
 
     @property
     def title(self) -> str:
@@ -227,7 +225,7 @@ Subject = TypeVar("Subject")
 
 @dataclass(frozen=True)
 class Column(Heading, Generic[Subject]):
-    """Declaration of a column: its title, its unit, its explanation, and the number and the text of each cell."""
+    """Declaration of a column: its title, its unit, and the number and the text of each cell."""
 
     value: Callable[[Subject], Cell | float | str | None]
     """Number or text for a subject, such as an arm; a cell if it has small print, a link or a number of its own. None
@@ -282,13 +280,20 @@ def values_by_title(table: Table) -> list[Mapping[str, float | str]]:
     return [dict(zip(titles, map(value, row.cells), strict=True)) for row in table.rows]
 
 
-def explanations(headings: Iterable[Heading]) -> list[Definition]:
-    return [heading.explanation for heading in headings if heading.explanation]
+def measured_section(*definitions: Definition) -> Section:
+    """Return the section with these definitions, and those of the figures that all reports show."""
+    return Section("How each number is measured", (Definitions((*definitions, *_MEASURED)),))
 
 
-def measured_section(sections: Iterable[Section], definitions: Iterable[Definition]) -> Section:
-    """Return the section that explains each column of the tables in these sections, followed by the definitions."""
-    tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]
-    explained = [each for table in tables for each in explanations(table.headings)]
-    unique = tuple(dict.fromkeys([*explained, *definitions]))
-    return Section("How each number is measured", (Definitions(unique),))
+_MEASURED = (
+    Definition(
+        "Billable seconds",
+        "Wall time from the start of the download to the end of the upload, as the service bills it, times the "
+        "instances. Provisioning is not included.",
+    ),
+    Definition(
+        "Steady samples/s",
+        "Samples of all devices per second after the warm-up. Data loading counts; evaluation and checkpoints do not.",
+    ),
+    Definition("All others", "docs/measuring.md explains every figure, and docs/judging.md the rules of verdicts."),
+)

@@ -51,16 +51,13 @@ MAX_TRIALS = 200
 """Number of trials on a page; `jobs.csv` has all of them."""
 MAX_LISTED = 10
 """Number of trials in the terminal and in the run's description."""
-_INTERVAL = Definition(
-    "Interval",
-    "Cost of the repeats divided by the cost of the base's repeats, with its 95 % interval. Trials do not count, "
-    "because the best of many is partly the luckiest one. Each repeat has another seed, so with a target the interval "
-    "includes the spread of the samples that seeds need.",
-)
-_CALIBRATION = Definition(
-    "Calibration",
-    "One job per compiler trains a few steps at every batch size. It measures the seconds per step with the 95 % "
-    "interval of their mean, the memory of the largest batch, and which sizes do not fit.",
+_MEASURED = (
+    Definition(
+        "Interval",
+        "95 % interval of the cost of the repeats, over the cost of the base's repeats. Trials do not count, because "
+        "the best of many is partly the luckiest one.",
+    ),
+    Definition("Calibration", "One job per compiler trains a few steps at every batch size."),
 )
 
 
@@ -78,7 +75,7 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Repor
         answer=(*command, remarks),
         sections=(
             *sections,
-            measured_section(sections, (*_goal(sweep), _CALIBRATION)),
+            measured_section(*_goal(sweep), *_MEASURED),
             *ran_on_sections(sweep.jobs, source.environment, sweep.group),
         ),
         terminal=(Text(answer, "strong"), *lead, *short_trials),
@@ -121,18 +118,11 @@ def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Iterator
 def _goal(sweep: Sweep) -> Iterator[Definition]:
     spec = sweep.spec
     if spec.target is not None:
-        yield Definition(
-            "To the target",
-            f"A job ends at the evaluation that reaches {spec.quality_name} {spec.target:g}. Its whole cost counts, "
-            "however many samples it saw. A trial that was stopped, or that ended without reaching the target, has no "
-            "cost to compare.",
-        )
+        goal = f"A job ends at the evaluation that reaches {spec.quality_name} {spec.target:g}. Its whole cost counts."
+        yield Definition("To the target", f"{goal} A trial that did not reach it has no cost to compare.")
     if spec.bound is not None:
-        yield Definition(
-            "Bound",
-            f"All jobs train on the same samples. The best trial is the cheapest one with {spec.quality_name} "
-            f"{spec.bound:g} or better.",
-        )
+        best = f"The best trial is the cheapest one with {spec.quality_name} {spec.bound:g} or better."
+        yield Definition("Bound", f"All jobs train on the same samples. {best}")
 
 
 def summary_of(sweep: Sweep) -> dict[str, Any]:
@@ -341,7 +331,7 @@ def best_columns(sweep: Sweep) -> list[Column[Trial]]:
             return Cell(text=NONE)
         return Cell(text=f"{'' if latest.too_large else '≥ '}{latest.largest:g}", number=latest.largest)
 
-    against = Column[Trial]("against the base", against_base, head="against\nbase", explanation=_INTERVAL)
+    against = Column[Trial]("against the base", against_base, head="against\nbase")
     return [
         Column[Trial]("setting", lambda t: str(t.setting)),
         _cost(sweep),
