@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -19,13 +19,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from reports.charts.canvas import BACKGROUND, GRID, INK, MUTED, arm_colour, legend_outside, plain_numbers, plot
-from reports.charts.report_charts import Bar, bar_chart, phases
+from reports.charts.report_charts import phases
 from reports.model.numbers import capitalized, figure, score, short_labels
 from reports.model.report import Chart
 from reports.sweep.report import peak_memory_gib
 from reports.sweep.sweep import Sweep
 from reports.sweep.trials import Trial
-from tracking.recorded.arms import BILLABLE
 
 _HEIGHT_INCHES = 3.5
 _PHASES = "Where the time of the repeats goes: seconds by phase"
@@ -51,8 +50,6 @@ def sweep_charts(sweep: Sweep) -> list[Chart]:
         memory_by_batch(sweep),
         quality_by_batch(sweep),
         pareto(sweep),
-        history(sweep),
-        importance(sweep),
         phases(sweep.confirmation, _PHASES) if sweep.confirmation else None,
     )
     return [chart for chart in charts if chart]
@@ -69,7 +66,10 @@ def cost_by_batch(sweep: Sweep) -> Chart | None:
     def draw(axes: Axes) -> None:
         rows = value_axis(axes, [t.cost for t in valued], _rows_of(shown), sweep.spec.noun)
         _lines_of_the_best(axes, marks, valued, lambda t: t.cost, sweep.spec.is_rate)
-        marks.draw_costs(axes, [(marks.x(trial), trial) for trial in shown], rows)
+        for trial in shown:
+            y = trial.cost if trial.is_comparable else rows.get(trial.kind)
+            if y is not None:
+                marks.draw(axes, trial, marks.x(trial), y, hollow=not trial.has_value)
         batch_axis(axes, (t.setting.batch_size for t in shown))
         marks.legend(axes, shown)
 
@@ -186,73 +186,9 @@ def pareto(sweep: Sweep) -> Chart | None:
     return plot("pareto", title, _HEIGHT_INCHES, draw, description)
 
 
-def history(sweep: Sweep) -> Chart | None:
-    """Return each trial and the best cost so far by compiler, over the accumulated cost of the search."""
-    ended = sorted((t for t in sweep.trials if t.kind != "running"), key=_ended_seconds)
-    earlier = [job for job in sweep.jobs if job.text.get("role") in ("calibration", "baseline")]
-    before = math.fsum(_billed(job.number(BILLABLE)) for job in earlier)
-    spent = [before + total for total in accumulate(_billed(trial.job.number(BILLABLE)) for trial in ended)]
-    valued = [t for t in ended if t.is_comparable]
-    if not valued:
-        return None
-    marks, better = Marks(sweep), max if sweep.spec.is_rate else min
-
-    def draw(axes: Axes) -> None:
-        base = [sweep.base_cost] if math.isfinite(sweep.base_cost) else []
-        rows = value_axis(axes, [*(t.cost for t in valued), *base], _rows_of(ended), sweep.spec.noun)
-        for compiler in sweep.compilers:
-            path = [
-                (x, t.cost) for x, t in zip(spent, ended, strict=True) if t.has_value and t.setting.compiler == compiler
-            ]
-            if path:
-                xs, ys = [x for x, _ in path], list(accumulate((y for _, y in path), better))
-                colour, style = marks.colour(compiler), marks.dashes(compiler)
-                axes.step([*xs, spent[-1]], [*ys, ys[-1]], where="post", color=colour, linestyle=style, linewidth=1.8)
-        marks.draw_costs(axes, list(zip(spent, ended, strict=True)), rows)
-        for value in base:
-            axes.axhline(value, color=MUTED, linewidth=1.2, linestyle="--")
-        axes.set_xlim(0, 1.04 * (spent[-1] or 1.0))
-        axes.set_xlabel("billable instance seconds spent, calibration included")
-        plain_numbers(axes)
-        axes.grid(axis="y", linewidth=0.7)
-        marks.legend(axes, ended, *(Line2D([], [], color=MUTED, linestyle="--", label="base setting") for _ in base))
-
-    return plot("history", "Best cost so far over the cost of the search", _HEIGHT_INCHES, draw, describe_trials(ended))
-
-
-def importance(sweep: Sweep) -> Chart | None:
-    """Return the chart of each parameter's share in the differences in cost, by compiler."""
-    rows = [
-        Bar(
-            label=f"{compiler}: {name.replace('_', ' ')}",
-            colour=Marks(sweep).colour(compiler),
-            value=100 * share,
-            note=figure(100 * share),
-        )
-        for compiler, shares in sweep.spec.importances.items()
-        if compiler in sweep.compilers
-        for name, share in shares.items()
-    ]
-    label = "share of the differences in cost among the trials, %"
-    texts = [f"{bar.label}, {bar.note}" for bar in rows]
-    return bar_chart(rows, "importance", "Importance of the parameters", label, texts)
-
-
 def _rows_of(trials: Iterable[Trial]) -> list[str]:
     kinds = {trial.kind for trial in trials}
     return [kind for kind in _ROWS if kind in kinds]
-
-
-def _billed(seconds: float) -> float:
-    return seconds if 0 < seconds < math.inf else 0.0
-
-
-def _ended_seconds(trial: Trial) -> float:
-    started = trial.job.number("training_start_time")
-    started = started if math.isfinite(started) else trial.job.number("start_time_ms") / 1000
-    billed = trial.job.number("cost_billable_seconds")
-    ended = started + (billed if billed > 0 else 0.0)
-    return ended if math.isfinite(ended) else math.inf
 
 
 def _lines_of_the_best(
@@ -337,13 +273,6 @@ class Marks:
         self.put(axes, self.mark(trial.setting.compiler, shape, hollow=hollow), x, y)
         if trial is self.sweep.best and not self.sweep.spec.is_front:
             axes.plot(x, y, "o", color=INK, markerfacecolor="none", markersize=13, clip_on=False)
-
-    def draw_costs(self, axes: Axes, trials: Sequence[tuple[float, Trial]], rows: Mapping[str, float]) -> None:
-        """Draw trials at these positions by their cost, or in the row of their outcome."""
-        for x, trial in trials:
-            y = trial.cost if trial.is_comparable else rows.get(trial.kind)
-            if y is not None:
-                self.draw(axes, trial, x, y, hollow=not trial.has_value)
 
     def put(self, axes: Axes, mark: tuple[Line2D, ...], x: float, y: float) -> None:
         for part in mark:

@@ -43,8 +43,6 @@ class SweepSpec:
     base_batch_size: float = math.nan
     base_multiplier: float = 1.0
     base_scaling: str = ""
-    importances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Shares of batch size and learning rate in the differences in cost, by compiler."""
     stopped_because: Mapping[str, str] = field(default_factory=dict)
     """Reason why the search ended, by compiler."""
     train_command: str | None = None
@@ -79,9 +77,7 @@ class SweepSpec:
 
 def read_spec(document: Mapping[str, Any]) -> SweepSpec:
     """Return the specification in a `sweep.json`, of which any part may be missing, and any number null."""
-    objective, base, importances, stopped_because = (
-        document.get(name) or {} for name in ("objective", "base", "importances", "stopped_because")
-    )
+    objective, base, stopped_because = (document.get(name) or {} for name in ("objective", "base", "stopped_because"))
     return SweepSpec(
         cost=objective.get("cost") or "billable_seconds",
         metric=objective.get("metric"),
@@ -94,11 +90,6 @@ def read_spec(document: Mapping[str, Any]) -> SweepSpec:
         base_batch_size=_or_nan(base.get("batch_size")),
         base_multiplier=base.get("multiplier") or 1.0,
         base_scaling=base.get("scaling") or "",
-        importances={
-            name: {parameter: share for parameter, share in shares.items() if share is not None}
-            for name, shares in importances.items()
-            if shares
-        },
         stopped_because={name: reason for name, reason in stopped_because.items() if reason},
         train_command=document.get("train_command"),
     )

@@ -16,9 +16,7 @@ from tests.support.reports.made_sweeps import MadeSweep, sweep_json, whole_sweep
 from tests.support.reports.page import HOSTILE, sound_page
 from tests.support.reports.reading import chart_names, terminal_text
 
-CHARTS = {
-    *("cost_by_batch", "throughput_by_batch", "memory_by_batch", "history", "importance", "phases"),
-}
+CHARTS = {"cost_by_batch", "throughput_by_batch", "memory_by_batch", "phases"}
 
 
 @pytest.fixture(scope="module")
