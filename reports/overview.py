@@ -47,29 +47,6 @@ _VERBS = {"compare": "comparison", "probe": "probe", "sweep": "sweep", "train": 
 Key = TypeVar("Key")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrackedJob:
-    """One job with only the fields that an overview needs: an experiment may contain tens of thousands of jobs."""
-
-    group: str | None
-    """Id of its group, or None."""
-    arm: str
-    status: str
-    """finished, failed, stopped or running."""
-    started_at: datetime
-    """Start of its run, UTC."""
-    billable_instance_seconds: float
-    """NaN without a billing record."""
-    usd: float
-    """NaN without a price."""
-    price: str | None
-    """Source and date of the price."""
-    warm_pool_instance_seconds: float
-    """Billed in addition to the job for instances kept ready for the next job; 0 without such instances."""
-    warm_pool_usd: float
-    """Cost of those instances; 0 if unknown."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class JobCosts:
     """Outcomes and costs of a set of jobs."""
@@ -144,33 +121,33 @@ def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
 
     Runs that are neither jobs nor groups are ignored, and so are further runs of the same job.
     """
-    jobs: list[TrackedJob] = []
-    seen: set[tuple[str, str] | None] = set()
-    parents: dict[str | None, list[Run]] = {}
+    rows: dict[object, dict[str, object]] = {}
+    parents: dict[str, list[Run]] = {}
     for run in runs:
         kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
-        if kind == "job" and ((key := job_key(run)) is None or key not in seen):
-            jobs.append(_job_of(run))
-            seen.add(key)
+        if kind == "job":
+            rows.setdefault(job_key(run) or run.info.run_id, _row(run))
         elif kind == "group" and group:
             parents.setdefault(group, []).append(run)
-    members = {**{group: list[TrackedJob]() for group in parents}, **_group_by(jobs, lambda job: job.group)}
-    groups = [_group(group, experiment_id, parents.get(group, []), own) for group, own in members.items()]
-    months, statuses = _group_by(jobs, lambda job: f"{job.started_at:%Y-%m}"), _group_by(jobs, lambda job: job.status)
+    jobs = pd.DataFrame(rows.values(), columns=_COLUMNS)
+    members: dict[str | None, pd.DataFrame] = dict.fromkeys(parents, jobs[:0])
+    members |= {id if isinstance(id, str) else None: own for id, own in jobs.groupby("group", sort=False, dropna=False)}
+    groups = [_group(group, experiment_id, parents.get(group or "", []), own) for group, own in members.items()]
+    by_month, by_status = ({str(label): own for label, own in jobs.groupby(name)} for name in ("month", "status"))
     return Overview(
         name=name,
         experiment_id=experiment_id,
         groups=tuple(sorted(groups, key=lambda group: group.started_at, reverse=True)),
         total=_costs_of("all", jobs),
-        months=tuple(_costs_of(month, months[month]) for month in sorted(months, reverse=True)),
-        statuses=tuple(_costs_of(each, statuses[each]) for each in OUTCOMES if each in statuses),
-        prices=tuple(sorted({job.price for job in jobs if job.price})),
-        warm_pool_instance_seconds=math.fsum(job.warm_pool_instance_seconds for job in jobs),
-        warm_pool_usd=math.fsum(job.warm_pool_usd for job in jobs),
+        months=tuple(_costs_of(month, by_month[month]) for month in sorted(by_month, reverse=True)),
+        statuses=tuple(_costs_of(each, by_status[each]) for each in OUTCOMES if each in by_status),
+        prices=tuple(sorted(jobs["price"].dropna().unique())),
+        warm_pool_instance_seconds=float(jobs["warm_pool_instance_seconds"].sum()),
+        warm_pool_usd=float(jobs["warm_pool_usd"].sum()),
     )
 
 
-def _group(id: str | None, experiment_id: str, parents: Sequence[Run], jobs: Sequence[TrackedJob]) -> TrackedGroup:
+def _group(id: str | None, experiment_id: str, parents: Sequence[Run], jobs: pd.DataFrame) -> TrackedGroup:
     # If a launcher died and a second one resumed its group, the second launcher's run is the parent.
     current = [run for run in parents if run.data.tags.get("platform.group_state") != "continued"]
     parent = (current or parents)[-1] if parents else None
@@ -179,59 +156,48 @@ def _group(id: str | None, experiment_id: str, parents: Sequence[Run], jobs: Seq
         id=id,
         run_id=parent.info.run_id if parent else None,
         experiment_id=experiment_id,
-        started_at=min([*map(_started_at, parents), *(job.started_at for job in jobs)]),
+        started_at=min([*map(_started_at, parents), *jobs["started_at"]]),
         verb=tags.get("platform.verb", ""),
         experiment=tags.get("platform.experiment", ""),
         headline=tags.get("platform.headline"),
-        arms=tuple(dict.fromkeys(job.arm for job in jobs)),
+        arms=tuple(jobs["arm"].unique()),
         costs=_costs_of(id or "", jobs),
     )
 
 
-def _group_by(jobs: Iterable[TrackedJob], key: Callable[[TrackedJob], Key]) -> dict[Key, list[TrackedJob]]:
-    groups: dict[Key, list[TrackedJob]] = {}
-    for job in jobs:
-        groups.setdefault(key(job), []).append(job)
-    return groups
+_COSTS = ("billable_instance_seconds", "usd", "warm_pool_instance_seconds", "warm_pool_usd")
+_COLUMNS = ["group", "arm", "status", "started_at", "month", "price", *_COSTS]
 
 
-def _job_of(run: Run) -> TrackedJob:
-    tags = run.data.tags
-    source, date = (tags.get(f"platform.price_{name}") for name in ("source", "date"))
-    return TrackedJob(
-        group=tags.get("platform.group"),
-        arm=tags.get("platform.arm") or "unnamed",
-        status=STATUSES.get(run.info.status, RUNNING),
-        started_at=_started_at(run),
-        billable_instance_seconds=_metric(run, "cost/billable_instance_seconds"),
-        usd=_metric(run, "cost/usd"),
-        price=f"{source}, {date}" if source and date else source,
-        warm_pool_instance_seconds=_metric(run, "cost/warm_pool_instance_seconds", default=0.0),
-        warm_pool_usd=_metric(run, "cost/warm_pool_usd", default=0.0),
-    )
+def _row(run: Run) -> dict[str, object]:
+    """Return what an overview needs of a job. A cost that is missing or cannot be true is NaN."""
+    tags, started_at = run.data.tags, _started_at(run)
+    costs = {name: number(run.data.metrics.get(f"cost/{name}", math.nan)) for name in _COSTS}
+    return {
+        "group": tags.get("platform.group"),
+        "arm": tags.get("platform.arm") or "unnamed",
+        "status": STATUSES.get(run.info.status, RUNNING),
+        "started_at": started_at,
+        "month": f"{started_at:%Y-%m}",
+        "price": ", ".join(filter(None, map(tags.get, ("platform.price_source", "platform.price_date")))) or None,
+        **{name: cost if 0 <= cost < math.inf else math.nan for name, cost in costs.items()},
+    }
 
 
-def _costs_of(label: str, jobs: Sequence[TrackedJob]) -> JobCosts:
-    count = Counter(job.status for job in jobs)
-    billed = [job for job in jobs if math.isfinite(job.billable_instance_seconds)]
-    priced = [job.usd for job in jobs if math.isfinite(job.usd)]
+def _costs_of(label: str, jobs: pd.DataFrame) -> JobCosts:
+    seconds, usd = jobs["billable_instance_seconds"], jobs["usd"]
     return JobCosts(
         label=label,
-        counts={status: count[status] for status in OUTCOMES},
-        billable_instance_seconds=math.fsum(job.billable_instance_seconds for job in billed),
-        usd=math.fsum(priced) if priced else math.nan,
-        unbilled=sum(job.status != RUNNING and math.isnan(job.billable_instance_seconds) for job in jobs),
-        unpriced=sum(math.isnan(job.usd) for job in billed),
+        counts={status: int((jobs["status"] == status).sum()) for status in OUTCOMES},
+        billable_instance_seconds=math.fsum(seconds.dropna()),
+        usd=math.fsum(usd.dropna()) if usd.notna().any() else math.nan,
+        unbilled=int(((jobs["status"] != RUNNING) & seconds.isna()).sum()),
+        unpriced=int((seconds.notna() & usd.isna()).sum()),
     )
 
 
 def _started_at(run: Run) -> datetime:
     return datetime.fromtimestamp((run.info.start_time or 0) / 1000, UTC)
-
-
-def _metric(run: Run, name: str, default: float = math.nan) -> float:
-    value = number(run.data.metrics.get(name, math.nan))
-    return value if math.isfinite(value) and value >= 0 else default
 
 
 def overview_report(overview: Overview, tracking_uri: str) -> Report:
