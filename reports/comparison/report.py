@@ -223,7 +223,7 @@ def _definitions(comparison: Comparison) -> Iterator[Definition]:
     yield _INTERVAL if comparison.progress else _FIRST_INTERVAL
     yield _VERDICT
     yield from quality_definitions(comparison)
-    yield Definition("Rules", f"Judged by version {comparison.rules} of the rules.")
+    yield Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/judging.md lists them.")
 
 
 def quality_definitions(comparison: Comparison) -> Iterator[Definition]:

@@ -295,5 +295,5 @@ _MEASURED = (
         "Steady samples/s",
         "Samples of all devices per second after the warm-up. Data loading counts; evaluation and checkpoints do not.",
     ),
-    Definition("All others", "docs/measuring.md explains every figure, and docs/judging.md the rules of verdicts."),
+    Definition("All others", "docs/measuring.md explains every figure."),
 )
