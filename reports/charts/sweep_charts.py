@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -48,7 +48,6 @@ def sweep_charts(sweep: Sweep) -> list[Chart]:
         cost_by_batch(sweep),
         throughput_by_batch(sweep),
         memory_by_batch(sweep),
-        quality_by_batch(sweep),
         pareto(sweep),
         phases(sweep.confirmation, _PHASES) if sweep.confirmation else None,
     )
@@ -65,7 +64,7 @@ def cost_by_batch(sweep: Sweep) -> Chart | None:
 
     def draw(axes: Axes) -> None:
         rows = value_axis(axes, [t.cost for t in valued], _rows_of(shown), sweep.spec.noun)
-        _lines_of_the_best(axes, marks, valued, lambda t: t.cost, sweep.spec.is_rate)
+        _lines_of_the_best(axes, marks, valued)
         for trial in shown:
             y = trial.cost if trial.is_comparable else rows.get(trial.kind)
             if y is not None:
@@ -137,29 +136,6 @@ def memory_by_batch(sweep: Sweep) -> Chart | None:
     return plot("memory_by_batch", "Peak memory by batch size", _HEIGHT_INCHES, draw, description)
 
 
-def quality_by_batch(sweep: Sweep) -> Chart | None:
-    """Return the quality over the batch size; None if a target makes the quality equal."""
-    name, bounds = sweep.spec.quality_name, [] if sweep.spec.bound is None else [sweep.spec.bound]
-    ended = [t for t in sweep.trials if t.kind in ("completed", "worse") and sweep.spec.target is None]
-    trials = [t for t in ended if t.setting.batch_size > 0 and math.isfinite(t.quality)]
-    if not trials:
-        return None
-    marks = Marks(sweep)
-
-    def draw(axes: Axes) -> None:
-        value_axis(axes, [*(t.quality for t in trials), *bounds], [], name, from_zero=False)
-        _lines_of_the_best(axes, marks, trials, lambda t: t.quality, sweep.spec.higher_is_better)
-        for trial in trials:
-            marks.draw(axes, trial, marks.x(trial), trial.quality, hollow=not trial.has_value)
-        batch_axis(axes, (t.setting.batch_size for t in trials))
-        for bound in bounds:
-            axes.axhline(bound, color=MUTED, linewidth=1.2, linestyle="--")
-        marks.legend(axes, trials, *(Line2D([], [], color=MUTED, linestyle="--", label="bound") for _ in bounds))
-
-    points = describe_points(((t.setting.compiler, t.setting.batch_size, t.quality) for t in trials), name)
-    return plot("quality_by_batch", f"{name} by batch size", _HEIGHT_INCHES, draw, points)
-
-
 def pareto(sweep: Sweep) -> Chart | None:
     """Return cost and quality with the Pareto front; None if a target makes the quality equal."""
     shown = [trial for trial in sweep.trials if trial.is_comparable and math.isfinite(trial.quality)]
@@ -191,10 +167,9 @@ def _rows_of(trials: Iterable[Trial]) -> list[str]:
     return [kind for kind in _ROWS if kind in kinds]
 
 
-def _lines_of_the_best(
-    axes: Axes, marks: Marks, trials: Sequence[Trial], value: Callable[[Trial], float], highest: bool
-) -> None:
-    """Draw a line through each compiler's best values over the batch sizes."""
+def _lines_of_the_best(axes: Axes, marks: Marks, trials: Sequence[Trial]) -> None:
+    """Draw a line through each compiler's best costs over the batch sizes."""
+    best_of = max if marks.sweep.spec.is_rate else min
     for compiler in marks.sweep.compilers:
         by_size: dict[float, list[Trial]] = {}
         for trial in trials:
@@ -202,8 +177,8 @@ def _lines_of_the_best(
                 by_size.setdefault(trial.setting.batch_size, []).append(trial)
         if len(by_size) > MAX_TICKS:
             continue  # trials cover a fine grid sparsely, so the line would jump between learning rates
-        best = [(max if highest else min)(by_size[size], key=value) for size in sorted(by_size)]
-        points = [marks.x(trial) for trial in best], [value(trial) for trial in best]
+        best = [best_of(by_size[size], key=lambda trial: trial.cost) for size in sorted(by_size)]
+        points = [marks.x(trial) for trial in best], [trial.cost for trial in best]
         style = marks.dashes(compiler)
         axes.plot(*points, color=marks.colour(compiler), linewidth=1.2, linestyle=style, alpha=0.7)
 

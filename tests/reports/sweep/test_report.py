@@ -122,4 +122,4 @@ def test_one_compiler_in_dollars_at_a_bound(new: Callable[[], MadeSweep]) -> Non
     report = rendered(sweep)
     page = sound_page(report, sweep_json()["train_command"])
     assert "none at batch 128 is the best of 3 trials" in page.text
-    assert {"pareto", "quality_by_batch"} <= set(chart_names(report))
+    assert "pareto" in chart_names(report)
