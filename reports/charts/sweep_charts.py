@@ -31,7 +31,7 @@ _PHASES = "Where the time of the repeats goes: seconds by phase"
 _CORES = ("", ".", "_", "|", "x")
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2, 2)))
 """Marker cores and line dashes that distinguish compilers without colour."""
-_ABOVE, _BELOW = ("^", "D", "P", "*"), ("v", "s", "X", "<")
+_SHAPES = ("^", "v", "D", "s", "P", "X", "*", "<")
 _ROWS = ("not reached", "pruned", "failed", "stopped")
 """Rows above the highest value, by outcome."""
 _BAND = 0.6
@@ -209,20 +209,9 @@ class Marks:
         return (outer, inner) if core else (outer,)
 
     def shape(self, rate: tuple[float, str]) -> str:
-        """Return a rate's shape: a circle for a factor of 1, and a triangle up or down for the next factors.
-
-        With a single factor, the shape shows the scaling rule instead.
-        """
-        multipliers, rules = (sorted(set(values)) for values in zip(*self.rates, strict=True))
-        multiplier, rule = rate
-        if len(multipliers) == 1 and rule:
-            return ("o", *_ABOVE)[rules.index(rule)]
-        above = sorted(m for m in multipliers if m > 1)
-        below = sorted((m for m in multipliers if m < 1), reverse=True)
-        if multiplier == 1 or multiplier not in above + below:
-            return "o"
-        shapes, at = (_ABOVE, above.index(multiplier)) if multiplier > 1 else (_BELOW, below.index(multiplier))
-        return shapes[min(at, len(shapes) - 1)]
+        """Return a rate's shape: a circle for the rate of the scaling rule itself, and another one for each other."""
+        others = [each for each in self.rates if each != (1.0, "")]
+        return _SHAPES[others.index(rate) % len(_SHAPES)] if rate in others else "o"
 
     def x(self, trial: Trial) -> float:
         """Return a trial's position on an axis of batch sizes, next to the other compilers and rates."""

@@ -200,9 +200,8 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
         yield Section("The settings", (*settings_blocks(comparison), Text(TYPICAL, "small")))
     yield from looks_sections(comparison)
     if factorial := factorial_of(comparison):
-        table, sentences = factorial
-        brackets = "The 95 % interval is in brackets; below it are the typical billable instance seconds."
-        yield Section(table.name, (table, Text(" ".join([*sentences, brackets]), "small")))
+        note = "Change in cost, with its 95 % interval in brackets; below it are the typical billable instance seconds."
+        yield Section(factorial.name, (factorial, Text(note, "small")))
     yield from published_sections(source.table, comparison)
     yield from chart_sections(charts)
     yield from texts_sections(source.texts)

@@ -15,7 +15,6 @@ import pandas as pd
 from judging.sequential import Look, Reason
 from judging.summaries import Summary, gain_percent, summary
 from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.messages import noun
 from reports.model.numbers import (
     NONE,
     change,
@@ -153,8 +152,8 @@ def _reached(arm: Arm) -> Cell:
     return Cell(text=f"{count} of {len(reached)}", number=count, detail=detail) if reached else Cell(text=NONE)
 
 
-def factorial_of(comparison: Comparison) -> tuple[Table, list[str]] | None:
-    """Return the table of compilers and batch sizes, and sentences about their separate and joint effects on the cost.
+def factorial_of(comparison: Comparison) -> Table | None:
+    """Return the table of compilers and batch sizes, with their separate and joint effects on the cost.
 
     None with fewer than three pairs, or if two arms share a compiler and batch size, or if an arm's jobs differ in one.
     """
@@ -180,20 +179,8 @@ def factorial_of(comparison: Comparison) -> tuple[Table, list[str]] | None:
         text = f"{change(ratio.estimate)} ({change_interval(ratio)})" if ratio else verdict.outcome
         return Cell(text=text, number=gain_percent(ratio.estimate) if ratio else None, detail=detail)
 
-    sentences = []
-    for (compiler, size), arm in arms.items():
-        verdict = verdicts.get(arm.label)
-        if verdict is None or verdict.ratio is None:
-            continue
-        if size == sizes[0]:
-            changed = f"{compiler} alone, at batch {size:g}"
-        elif compiler == compilers[0]:
-            changed = f"Batch {size:g} alone, under {compiler}"
-        else:
-            changed = f"{compiler} and batch {size:g} together"
-        sentences.append(f"{changed}: {change(verdict.ratio.estimate)} {noun(verdict)}.")
     columns = {f"batch {size:g}": partial(cell, size) for size in sizes}
-    return factorial_table(compilers, columns), sentences
+    return factorial_table(compilers, columns)
 
 
 def factorial_table(compilers: Sequence[str], columns: Mapping[str, Callable[[str], Cell]]) -> Table:

@@ -94,15 +94,16 @@ def _digest_file(home: Path, group: Group, text: bytes) -> Path:
 
 def write_sweep(store: Store, group: Group, results: Mapping[str, Any]) -> None:
     """Write the results to the group's parent run; numbers that are not finite become null."""
-    text = json.dumps(_finite(results), indent=1, ensure_ascii=False)
+    text = json.dumps(json_value(results), indent=1, ensure_ascii=False)
     store.call(store.client.log_text, group.run_id, text, SWEEP_FILE)
 
 
-def _finite(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """Return a value with None in place of every non-finite number, and lists in place of tuples."""
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [json_value(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
