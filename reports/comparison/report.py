@@ -391,7 +391,7 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
         if cell.text != NONE
     ]
     headings = (Heading("figure", kind="text"), Heading("value"))
-    tables = (Table(name="The training", headings=headings, rows=tuple(rows), is_sortable=False),) if rows else ()
+    tables = (Table(name="The training", headings=headings, rows=tuple(rows)),) if rows else ()
     definitions = [*([SCRIPTS] if comparison.has_scripts else []), *quality_definitions(comparison)]
     remarks = tuple(map(Text, sentences))
     quality = quality_blocks(comparison)

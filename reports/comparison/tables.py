@@ -187,7 +187,7 @@ def factorial_table(compilers: Sequence[str], columns: Mapping[str, Callable[[st
     """Return the table with a row for each compiler, and functions from a compiler to a cell by their headings."""
     cells = [Column(label, cell) for label, cell in columns.items()]
     columns_of_table = [Column[str]("compiler", lambda compiler: compiler), *cells]
-    return build_table("Compiler and batch size separately", columns_of_table, compilers, is_sortable=False)
+    return build_table("Compiler and batch size separately", columns_of_table, compilers)
 
 
 _ENDINGS: dict[Reason | None, str] = {
@@ -245,7 +245,7 @@ def looks_table(comparison: Comparison) -> Table | None:
         Column[tuple[int, Mapping[str, Look]]]("repeats", lambda row: f"after {row[0]}"),
         *(Column(arm.label, partial(cell, arm.label)) for arm in comparison.arms[1:]),
     ]
-    return build_table("The looks", columns, zip(design.looks, all_looks, strict=False), is_sortable=False)
+    return build_table("The looks", columns, zip(design.looks, all_looks, strict=False))
 
 
 def short_looks(comparison: Comparison) -> tuple[Block, ...]:
@@ -341,7 +341,7 @@ def published_sections(table: pd.DataFrame, comparison: Comparison) -> tuple[Sec
     if abs(rate * time - 1) > 0.05:
         equal = signed_percent(1 / rate)
         note += f" The published rate and time contradict each other: for equal work, the time would be {equal}."
-    shown = build_table("Published figures", columns, figures, is_sortable=False)
+    shown = build_table("Published figures", columns, figures)
     return (Section("Published figures of this recipe", (shown, Text(note, "small"))),)
 
 

@@ -118,7 +118,7 @@ class Heading:
 class Cell:
     text: str
     number: float | None = None
-    """Value of the text: the page sorts by it, and MLflow stores it. None for a text that is no number."""
+    """Value of the text, which MLflow stores. None for a text that is no number."""
     detail: str = ""
     """Small print below the text."""
     url: str | None = None
@@ -146,7 +146,6 @@ class Table:
     headings: tuple[Heading, ...]
     rows: tuple[Row, ...]
     style: TableStyle = ""
-    is_sortable: bool = True
 
 
 Block: TypeAlias = Text | Sentences | Command | Items | Definitions | Table | Charts
@@ -258,7 +257,6 @@ def build_table(
     subjects: Iterable[Subject],
     *,
     style: TableStyle = "",
-    is_sortable: bool = True,
     state: Callable[[Subject], str] = lambda _: "",
 ) -> Table:
     """Return the table with one row per subject, without optional columns that have no value. The first cell names the
@@ -267,7 +265,7 @@ def build_table(
     cells = {column: [column.cell(each) for each in subjects] for column in columns}
     shown = [each for each in columns if not each.is_optional or any(cell.text != NONE for cell in cells[each])]
     rows = (Row(tuple(cells[each][at] for each in shown), state(subject)) for at, subject in enumerate(subjects))
-    return Table(name=name, headings=tuple(shown), rows=tuple(rows), style=style, is_sortable=is_sortable)
+    return Table(name=name, headings=tuple(shown), rows=tuple(rows), style=style)
 
 
 def values_by_title(table: Table) -> list[Mapping[str, float | str]]:

@@ -282,7 +282,7 @@ def cost_table(sweep: Sweep) -> Table:
         *([usd] if any(share.usd > 0 for share in shares) else []),
         percent_of_total,
     ]
-    return build_table("Cost of the sweep", columns, shares, is_sortable=False)
+    return build_table("Cost of the sweep", columns, shares)
 
 
 def factorial_table(sweep: Sweep) -> Table | None:
