@@ -46,7 +46,7 @@ class Page(HTMLParser):
             assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text += data.replace("\N{NO-BREAK SPACE}", " ")
+        self.text += data
 
 
 def sound_page(report: Report, command: str = "") -> Page:
