@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import pandas as pd
 from mlflow.entities import Run
@@ -36,84 +37,53 @@ STATUSES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
 RUNNING = "running"
 OUTCOMES = (*STATUSES.values(), RUNNING)
 NO_REPORT = "no report yet"
+MAX_GROUPS = 20
+"""Number of groups listed in the terminal; the page lists all groups."""
 _COUNTED = Definition(
     "Jobs",
     f"All whose runs are not deleted, by the month in which the run started (UTC). “{NO_REPORT}”: make one with "
     "“trainfare report --group ID”.",
 )
-MAX_GROUPS = 20
-"""Number of groups listed in the terminal; the page lists all groups."""
 _VERBS = {"compare": "comparison", "probe": "probe", "sweep": "sweep", "train": "training"}
-Key = TypeVar("Key")
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobCosts:
-    """Outcomes and costs of a set of jobs."""
-
-    label: str
-    """Name of these jobs, such as a month."""
-    counts: Mapping[str, int]
-    """Jobs by outcome: finished, failed, stopped or running."""
-    billable_instance_seconds: float
-    """Sum over the jobs with a billing record, whatever their outcome."""
-    usd: float
-    """Sum over the jobs with a price; NaN if no job has a price."""
-    unbilled: int
-    """Jobs that ended without a billing record."""
-    unpriced: int
-    """Jobs with a billing record but no price."""
-
-    @property
-    def jobs(self) -> int:
-        return sum(self.counts.values())
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrackedGroup:
-    """The jobs of one command."""
-
-    id: str | None
-    """None for jobs without a group."""
-    run_id: str | None
-    """The group's parent run, or None if it was deleted."""
-    experiment_id: str
-    started_at: datetime
-    """Start of the group's first run, UTC."""
-    verb: str
-    """train, compare, probe or sweep; empty if the parent run does not record it."""
-    experiment: str
-    """Name of the experiment file; empty if the parent run does not record it."""
-    headline: str | None
-    """Answer of the group's latest report; None if no report was made."""
-    arms: tuple[str, ...]
-    """Labels of the arms, in the order in which they started."""
-    costs: JobCosts
+_COSTS = ("billable_instance_seconds", "usd", "warm_pool_instance_seconds", "warm_pool_usd")
+_COLUMNS = ["group", "arm", "status", "started_at", "month", "price", *_COSTS]
+_CSV = [
+    "group",
+    "run_id",
+    "started_at",
+    "verb",
+    "experiment",
+    "arms",
+    "headline",
+    "jobs",
+    *OUTCOMES,
+    "unbilled",
+    *_COSTS[:2],
+]
+Costs: TypeAlias = Mapping[str, Any]
+"""Of some jobs: `label`, numbers of `jobs`, of each of `OUTCOMES`, of ended ones that are `unbilled` and of billed ones
+that are `unpriced`, and the sums of `_COSTS`. Dollars are NaN if no job has a price."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
-    """An MLflow experiment."""
-
     name: str
     experiment_id: str
-    groups: tuple[TrackedGroup, ...]
-    """Newest first."""
-    total: JobCosts
-    months: tuple[JobCosts, ...]
-    """By the month in which a job's run started (UTC), newest first; labels such as 2026-11."""
-    statuses: tuple[JobCosts, ...]
+    groups: tuple[Costs, ...]
+    """Newest first, also with `group`, `run_id`, `started_at` (UTC), `verb`, `experiment`, `arms` and `headline`. The
+    group is None for jobs without one, the run for a deleted one, and the headline without a report."""
+    total: Costs
+    months: tuple[Costs, ...]
+    """Newest first, with labels such as 2026-11."""
+    statuses: tuple[Costs, ...]
     """By outcome, without outcomes that no job has."""
     prices: tuple[str, ...]
     """Source and date of every price that the dollars are based on."""
-    warm_pool_instance_seconds: float
-    """Billed in addition to the jobs for instances kept ready for the next job."""
-    warm_pool_usd: float
 
     @property
-    def wasted(self) -> JobCosts | None:
+    def wasted(self) -> Costs | None:
         """Costs of failed jobs, excluding jobs that a person or a sweep stopped."""
-        return next((costs for costs in self.statuses if costs.label == "failed"), None)
+        return next((costs for costs in self.statuses if costs["label"] == "failed"), None)
 
 
 def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
@@ -122,7 +92,7 @@ def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
     Runs that are neither jobs nor groups are ignored, and so are further runs of the same job.
     """
     rows: dict[object, dict[str, object]] = {}
-    parents: dict[str, list[Run]] = {}
+    parents: dict[str | None, list[Run]] = {}
     for run in runs:
         kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
         if kind == "job":
@@ -132,41 +102,34 @@ def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
     jobs = pd.DataFrame(rows.values(), columns=_COLUMNS)
     members: dict[str | None, pd.DataFrame] = dict.fromkeys(parents, jobs[:0])
     members |= {id if isinstance(id, str) else None: own for id, own in jobs.groupby("group", sort=False, dropna=False)}
-    groups = [_group(group, experiment_id, parents.get(group or "", []), own) for group, own in members.items()]
+    groups = [_group(group, parents.get(group, []), own) for group, own in members.items()]
     by_month, by_status = ({str(label): own for label, own in jobs.groupby(name)} for name in ("month", "status"))
     return Overview(
         name=name,
         experiment_id=experiment_id,
-        groups=tuple(sorted(groups, key=lambda group: group.started_at, reverse=True)),
+        groups=tuple(sorted(groups, key=lambda group: group["started_at"], reverse=True)),
         total=_costs_of("all", jobs),
         months=tuple(_costs_of(month, by_month[month]) for month in sorted(by_month, reverse=True)),
         statuses=tuple(_costs_of(each, by_status[each]) for each in OUTCOMES if each in by_status),
         prices=tuple(sorted(jobs["price"].dropna().unique())),
-        warm_pool_instance_seconds=float(jobs["warm_pool_instance_seconds"].sum()),
-        warm_pool_usd=float(jobs["warm_pool_usd"].sum()),
     )
 
 
-def _group(id: str | None, experiment_id: str, parents: Sequence[Run], jobs: pd.DataFrame) -> TrackedGroup:
+def _group(id: str | None, parents: Sequence[Run], jobs: pd.DataFrame) -> Costs:
     # If a launcher died and a second one resumed its group, the second launcher's run is the parent.
     current = [run for run in parents if run.data.tags.get("platform.group_state") != "continued"]
     parent = (current or parents)[-1] if parents else None
     tags = parent.data.tags if parent else {}
-    return TrackedGroup(
-        id=id,
-        run_id=parent.info.run_id if parent else None,
-        experiment_id=experiment_id,
-        started_at=min([*map(_started_at, parents), *jobs["started_at"]]),
-        verb=tags.get("platform.verb", ""),
-        experiment=tags.get("platform.experiment", ""),
-        headline=tags.get("platform.headline"),
-        arms=tuple(jobs["arm"].unique()),
-        costs=_costs_of(id or "", jobs),
-    )
-
-
-_COSTS = ("billable_instance_seconds", "usd", "warm_pool_instance_seconds", "warm_pool_usd")
-_COLUMNS = ["group", "arm", "status", "started_at", "month", "price", *_COSTS]
+    return {
+        "group": id,
+        "run_id": parent.info.run_id if parent else None,
+        "started_at": min([*map(_started_at, parents), *jobs["started_at"]]),
+        "verb": tags.get("platform.verb", ""),
+        "experiment": tags.get("platform.experiment", ""),
+        "arms": tuple(jobs["arm"].unique()),
+        "headline": tags.get("platform.headline"),
+        **_costs_of(id or "", jobs),
+    }
 
 
 def _row(run: Run) -> dict[str, object]:
@@ -184,16 +147,17 @@ def _row(run: Run) -> dict[str, object]:
     }
 
 
-def _costs_of(label: str, jobs: pd.DataFrame) -> JobCosts:
-    seconds, usd = jobs["billable_instance_seconds"], jobs["usd"]
-    return JobCosts(
-        label=label,
-        counts={status: int((jobs["status"] == status).sum()) for status in OUTCOMES},
-        billable_instance_seconds=math.fsum(seconds.dropna()),
-        usd=math.fsum(usd.dropna()) if usd.notna().any() else math.nan,
-        unbilled=int(((jobs["status"] != RUNNING) & seconds.isna()).sum()),
-        unpriced=int((seconds.notna() & usd.isna()).sum()),
-    )
+def _costs_of(label: str, jobs: pd.DataFrame) -> Costs:
+    has_ended, is_billed, has_price = jobs["status"] != RUNNING, jobs[_COSTS[0]].notna(), jobs["usd"].notna()
+    return {
+        "label": label,
+        "jobs": len(jobs),
+        **{outcome: int((jobs["status"] == outcome).sum()) for outcome in OUTCOMES},
+        "unbilled": int((has_ended & ~is_billed).sum()),
+        "unpriced": int((is_billed & ~has_price).sum()),
+        **{name: math.fsum(jobs[name].dropna()) for name in _COSTS},
+        **({} if has_price.any() else {"usd": math.nan}),
+    }
 
 
 def _started_at(run: Run) -> datetime:
@@ -203,24 +167,33 @@ def _started_at(run: Run) -> datetime:
 def overview_report(overview: Overview, tracking_uri: str) -> Report:
     """Return the report; its `rows_csv` has one line per group."""
     headline, remarks = _headline(overview), Sentences(tuple(_sentences(overview)))
-    months = _cost_table(overview, "month", overview.months)
-    statuses = _cost_table(overview, "status", overview.statuses)
+    months, statuses = (
+        build_table(f"Costs by {name}", [Column[Costs](name, lambda each: each["label"]), *_figures(overview)], costs)
+        for name, costs in (("month", overview.months), ("status", overview.statuses))
+    )
     sections = (
         Section("All comparisons, probes and sweeps, newest first", (_group_table(overview, tracking_uri),)),
         Section("Costs by month", (months,)),
         Section("Costs by outcome", (statuses,)),
+        measured_section(_COUNTED),
     )
-    has_groups = bool(overview.groups)
-    tables: tuple[Block, ...] = (*_listed(overview), months, statuses) if has_groups else ()
+    texts = [
+        {**each, "arms": "; ".join(each["arms"]), "started_at": each["started_at"].isoformat()}
+        for each in overview.groups
+    ]
     return Report(
         group="",
         title=f"Overview of {overview.name}",
         headline=headline,
         answer=(remarks,),
-        sections=(*sections, measured_section(_COUNTED)) if has_groups else (),
-        terminal=(*tables, Text(headline, "strong"), remarks),
+        sections=sections if overview.groups else (),
+        terminal=(
+            *((*_listed(overview), months, statuses) if overview.groups else ()),
+            Text(headline, "strong"),
+            remarks,
+        ),
         summary={},
-        rows_csv=_csv(overview),
+        rows_csv=pd.DataFrame(texts, columns=_CSV).to_csv(index=False),
     )
 
 
@@ -230,7 +203,7 @@ def _listed(overview: Overview) -> tuple[Block, ...]:
         tuple(
             Item(
                 label=f"{_command(group)}  {_details(group)}",
-                texts=(Text(group.headline or NO_REPORT), Text(_arms(group))),
+                texts=(Text(group["headline"] or NO_REPORT), Text(_arms(group))),
             )
             for group in overview.groups[:MAX_GROUPS]
         )
@@ -240,124 +213,87 @@ def _listed(overview: Overview) -> tuple[Block, ...]:
     return (items, more) if left_out > 0 else (items,)
 
 
-def _csv(overview: Overview) -> str:
-    lines = [
-        {
-            "group": group.id,
-            "run_id": group.run_id,
-            "started_at": group.started_at.isoformat(timespec="seconds"),
-            "verb": group.verb,
-            "experiment": group.experiment,
-            "arms": "; ".join(group.arms),
-            "headline": group.headline,
-            "jobs": group.costs.jobs,
-            **group.costs.counts,
-            "unbilled": group.costs.unbilled,
-            "billable_instance_seconds": group.costs.billable_instance_seconds,
-            "usd": group.costs.usd,
-        }
-        for group in overview.groups
-    ]
-    return pd.DataFrame(lines).to_csv(index=False)
-
-
 def _headline(overview: Overview) -> str:
     """Return the number of jobs and their cost in one sentence."""
-    total = overview.total
     if not overview.groups:
         return f"“{overview.name}” has no jobs."
-    seconds = total.billable_instance_seconds
+    seconds = overview.total["billable_instance_seconds"]
     in_hours = f" ({durations(seconds)[0]})" if seconds >= 600 else ""
-    return f"{counted(total.jobs, 'job')} took {_cost_text(total, in_hours)} in all."
+    return f"{counted(overview.total['jobs'], 'job')} took {_cost_text(overview.total, in_hours)} in all."
 
 
 def _sentences(overview: Overview) -> list[str]:
-    count = Counter(group.verb for group in overview.groups if group.id is not None)
+    total, prices = overview.total, "; ".join(overview.prices)
+    count = Counter(group["verb"] for group in overview.groups if group["group"] is not None)
     kinds = [counted(count[verb], noun) for verb, noun in _VERBS.items() if count[verb]]
     if others := sum(count.values()) - sum(count[verb] for verb in _VERBS):
         kinds.append(counted(others, "other group"))
-    kinds += [f"{counted(group.costs.jobs, 'job')} without a group" for group in overview.groups if group.id is None]
+    kinds += [f"{counted(each['jobs'], 'job')} without a group" for each in overview.groups if each["group"] is None]
     lines = [f"{', '.join(kinds)}."] if kinds else []
     if wasted := overview.wasted:
-        share = wasted.billable_instance_seconds / (overview.total.billable_instance_seconds or math.inf)
-        lines.append(
-            f"{counted(wasted.jobs, 'job')} failed: {_cost_text(wasted, f' ({100 * share:.0f} %)')} were wasted."
-        )
-    if unbilled := overview.total.unbilled:
-        lines.append(f"{counted(unbilled, 'job')} ended without a billing record.")
-    if overview.warm_pool_instance_seconds:
-        usd = f" and {money(overview.warm_pool_usd)} USD" if overview.warm_pool_usd else ""
-        lines.append(
-            f"Instances kept ready for the next job were billed a further "
-            f"{figure(overview.warm_pool_instance_seconds)} instance seconds{usd}."
-        )
-    if overview.prices:
-        unpriced = overview.total.unpriced
-        excluded = f" They exclude {counted(unpriced, 'job')} without a price." if unpriced else ""
-        lines.append(f"Dollars are based on these prices: {'; '.join(overview.prices)}.{excluded}")
+        share = wasted["billable_instance_seconds"] / (total["billable_instance_seconds"] or math.inf)
+        cost = _cost_text(wasted, f" ({100 * share:.0f} %)")
+        lines.append(f"{counted(wasted['jobs'], 'job')} failed: {cost} were wasted.")
+    if total["unbilled"]:
+        lines.append(f"{counted(total['unbilled'], 'job')} ended without a billing record.")
+    if seconds := total["warm_pool_instance_seconds"]:
+        usd = f" and {money(total['warm_pool_usd'])} USD" if total["warm_pool_usd"] else ""
+        kept = "Instances kept ready for the next job were billed a further"
+        lines.append(f"{kept} {figure(seconds)} instance seconds{usd}.")
+    if prices:
+        excluded = f" They exclude {counted(total['unpriced'], 'job')} without a price." if total["unpriced"] else ""
+        lines.append(f"Dollars are based on these prices: {prices}.{excluded}")
     return lines
 
 
-def _command(group: TrackedGroup) -> str:
+def _command(group: Costs) -> str:
     """Return the command that started the group, such as `compare demo`."""
-    return f"{group.verb} {group.experiment}".strip() or NONE
+    return f"{group['verb']} {group['experiment']}".strip() or NONE
 
 
-def _arms(group: TrackedGroup, most: int = 6) -> str:
+def _arms(group: Costs, most: int = 6) -> str:
     """Return the labels of the group's arms, at most `most`, because a sweep may have hundreds."""
-    shown = ", ".join(group.arms[:most])
-    return f"{shown} and {len(group.arms) - most:,} more" if len(group.arms) > most else shown
+    shown, more = ", ".join(group["arms"][:most]), len(group["arms"]) - most
+    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
-def _details(group: TrackedGroup) -> str:
+def _details(group: Costs) -> str:
     """Return start, outcomes, cost and id of a group on one line."""
-    costs = group.costs
-    others = [f"{count:,} {outcome}" for outcome, count in costs.counts.items() if count and outcome != "finished"]
-    outcomes = [counted(costs.jobs, "job"), *others]
-    usd = f", {money(costs.usd)} USD" if costs.usd >= 0 else ""
-    cost = f"{figure(costs.billable_instance_seconds)} s{usd}"
-    return f"{group.started_at:%Y-%m-%d %H:%M}  {', '.join(outcomes)}  {cost}  {group.id or 'no group'}"
+    others = [f"{group[outcome]:,} {outcome}" for outcome in OUTCOMES if group[outcome] and outcome != "finished"]
+    usd = f", {money(group['usd'])} USD" if group["usd"] >= 0 else ""
+    cost = f"{figure(group['billable_instance_seconds'])} s{usd}"
+    outcomes = ", ".join([counted(group["jobs"], "job"), *others])
+    return f"{group['started_at']:%Y-%m-%d %H:%M}  {outcomes}  {cost}  {group['group'] or 'no group'}"
 
 
-def _cost_text(costs: JobCosts, note: str) -> str:
-    usd = f" and {money(costs.usd)} USD" if math.isfinite(costs.usd) else ""
-    return f"{figure(costs.billable_instance_seconds)} billable instance seconds{note}{usd}"
+def _cost_text(costs: Costs, note: str) -> str:
+    usd = f" and {money(costs['usd'])} USD" if math.isfinite(costs["usd"]) else ""
+    return f"{figure(costs['billable_instance_seconds'])} billable instance seconds{note}{usd}"
 
 
 def _group_table(overview: Overview, tracking_uri: str) -> Table:
     """Return the table of groups. The date links to the group's run, and the answer comes last."""
 
-    def date(group: TrackedGroup) -> Cell:
-        url = run_url(tracking_uri, group.experiment_id, group.run_id) if group.run_id else None
-        return Cell(text=f"{group.started_at:%Y-%m-%d %H:%M}", url=url)
+    def date(group: Costs) -> Cell:
+        url = run_url(tracking_uri, overview.experiment_id, group["run_id"]) if group["run_id"] else None
+        return Cell(text=f"{group['started_at']:%Y-%m-%d %H:%M}", url=url)
 
     columns = [
-        Column[TrackedGroup]("date", date, unit="UTC"),
-        Column[TrackedGroup](
-            "command", lambda group: Cell(text=_command(group), detail=group.id or "no group"), kind="text"
-        ),
-        *_figures(overview, lambda group: group.costs),
-        Column[TrackedGroup](
-            "verdict", lambda group: Cell(text=group.headline or NO_REPORT, detail=_arms(group)), kind="text"
-        ),
+        Column[Costs]("date", date, unit="UTC"),
+        Column[Costs]("command", lambda g: Cell(text=_command(g), detail=g["group"] or "no group"), kind="text"),
+        *_figures(overview),
+        Column[Costs]("verdict", lambda g: Cell(text=g["headline"] or NO_REPORT, detail=_arms(g)), kind="text"),
     ]
     return build_table("Groups", columns, overview.groups, style="settings trials groups")
 
 
-def _cost_table(overview: Overview, name: str, costs: Sequence[JobCosts]) -> Table:
-    """Return the table of outcomes and costs by `name`, which is also the first heading."""
-    columns = [Column[JobCosts](name, lambda each: each.label), *_figures(overview, lambda each: each)]
-    return build_table(f"Costs by {name}", columns, costs)
-
-
-def _figures(overview: Overview, costs: Callable[[Key], JobCosts]) -> list[Column[Key]]:
-    def of_outcome(outcome: str) -> Column[Key]:
-        return Column(outcome, lambda each: costs(each).counts[outcome])
-
-    usd = Column[Key]("cost", lambda each: costs(each).usd, unit="USD", text=money)
+def _figures(overview: Overview) -> list[Column[Costs]]:
     return [
-        Column("jobs", lambda each: costs(each).jobs),
-        *map(of_outcome, OUTCOMES),
-        Column("billed", lambda each: costs(each).billable_instance_seconds, unit="s"),
-        *([usd] if math.isfinite(overview.total.usd) else []),
+        *(Column[Costs](name, itemgetter(name)) for name in ("jobs", *OUTCOMES)),
+        Column[Costs]("billed", itemgetter("billable_instance_seconds"), unit="s"),
+        *(
+            [Column[Costs]("cost", itemgetter("usd"), unit="USD", text=money)]
+            if math.isfinite(overview.total["usd"])
+            else []
+        ),
     ]
