@@ -1,7 +1,7 @@
 """Charts of a sweep.
 
-In the markers of trials, colour and core show the compiler, and the shape shows the learning rate. A hollow marker has
-no value.
+In the markers of trials, the colour shows the compiler, and the shape shows the learning rate. A hollow marker has no
+value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from reports.charts.canvas import BACKGROUND, GRID, INK, MUTED, arm_colour, legend_outside, plain_numbers, plot
+from reports.charts.canvas import GRID, INK, MUTED, arm_colour, legend_outside, plain_numbers, plot
 from reports.charts.report_charts import phases
 from reports.model.numbers import capitalized, figure, score, short_labels
 from reports.model.report import Chart
@@ -28,9 +28,8 @@ from reports.sweep.trials import Trial
 
 _HEIGHT_INCHES = 3.5
 _PHASES = "Where the time of the repeats goes: seconds by phase"
-_CORES = ("", ".", "_", "|", "x")
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2, 2)))
-"""Marker cores and line dashes that distinguish compilers without colour."""
+"""Dashes that distinguish the lines of compilers without colour."""
 _SHAPES = ("^", "v", "D", "s", "P", "X", "*", "<")
 _ROWS = ("not reached", "pruned", "failed", "stopped")
 """Rows above the highest value, by outcome."""
@@ -198,15 +197,11 @@ class Marks:
     def dashes(self, compiler: str) -> Any:
         return _DASHES[self.sweep.compilers.index(compiler) % len(_DASHES)]
 
-    def mark(self, compiler: str, shape: str = "o", *, hollow: bool = False, **more: Any) -> tuple[Line2D, ...]:
-        """Return a compiler's marker without a position: its shape and its core."""
-        colour, core = self.colour(compiler), _CORES[self.sweep.compilers.index(compiler) % len(_CORES)]
-        face = "none" if hollow else colour
+    def mark(self, compiler: str, shape: str = "o", *, hollow: bool = False, **more: Any) -> Line2D:
+        """Return a compiler's marker without a position."""
+        colour = self.colour(compiler)
         style: dict[str, Any] = {"linestyle": "", "markersize": 7, "clip_on": False, **more}
-        outer = Line2D([], [], color=colour, marker=shape, markerfacecolor=face, **style)
-        inner = Line2D([], [], color=colour if hollow else BACKGROUND, marker=core, markersize=4, linestyle="")
-        inner.set_clip_on(False)
-        return (outer, inner) if core else (outer,)
+        return Line2D([], [], color=colour, marker=shape, markerfacecolor="none" if hollow else colour, **style)
 
     def shape(self, rate: tuple[float, str]) -> str:
         """Return a rate's shape: a circle for the rate of the scaling rule itself, and another one for each other."""
@@ -238,10 +233,9 @@ class Marks:
         if trial is self.sweep.best and not self.sweep.spec.is_front:
             axes.plot(x, y, "o", color=INK, markerfacecolor="none", markersize=13, clip_on=False)
 
-    def put(self, axes: Axes, mark: tuple[Line2D, ...], x: float, y: float) -> None:
-        for part in mark:
-            part.set_data([x], [y])
-            axes.add_line(part)
+    def put(self, axes: Axes, mark: Line2D, x: float, y: float) -> None:
+        mark.set_data([x], [y])
+        axes.add_line(mark)
 
     def legend(self, axes: Axes, trials: Sequence[Trial], *more: Line2D) -> None:
         """Add a legend of these trials' colours and shapes below the chart."""
@@ -255,7 +249,7 @@ class Marks:
         named = self.named({trial.setting.compiler for trial in trials})
         legend(axes, [*named, *(shapes if len(rates) > 1 else []), *([best] if is_best else []), *more])
 
-    def named(self, compilers: Iterable[str]) -> list[tuple[Line2D, ...]]:
+    def named(self, compilers: Iterable[str]) -> list[Line2D]:
         """Return the legend entries of these compilers: a line with a marker."""
         shown, names = set(compilers), short_labels(self.sweep.compilers, 20)
         return [
@@ -270,13 +264,12 @@ def _rate_label(multiplier: float, rule: str) -> str:
     return factor if not rule else f"rate scaled by {rule}" if multiplier == 1 else f"{factor}, {rule}"
 
 
-def legend(axes: Axes, handles: Sequence[Line2D | tuple[Line2D, ...]]) -> None:
-    """Put a legend below a chart. The parts of an entry are drawn over each other; the first part has its label."""
+def legend(axes: Axes, handles: Sequence[Line2D]) -> None:
+    """Put a legend below a chart."""
     legend_outside(
         axes,
         loc="outside lower center",
         handles=list(handles),
-        labels=[str((each[0] if isinstance(each, tuple) else each).get_label()) for each in handles],
         ncols=min(3, len(handles)),
         fontsize=9.5,
         handlelength=2.0,

@@ -212,7 +212,7 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
             evens = [messages.break_even_sentence(state, point, comparison.arms[0]) for state, point in points]
             text = " ".join(evens) or "Not determined: there is nothing to compare."
             definitions.append(Definition(contrast.arm.label, text))
-        yield Section("Break-even", (Definitions(tuple(definitions), is_card=True),))
+        yield Section("Break-even", (Definitions(tuple(definitions)),))
     yield from job_sections(comparison.billed_jobs, source.tracking_uri)
 
 
@@ -333,7 +333,7 @@ def fail_sentences(results: Mapping[str, tuple[str, ...]], fail_on: frozenset[st
 def ran_on_sections(jobs: Sequence[Job], environment: Mapping[str, Any], group: str) -> tuple[Section, ...]:
     """Return the section with the jobs' environment; empty if nothing is known about it."""
     known = [Definition(term, text) for term, text in environment_texts(jobs, environment).items()]
-    definitions = Definitions((*known, Definition("Group", group, is_code=True)))
+    definitions = Definitions((*known, Definition("Group", group)))
     return (Section("Environment", (definitions,)),) if known else ()
 
 

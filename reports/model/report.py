@@ -55,15 +55,11 @@ class Items:
 class Definition:
     term: str
     text: str
-    is_code: bool = False
-    """True to set the text in a monospaced font."""
 
 
 @dataclass(frozen=True)
 class Definitions:
     definitions: tuple[Definition, ...]
-    is_card: bool = False
-    """True for results, which the page shows on a separate card."""
 
 
 @dataclass(frozen=True)
