@@ -34,18 +34,17 @@ from reports.model.report import (
     Cell,
     Chart,
     Charts,
+    Column,
     Definition,
     Definitions,
-    Heading,
     Item,
     Items,
     Metric,
     Report,
-    Row,
     Section,
     ShortAnswer,
-    Table,
     Text,
+    build_table,
     measured_section,
 )
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, finite
@@ -373,25 +372,27 @@ def with_neutral_label(comparison: Comparison) -> Comparison:
     return replace(comparison, arms=tuple(replace(arm, label="training") for arm in comparison.arms))
 
 
+Figure = tuple[Column[Arm], Cell]
+"""Column of a table of settings, and its only cell."""
+
+
 def training_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
     [arm] = comparison.arms
     [job] = arm.jobs
     headline, short_answer = _training_answer(job, comparison.measure)
     sentences = [*_training_remarks(arm), *choice_sentences(comparison)]
     sentences += [*left_out_sentences(comparison), *rate_sentences(comparison.jobs)]
-    shown = ((column, column.cell(arm)) for column in figures(comparison))
-    rows = [
-        Row(
-            (
-                Cell(text=column.name or column.label),
-                replace(cell, text=f"{cell.text} {column.unit}".strip(), detail=""),
-            )
-        )
-        for column, cell in shown
-        if cell.text != NONE
+    shown = [(column, cell) for column in figures(comparison) if (cell := column.cell(arm)).text != NONE]
+
+    def value(figure: Figure) -> Cell:
+        column, cell = figure
+        return replace(cell, text=f"{cell.text} {column.unit}".strip(), detail="")
+
+    columns = [
+        Column[Figure]("figure", lambda each: each[0].name or each[0].label, kind="text"),
+        Column[Figure]("value", value),
     ]
-    headings = (Heading("figure", kind="text"), Heading("value"))
-    tables = (Table(name="The training", headings=headings, rows=tuple(rows)),) if rows else ()
+    tables = (build_table("The training", columns, shown),) if shown else ()
     definitions = [*([SCRIPTS] if comparison.has_scripts else []), *quality_definitions(comparison)]
     remarks = tuple(map(Text, sentences))
     quality = quality_blocks(comparison)

@@ -93,23 +93,6 @@ Kind = Literal["number", "text"]
 """Numbers are aligned right, text left."""
 
 
-@dataclass(frozen=True)
-class Heading:
-    label: str
-    head: str = field(default="", kw_only=True)
-    """Label and unit on several short lines, for narrow tables; empty for one line for each word."""
-    unit: str = field(default="", kw_only=True)
-    kind: Kind = field(default="number", kw_only=True)
-
-    @property
-    def title(self) -> str:
-        return f"{self.label}, {self.unit}" if self.unit else self.label
-
-    @property
-    def lines(self) -> str:
-        return self.head or "\n".join([*self.label.split(), *([self.unit] if self.unit else [])])
-
-
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     text: str
@@ -127,6 +110,45 @@ class Cell:
     """Monospaced small print below the text, such as an id."""
 
 
+Subject = TypeVar("Subject")
+
+
+@dataclass(frozen=True)
+class Column(Generic[Subject]):
+    """Declaration of a column: its title, its unit, and the number and the text of each cell."""
+
+    label: str
+    value: Callable[[Subject], Cell | float | str | None]
+    """Number or text for a subject, such as an arm; a cell if it has small print, a link or a number of its own. None
+    if the value is missing."""
+    head: str = field(default="", kw_only=True)
+    """Label and unit on several short lines, for narrow tables; empty for one line for each word."""
+    unit: str = field(default="", kw_only=True)
+    kind: Kind = field(default="number", kw_only=True)
+    text: Callable[[float], str] = field(default=plain_number, kw_only=True)
+    """Format of a number."""
+    is_optional: bool = field(default=False, kw_only=True)
+    """True to leave the column out of a table in which no row has a value."""
+    metric: str = field(default="", kw_only=True)
+    """Metric of the report's MLflow run that stores the numbers; empty for none."""
+    name: str = field(default="", kw_only=True)
+    """Label outside of a table with a row per arm, where it needs more words; empty for the label."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
+    @property
+    def lines(self) -> str:
+        return self.head or "\n".join([*self.label.split(), *([self.unit] if self.unit else [])])
+
+    def cell(self, subject: Subject) -> Cell:
+        value = self.value(subject)
+        if isinstance(value, Cell):
+            return value
+        return Cell(text=value) if isinstance(value, str) else number_cell(value, self.text)
+
+
 @dataclass(frozen=True)
 class Row:
     cells: tuple[Cell, ...]
@@ -139,7 +161,7 @@ class Table:
     """A table. The first cell of a row names the row."""
 
     name: str
-    headings: tuple[Heading, ...]
+    headings: tuple[Column[Any], ...]
     rows: tuple[Row, ...]
     style: TableStyle = ""
 
@@ -213,32 +235,6 @@ class Report:
     def charts(self) -> tuple[Chart, ...]:
         blocks = [block for section in self.sections for block in section.blocks]
         return tuple(chart for block in blocks if isinstance(block, Charts) for chart in block.charts)
-
-
-Subject = TypeVar("Subject")
-
-
-@dataclass(frozen=True)
-class Column(Heading, Generic[Subject]):
-    """Declaration of a column: its title, its unit, and the number and the text of each cell."""
-
-    value: Callable[[Subject], Cell | float | str | None]
-    """Number or text for a subject, such as an arm; a cell if it has small print, a link or a number of its own. None
-    if the value is missing."""
-    text: Callable[[float], str] = field(default=plain_number, kw_only=True)
-    """Format of a number."""
-    is_optional: bool = field(default=False, kw_only=True)
-    """True to leave the column out of a table in which no row has a value."""
-    metric: str = field(default="", kw_only=True)
-    """Metric of the report's MLflow run that stores the numbers; empty for none."""
-    name: str = field(default="", kw_only=True)
-    """Label outside of a table with a row per arm, where it needs more words; empty for the label."""
-
-    def cell(self, subject: Subject) -> Cell:
-        value = self.value(subject)
-        if isinstance(value, Cell):
-            return value
-        return Cell(text=value) if isinstance(value, str) else number_cell(value, self.text)
 
 
 def number_cell(value: float | None, text: Callable[[float], str] = plain_number, detail: str = "") -> Cell:
