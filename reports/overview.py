@@ -29,7 +29,6 @@ from reports.model.report import (
     build_table,
     measured_section,
 )
-from tracking.queries.job_tables import job_key
 from tracking.queries.metric_histories import number
 
 STATUSES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
@@ -87,19 +86,16 @@ class Overview:
 
 
 def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
-    """Return the overview of an experiment's runs, which must be ordered by age, oldest first.
-
-    Runs that are neither jobs nor groups are ignored, and so are further runs of the same job.
-    """
-    rows: dict[object, dict[str, object]] = {}
+    """Return the overview of an experiment's runs, oldest first. Those that are neither jobs nor groups are ignored."""
+    rows: list[dict[str, object]] = []
     parents: dict[str | None, list[Run]] = {}
     for run in runs:
         kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
         if kind == "job":
-            rows.setdefault(job_key(run) or run.info.run_id, _row(run))
+            rows.append(_row(run))
         elif kind == "group" and group:
             parents.setdefault(group, []).append(run)
-    jobs = pd.DataFrame(rows.values(), columns=_COLUMNS)
+    jobs = pd.DataFrame(rows, columns=_COLUMNS)
     members: dict[str | None, pd.DataFrame] = dict.fromkeys(parents, jobs[:0])
     members |= {id if isinstance(id, str) else None: own for id, own in jobs.groupby("group", sort=False, dropna=False)}
     groups = [_group(group, parents.get(group, []), own) for group, own in members.items()]
