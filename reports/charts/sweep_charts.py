@@ -56,13 +56,13 @@ def sweep_charts(sweep: Sweep) -> list[Chart]:
 def cost_by_batch(sweep: Sweep) -> Chart | None:
     """Plot each trial's cost against its batch size. Trials without a cost are shown above the axis, by outcome."""
     shown = [t for t in sweep.trials if t.setting.batch_size > 0 and t.kind != "running"]
-    valued = [t for t in shown if t.is_comparable]
+    valued, kinds = [t for t in shown if t.is_comparable], {t.kind for t in shown}
     if not valued:
         return None
-    marks = Marks(sweep)
+    marks, outcomes = Marks(sweep), [kind for kind in _ROWS if kind in kinds]
 
     def draw(axes: Axes) -> None:
-        rows = value_axis(axes, [t.cost for t in valued], _rows_of(shown), sweep.spec.noun)
+        rows = value_axis(axes, [t.cost for t in valued], outcomes, sweep.spec.noun)
         _lines_of_the_best(axes, marks, valued)
         for trial in shown:
             y = trial.cost if trial.is_comparable else rows.get(trial.kind)
@@ -159,11 +159,6 @@ def pareto(sweep: Sweep) -> Chart | None:
     optimal = "; ".join(f"{t.setting}: {figure(t.cost)}, {score(t.quality)}" for t in sweep.front)
     description = f"Pareto-optimal: {optimal}. {describe_trials(shown)}"
     return plot("pareto", title, _HEIGHT_INCHES, draw, description)
-
-
-def _rows_of(trials: Iterable[Trial]) -> list[str]:
-    kinds = {trial.kind for trial in trials}
-    return [kind for kind in _ROWS if kind in kinds]
 
 
 def _lines_of_the_best(axes: Axes, marks: Marks, trials: Sequence[Trial]) -> None:

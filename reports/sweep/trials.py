@@ -87,16 +87,12 @@ def read_spec(document: Mapping[str, Any]) -> SweepSpec:
         is_front=bool(objective.get("is_front")),
         compilers=tuple(document.get("compilers") or ()),
         base_compiler=base.get("compiler"),
-        base_batch_size=_or_nan(base.get("batch_size")),
+        base_batch_size=float(base.get("batch_size") or math.nan),
         base_multiplier=base.get("multiplier") or 1.0,
         base_scaling=base.get("scaling") or "",
         stopped_because={name: reason for name, reason in stopped_because.items() if reason},
         train_command=document.get("train_command"),
     )
-
-
-def _or_nan(number: float | None) -> float:
-    return math.nan if number is None else float(number)
 
 
 @dataclass(frozen=True)
