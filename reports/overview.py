@@ -74,15 +74,10 @@ class Overview:
     total: Costs
     months: tuple[Costs, ...]
     """Newest first, with labels such as 2026-11."""
-    statuses: tuple[Costs, ...]
-    """By outcome, without outcomes that no job has."""
+    wasted: Costs
+    """Of failed jobs, excluding jobs that a person or a sweep stopped."""
     prices: tuple[str, ...]
     """Source and date of every price that the dollars are based on."""
-
-    @property
-    def wasted(self) -> Costs | None:
-        """Costs of failed jobs, excluding jobs that a person or a sweep stopped."""
-        return next((costs for costs in self.statuses if costs["label"] == "failed"), None)
 
 
 def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
@@ -99,14 +94,14 @@ def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
     members: dict[str | None, pd.DataFrame] = dict.fromkeys(parents, jobs[:0])
     members |= {id if isinstance(id, str) else None: own for id, own in jobs.groupby("group", sort=False, dropna=False)}
     groups = [_group(group, parents.get(group, []), own) for group, own in members.items()]
-    by_month, by_status = ({str(label): own for label, own in jobs.groupby(name)} for name in ("month", "status"))
+    by_month = {str(month): own for month, own in jobs.groupby("month")}
     return Overview(
         name=name,
         experiment_id=experiment_id,
         groups=tuple(sorted(groups, key=lambda group: group["started_at"], reverse=True)),
         total=_costs_of("all", jobs),
         months=tuple(_costs_of(month, by_month[month]) for month in sorted(by_month, reverse=True)),
-        statuses=tuple(_costs_of(each, by_status[each]) for each in OUTCOMES if each in by_status),
+        wasted=_costs_of("failed", jobs[jobs["status"] == "failed"]),
         prices=tuple(sorted(jobs["price"].dropna().unique())),
     )
 
@@ -163,14 +158,11 @@ def _started_at(run: Run) -> datetime:
 def overview_report(overview: Overview, tracking_uri: str) -> Report:
     """Return the report; its `rows_csv` has one line per group."""
     headline, remarks = _headline(overview), Sentences(tuple(_sentences(overview)))
-    months, statuses = (
-        build_table(f"Costs by {name}", [Column[Costs](name, lambda each: each["label"]), *_figures(overview)], costs)
-        for name, costs in (("month", overview.months), ("status", overview.statuses))
-    )
+    columns = [Column[Costs]("month", lambda each: each["label"]), *_figures(overview)]
+    months = build_table("Costs by month", columns, overview.months)
     sections = (
         Section("All comparisons, probes and sweeps, newest first", (_group_table(overview, tracking_uri),)),
         Section("Costs by month", (months,)),
-        Section("Costs by outcome", (statuses,)),
         measured_section(_COUNTED),
     )
     texts = [
@@ -184,7 +176,7 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
         answer=(remarks,),
         sections=sections if overview.groups else (),
         terminal=(
-            *((*_listed(overview), months, statuses) if overview.groups else ()),
+            *((*_listed(overview), months) if overview.groups else ()),
             Text(headline, "strong"),
             remarks,
         ),
@@ -226,7 +218,7 @@ def _sentences(overview: Overview) -> list[str]:
         kinds.append(counted(others, "other group"))
     kinds += [f"{counted(each['jobs'], 'job')} without a group" for each in overview.groups if each["group"] is None]
     lines = [f"{', '.join(kinds)}."] if kinds else []
-    if wasted := overview.wasted:
+    if (wasted := overview.wasted)["jobs"]:
         share = wasted["billable_instance_seconds"] / (total["billable_instance_seconds"] or math.inf)
         cost = _cost_text(wasted, f" ({100 * share:.0f} %)")
         lines.append(f"{counted(wasted['jobs'], 'job')} failed: {cost} were wasted.")

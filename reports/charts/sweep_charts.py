@@ -163,18 +163,14 @@ def pareto(sweep: Sweep) -> Chart | None:
 
 def _lines_of_the_best(axes: Axes, marks: Marks, trials: Sequence[Trial]) -> None:
     """Draw a line through each compiler's best costs over the batch sizes."""
-    best_of = max if marks.sweep.spec.is_rate else min
+    best_last = sorted(trials, key=lambda trial: trial.cost, reverse=not marks.sweep.spec.is_rate)
     for compiler in marks.sweep.compilers:
-        by_size: dict[float, list[Trial]] = {}
-        for trial in trials:
-            if trial.setting.compiler == compiler:
-                by_size.setdefault(trial.setting.batch_size, []).append(trial)
-        if len(by_size) > MAX_TICKS:
+        best = {trial.setting.batch_size: trial for trial in best_last if trial.setting.compiler == compiler}
+        if len(best) > MAX_TICKS:
             continue  # trials cover a fine grid sparsely, so the line would jump between learning rates
-        best = [best_of(by_size[size], key=lambda trial: trial.cost) for size in sorted(by_size)]
-        points = [marks.x(trial) for trial in best], [trial.cost for trial in best]
-        style = marks.dashes(compiler)
-        axes.plot(*points, color=marks.colour(compiler), linewidth=1.2, linestyle=style, alpha=0.7)
+        points = [(marks.x(best[size]), best[size].cost) for size in sorted(best)]
+        style = {"color": marks.colour(compiler), "linestyle": marks.dashes(compiler)}
+        axes.plot([x for x, _ in points], [y for _, y in points], linewidth=1.2, alpha=0.7, **style)
 
 
 @dataclass(frozen=True)

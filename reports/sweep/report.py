@@ -127,12 +127,12 @@ def _goal(sweep: Sweep) -> Iterator[Definition]:
 
 def summary_of(sweep: Sweep) -> dict[str, Any]:
     """Return numbers and verdicts; non-finite numbers are kept, although strict JSON forbids them."""
-    best = {name: sweep.best_of(name) for name in sweep.compilers}
+    (headline, _, lines), best = messages.answer_of(sweep), {name: sweep.best_of(name) for name in sweep.compilers}
     contrasts = sweep.confirmation.contrasts if sweep.confirmation else None
     return {
         "group": sweep.group,
-        "headline": messages.headline(sweep),
-        "answer": messages.answer_of(sweep)[2],
+        "headline": headline,
+        "answer": lines,
         "best": _trial(sweep.best) if sweep.best else None,
         "best_by_compiler": {name: _trial(trial) if trial else None for name, trial in best.items()},
         "front": [_trial(trial) for trial in sweep.front] if sweep.spec.is_front else None,
