@@ -66,9 +66,6 @@ _INTERVAL = Definition(
     "Of the typical job's cost, arm over baseline; if a job failed, of the mean bill of a usable model. The intervals "
     "of all looks and arms hold together in 95 %. An arm that stopped because it looked good looks better than it is.",
 )
-_FIRST_INTERVAL = Definition(
-    "Interval", "95 % interval of the ratio of geometric means, which is not adjusted for the number of arms."
-)
 _VERDICT = Definition(
     "Verdict",
     "“Cheaper”: the whole interval is below 1 and the quality is kept. “Not cheaper”: the whole interval is above 1, a "
@@ -136,7 +133,6 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         metrics=tuple(metrics_of(comparison)),
         short_answer=short_answer,
         results=results_by_arm(comparison),
-        rules=comparison.rules if comparison.contrasts else None,
         comparison_table=with_verdicts,
         rows_csv=source.table.to_csv(index=False),
     )
@@ -218,7 +214,8 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
 def _definitions(comparison: Comparison) -> Iterator[Definition]:
     if comparison.has_scripts:
         yield SCRIPTS
-    yield _INTERVAL if comparison.progress else _FIRST_INTERVAL
+    if comparison.progress:
+        yield _INTERVAL
     yield _VERDICT
     yield from quality_definitions(comparison)
     yield Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/judging.md lists them.")

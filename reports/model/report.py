@@ -224,8 +224,6 @@ class Report:
     short_answer: ShortAnswer = ShortAnswer("", "")
     results: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Labels of the arms with a result that `--fail-on` may name; see `reports.comparison.report`."""
-    rules: int | None = None
-    """Version of the rules that judged a comparison."""
     comparison_table: Table | None = None
     """Table that MLflow's table view shows."""
     rows_csv: str

@@ -75,7 +75,7 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Repor
         answer=(*command, remarks),
         sections=(
             *sections,
-            measured_section(*_goal(sweep), *_MEASURED),
+            measured_section(*_MEASURED),
             *ran_on_sections(sweep.jobs, source.environment, sweep.group),
         ),
         terminal=(Text(answer, "strong"), *lead, *short_trials),
@@ -84,7 +84,6 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Repor
         summary=summary_of(sweep),
         metrics=tuple(metrics_of(sweep)),
         results=results_of_winner(sweep),
-        rules=sweep.rules,
         short_answer=short_answer,
         rows_csv=source.table.to_csv(index=False),
     )
@@ -113,16 +112,6 @@ def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Iterator
         yield from looks_sections(sweep.confirmation)
     others = [job for job in sweep.jobs if job.text.get("role") != "trial"]
     yield from job_sections(others, source.tracking_uri, "Calibrations, base setting and repeats")
-
-
-def _goal(sweep: Sweep) -> Iterator[Definition]:
-    spec = sweep.spec
-    if spec.target is not None:
-        goal = f"A job ends at the evaluation that reaches {spec.quality_name} {spec.target:g}. Its whole cost counts."
-        yield Definition("To the target", f"{goal} A trial that did not reach it has no cost to compare.")
-    if spec.bound is not None:
-        best = f"The best trial is the cheapest one with {spec.quality_name} {spec.bound:g} or better."
-        yield Definition("Bound", f"All jobs train on the same samples. {best}")
 
 
 def summary_of(sweep: Sweep) -> dict[str, Any]:

@@ -272,7 +272,7 @@ def test_a_stored_group_is_reported_by_the_rules_it_ran_under(tracked: Any) -> N
     version 3 the interval reaches 0.106278 to each side."""
     report = reported(tracked, Design(looks=(3, 9), rules=3), spread(100.0), inductor=spread(89.3))
     numbers = summary(report)
-    assert (report.rules, numbers["rules"]) == (3, 3)
+    assert numbers["rules"] == 3
     assert "Judged by version 3 of the rules" in html_page(report)
     look = numbers["looks"][0]["arms"]["inductor"]
     # Hwang, Shih and DeCani's spending at a third of the repeats: 0.05 * (1 - e^-1) / (1 - e^-3).
