@@ -11,7 +11,7 @@ from models.quality import choose_measure, has, without_own
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.messages import headline
 from reports.probe.report import is_probe_table
-from reports.sweep.messages import answer_of
+from reports.sweep.messages import headline as sweep_headline
 from reports.sweep.sweep import Sweep, is_sweep_table, sweep_of
 from reports.sweep.trials import Trial
 from tracking.groups.plan_file import SWEEP_FILE, read_design
@@ -75,7 +75,7 @@ def _check_baseline(comparison: Comparison) -> None:
 
 
 def _sweep_winner(sweep: Sweep) -> tuple[str, Sequence[Job], str]:
-    (headline, *_), best = answer_of(sweep), sweep.best
+    headline, best = sweep_headline(sweep), sweep.best
     if best is None or (sweep.spec.is_front and len(sweep.front) > 1):
         raise _no_winner(sweep.group, headline[:1].lower() + headline[1:].rstrip("."))
     if sweep.confirmation is None:

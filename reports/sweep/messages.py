@@ -32,6 +32,10 @@ OUTCOMES = {
 }
 
 
+def headline(sweep: Sweep) -> str:
+    return answer_of(sweep)[0]
+
+
 def answer_of(sweep: Sweep) -> tuple[str, ShortAnswer, list[str]]:
     """Return a headline, which has figures of repeats alone, the same in a few words, and the lines below it."""
     spec, best, trials = sweep.spec, sweep.best, counted(len(sweep.trials), "trial")
