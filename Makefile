@@ -60,7 +60,7 @@ test-browser: $(DEV)
 	$(BIN)/python -m pytest -m browser tests/browser
 
 test-oldest: $(DEV) $(OLDEST)
-	TRAINFARE_OLDEST_PYTHON="$(CURDIR)/.venv-oldest/bin/python" $(BIN)/python -m pytest -m oldest tests/oldest
+	$(BIN)/python -m pytest -m oldest tests/oldest
 
 # Plant faults one by one in copies of the tree: a named test must find each.
 faults: WORKERS = 2
@@ -120,11 +120,10 @@ $(DEV): requirements-dev.lock $(RUNTIME)
 	@$(BIN)/python $(COMPILE) || true  # A few packages contain templates that are not valid Python.
 	@touch $@
 
-# Oldest versions that must run the job and read its channels. SageMaker's Training Compiler images have similar ones.
-$(OLDEST): requirements-oldest.lock
-	$(PYTHON) -m venv --clear .venv-oldest
-	@$(call TORCH_FOR_CPU,.venv-oldest/bin/python)
-	.venv-oldest/bin/python $(PIP_LOCKED) requirements-oldest.lock
+# A folder with the oldest transformers that must run the job, for use with the installed torch.
+$(OLDEST): requirements-oldest.lock | $(RUNTIME)
+	rm -rf .venv-oldest
+	$(BIN)/python $(PIP) --target .venv-oldest --require-hashes -r requirements-oldest.lock
 	@touch $@
 
 # Resolve pyproject.toml, and write the lock files. Pinned versions stay, unless OPTIONS=--upgrade is given.

@@ -7,7 +7,7 @@ with PyTorch's builds for CPUs and for GPUs, of which a machine installs one, an
     requirements-cpu.lock     torch's build for CPUs
     requirements-gpu.lock     what torch's build for GPUs needs on Linux
     requirements-dev.lock     what the checks and tests need as well
-    requirements-oldest.lock  the oldest versions that must run a job; their versions are chosen by people
+    requirements-oldest.lock  the oldest transformers that must run a job, beside requirements.lock; chosen by people
     requirements.txt          requirements.lock without hashes, for the environments that MLflow creates
     python_env.yaml           the version of pip in these environments
 
@@ -110,13 +110,13 @@ def main(*options: str) -> None:
     gpu = resolved([f"torch=={cpu.release}"], (RUNTIME, GPU), options, without_settings())
     runtime["torch"] = cpu.with_hashes_of(gpu["torch"])
     dev = resolved([*declared, *project["dependency-groups"]["dev"]], (RUNTIME, DEV), options)
-    oldest = dict(resolved([f"{pin.name}=={pin.release}" for pin in parse(OLDEST.read_text()).values()]))
-    oldest["torch"] = oldest["torch"].with_hashes_of(runtime["torch"])
+    kept = parse(OLDEST.read_text())
+    oldest = resolved([f"{pin.name}=={pin.version}" for pin in kept.values()])
     RUNTIME.write_text(text_of(runtime))
     CPU.write_text(text_of({"torch": cpu}))
     GPU.write_text(text_of(without(gpu, runtime)))
     DEV.write_text(text_of(without(dev, runtime)))
-    OLDEST.write_text(text_of(oldest))
+    OLDEST.write_text(text_of({name: oldest[name] for name in kept}))
     ENVIRONMENT.write_text(re.sub(r"pip==\S+", f"pip=={dev['pip'].version}", ENVIRONMENT.read_text("utf-8")))
     UNHASHED.write_text("".join(f"{name}=={runtime[name].version}\n" for name in sorted(runtime)))
 

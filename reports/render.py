@@ -14,7 +14,7 @@ from mlflow.entities import Run
 from judging.design import Design
 from reports.charts.report_charts import comparison_charts, probe_charts, training_charts
 from reports.charts.sweep_charts import sweep_charts
-from reports.comparison.comparison import Comparison, Kind, compare
+from reports.comparison.comparison import Comparison, Kind, compare, seedless_arms
 from reports.comparison.messages import deleted, missing_data
 from reports.comparison.report import Source, comparison_report, is_one_training, training_report, with_neutral_label
 from reports.model.report import Report, Text
@@ -111,6 +111,10 @@ def _comparison_report(
 ) -> Report:
     baseline, allowed = options.baseline, options.allowed
     comparison = compare(table, group, baseline=baseline, allowed=allowed, design=design, is_selection=is_selection)
+    scripts = [job for arm in comparison.arms for job in arm.succeeded if job.is_script]
+    if len(scripts) > len(comparison.arms):
+        losses = reader.histories(scripts, ["loss", "eval_loss"])
+        comparison = replace(comparison, seedless=seedless_arms(comparison.arms, losses))
     curves, source = _read(reader, table, comparison, title)
     if is_one_training(comparison):
         return training_report(comparison, training_charts(with_neutral_label(comparison), curves), source)

@@ -139,7 +139,7 @@ def _reason_beyond_bound(
     samples, value = curve[-1].samples, best_value(quality, curve)
     moves = [abs(record.curve[-1].value - value_at(record.curve, samples)) for record in others if record.curve]
     known = [move for move in moves if math.isfinite(move)]
-    if not known or not within or not is_behind(quality, within, curve):
+    if not known or not within or not search.samples or not is_behind(quality, within, curve):
         return None
     left = search.samples - samples
     more = fewest_remaining_samples(quality, within, value, bound)

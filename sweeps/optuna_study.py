@@ -188,7 +188,7 @@ def importances(study: optuna.Study) -> dict[str, float]:
             shares = optuna.importance.get_param_importances(study, target=lambda trial: trial.values[0])
     except (RuntimeError, ValueError):  # the evaluator rejects some small studies
         return {}
-    return {NAMES.get(name, name): float(share) for name, share in shares.items()}
+    return {NAMES.get(name, name.removesuffix("_index")): float(share) for name, share in shares.items()}
 
 
 class PointSampler(BaseSampler):
@@ -421,6 +421,7 @@ def _claim(storage: Storage, part: Part, job_name: Callable[[str, Point], str]) 
     name = job_name(part.compiler, point)
     claim = {"batch_size": point.batch_size, "multiplier": point.multiplier, "job": name}
     claim |= {"scaling": point.scaling} if point.scaling else {}
+    claim |= {"hyperparameters": point.hyperparameters} if point.hyperparameters else {}
     for key, value in claim.items():
         if trial.user_attrs.get(key) != value:
             trial.set_user_attr(key, value)

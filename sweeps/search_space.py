@@ -2,23 +2,17 @@
 
 By default the multipliers of the scaled rate are a factor of 2 apart: a rate that is off by less than √2 costs little.
 On a grid, equal points can be recognised, and no point is trained twice. Each scaling rule has its source and caveat.
-
-The default range of batch sizes is the one that AWS has tested. Source: AWS, "SageMaker Training Compiler: Supported
-Frameworks, AWS Regions, Instance Types, and Tested Models",
-docs.aws.amazon.com/sagemaker/latest/dg/training-compiler-support.html: the PyTorch tables of 2023, stored next to this
-file. They list the largest batch size per GPU that fits in memory, without and with the compiler. Caveat: AWS measured
-in mixed precision and with other library versions, so the sizes are a starting point; the calibration finds which fit.
 """
 
 from __future__ import annotations
 
-import csv
+import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
+from itertools import product
 from typing import Any, Literal
 
 BatchGrid = Literal["powers_of_two", "multiples_of_eight"]
@@ -26,9 +20,6 @@ ScalingRule = Literal["linear", "sqrt", "sqrt_adam", "none"]
 MAX_POINTS = 5_000
 """Largest number of points of a sweep. A larger space is treated as a typing error."""
 _RANGE = re.compile(r"\s*([0-9.eE+-]+?)\s*\.\.\s*([0-9.eE+-]+)\s*")
-TABLE = Path(__file__).resolve().parent / "trcomp_tested_models.csv"
-RANGE = 16
-"""Ratio of the largest to the smallest batch size of a default range."""
 
 
 @dataclass(frozen=True, order=True)
@@ -41,11 +32,25 @@ class Point:
     """Factor on the learning rate of the scaling rule."""
     scaling: str = ""
     """Scaling rule of the learning rate; "" for the experiment's."""
+    hyperparameters: str = ""
+    """Searched hyperparameters of a script, as a JSON object."""
+
+    @property
+    def label(self) -> str:
+        """Setting in words, such as `batch 64, rate × 2, warmup_ratio 0.1`."""
+        rate = f", rate × {self.multiplier:.3g}" if self.multiplier != 1 else ""
+        rate += f", {self.scaling}" if self.scaling else ""
+        return f"batch {self.batch_size:g}{rate}" + "".join(f", {name} {value}" for name, value in self.chosen.items())
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Values of the hyperparameters by name."""
+        return dict(json.loads(self.hyperparameters)) if self.hyperparameters else {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """All points of a study: every batch size with every multiplier."""
+    """All points of a study: every batch size with every multiplier and all values of the hyperparameters."""
 
     batch_sizes: tuple[int, ...]
     """Samples per device, ascending."""
@@ -59,15 +64,19 @@ class Space:
     """Scaling rules to search; empty for the experiment's alone."""
     unscaled_batch_size: int | None = None
     """Batch size at which all rules give the same rate, so that only the first one is trained."""
+    hyperparameters: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    """Values of each searched hyperparameter of a script, by name."""
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """Every point, ordered by batch size, by multiplier, and by scaling rule."""
+        """Every point, ordered by batch size, by multiplier, by scaling rule, and by hyperparameters."""
+        names, values = zip(*self.hyperparameters, strict=True) if self.hyperparameters else ((), ())
         return tuple(
-            Point(size, factor, rule)
+            Point(size, factor, rule, json.dumps(chosen) if chosen else "")
             for size in self.batch_sizes
             for factor in self.multipliers
             for rule in dict.fromkeys(self.scaling_at(size, each) for each in self.scalings or ("",))
+            for chosen in (dict(zip(names, each, strict=True)) for each in product(*values))
         )
 
     def scaling_at(self, batch_size: int, rule: str) -> str:
@@ -82,14 +91,16 @@ class Space:
         exponent = round(math.log2(point.multiplier) * self.per_octave) / self.per_octave
         factor = {"log2_multiplier": exponent} if len(self.multipliers) > 1 else {}
         scaling = {"learning_rate_scaling": point.scaling} if len(self.scalings) > 1 else {}
-        return {**size, **factor, **scaling}
+        chosen = {f"{name}_index": values.index(point.chosen[name]) for name, values in self.hyperparameters}
+        return {**size, **factor, **scaling, **chosen}
 
     def point(self, params: Mapping[str, Any]) -> Point:
         size = int(params.get("batch_size") or 2 ** int(params["log2_batch_size"]))
         exponent = float(params.get("log2_multiplier", math.log2(self.multipliers[0])))
         factor = min(self.multipliers, key=lambda each: abs(math.log2(each) - exponent))
         rule = params.get("learning_rate_scaling", self.scalings[0] if self.scalings else "")
-        return Point(size, factor, self.scaling_at(size, rule))
+        chosen = {name: values[int(params[f"{name}_index"])] for name, values in self.hyperparameters}
+        return Point(size, factor, self.scaling_at(size, rule), json.dumps(chosen) if chosen else "")
 
 
 def space(
@@ -99,13 +110,16 @@ def space(
     per_octave: int,
     scalings: tuple[ScalingRule, ...] = (),
     unscaled_batch_size: int | None = None,
+    hyperparameters: tuple[tuple[str, tuple[Any, ...]], ...] = (),
 ) -> Space:
     """Return the space for ranges such as `8..256` and `0.25..4`. Raises ValueError for an invalid range."""
     sizes = _sizes(batch_sizes, grid)
     factors = _multipliers(multipliers, per_octave) if multipliers else (1.0,)
-    if (count := len(sizes) * len(factors) * max(1, len(scalings))) > MAX_POINTS:
+    chosen = math.prod(len(values) for _, values in hyperparameters)
+    if (count := len(sizes) * len(factors) * max(1, len(scalings)) * chosen) > MAX_POINTS:
+        others = f", with {chosen:,} settings of hyperparameters," if hyperparameters else ""
         raise ValueError(
-            f"batch_sizes {batch_sizes} and learning_rate_multipliers {multipliers} make {count:,} "
+            f"batch_sizes {batch_sizes} and learning_rate_multipliers {multipliers}{others} make {count:,} "
             f"points; a sweep has at most {MAX_POINTS:,}"
         )
     unscaled = unscaled_batch_size if scalings else None
@@ -116,6 +130,7 @@ def space(
         per_octave=per_octave,
         scalings=scalings,
         unscaled_batch_size=unscaled,
+        hyperparameters=hyperparameters,
     )
 
 
@@ -259,41 +274,3 @@ def linear_note(settings: Mapping[str, tuple[float, float]]) -> list[str]:
         "(learning_rate_scaling: sqrt)."
     )
     return [f"{' and '.join(grown)}: {note}"] if grown else []
-
-
-def tested_batch_sizes(model: str, instance_type: str, compiler: str, max_length: int) -> tuple[int, ...] | None:
-    """Return the powers of two from a sixteenth of the largest tested batch size up to it; None for untested models.
-
-    A batch that fits at a longer length also fits at this length. The exact instance type takes precedence over other
-    types of its family, which have the same GPU.
-    """
-    largest = largest_tested(model, instance_type, compiler, max_length)
-    if largest is None:
-        return None
-    return tuple(2**k for k in range(largest.bit_length()) if largest <= RANGE * 2**k and 2**k <= largest)
-
-
-def largest_tested(model: str, instance_type: str, compiler: str, max_length: int) -> int | None:
-    """Return the largest batch size per GPU that fits according to AWS; None for untested models."""
-    name, instance = _bare_name(model), instance_type.removeprefix("ml.").lower()
-    column = "batch_compiled" if compiler == "trcomp" else "batch_native"
-    named = [row for row in tested() if _bare_name(row["model"]) == name]
-    family = [row for row in named if row["instance_type"].startswith(f"{instance.split('.')[0]}.")]
-    length = min((int(row["seq_len"]) for row in family if int(row["seq_len"]) >= max_length), default=None)
-    rows = [row for row in family if int(row["seq_len"]) == length]
-    exact_rows = [row for row in rows if row["instance_type"] == instance]
-    return max((int(row[column]) for row in exact_rows or rows if row[column]), default=None)
-
-
-@cache
-def tested() -> Sequence[Mapping[str, str]]:
-    """Return all rows of the table, with instance types without `ml.`."""
-    with TABLE.open(newline="") as file:
-        return [
-            {**row, "instance_type": row["instance_type"].removeprefix("ml.").lower()} for row in csv.DictReader(file)
-        ]
-
-
-def _bare_name(model: str) -> str:
-    """Return the bare name: `bert-base-uncased` for `google-bert/bert-base-uncased`, a folder or a `package:`."""
-    return model.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].lower()

@@ -135,7 +135,7 @@ class Search:
     space: Space
     objective: Objective
     samples: int
-    """Samples of a whole training. A job trains all of them unless it ends early."""
+    """Samples of a whole training, which a job trains unless it ends early; 0 if unknown."""
     base: Point
     """The experiment's own batch size, with the learning rate of the scaling rule."""
     costs: CostModel | None = None
@@ -198,7 +198,8 @@ def point_of(trial: FrozenTrial, space: Space) -> Point | None:
     """Return a trial's point; None until it has all of its parameters."""
     attrs: Mapping[str, Any] = trial.user_attrs
     if "batch_size" in attrs and "multiplier" in attrs:
-        return Point(int(attrs["batch_size"]), float(attrs["multiplier"]), attrs.get("scaling", ""))
+        others = attrs.get("scaling", ""), attrs.get("hyperparameters", "")
+        return Point(int(attrs["batch_size"]), float(attrs["multiplier"]), *others)
     params = {**trial.params, **trial.system_attrs.get("fixed_params", {})}
     return space.point(params) if space.params(space.points[0]).keys() <= params.keys() else None
 
@@ -271,6 +272,11 @@ def nearest(point: Point, among: Sequence[Point]) -> Point:
 
 
 def octaves(one: Point, other: Point) -> float:
-    """Return the Euclidean distance of two points in octaves of batch size and multiplier; another rule is one away."""
+    """Return the Euclidean distance of two points in octaves of batch size and multiplier.
+
+    Another scaling rule, and another value of a hyperparameter, is one away.
+    """
     size = math.log2(one.batch_size / other.batch_size)
-    return math.hypot(size, math.log2(one.multiplier / other.multiplier), one.scaling != other.scaling)
+    chosen, others = one.chosen, other.chosen
+    differing = (each != others[name] for name, each in chosen.items())
+    return math.hypot(size, math.log2(one.multiplier / other.multiplier), one.scaling != other.scaling, *differing)

@@ -104,6 +104,7 @@ def followed_by(function: Callable[..., Any], act: Callable[[], None]) -> Callab
 
 def main(train_py: str, *arguments: str) -> None:
     sys.argv[:] = [train_py, *arguments]
+    sys.path.insert(0, str(Path(train_py).parent))
     job = runpy.run_path(train_py, run_name="job")
     install()
     job["exit_with_code"]()

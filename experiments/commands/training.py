@@ -43,7 +43,7 @@ COMMON = (
         "Your own training data: a file such as .jsonl, .csv or .parquet, a folder, or a pattern.",
         metavar="FILE",
     ),
-    field("compiler", "Compiler setting: none, inductor, trcomp or trcomp-off.", metavar="NAME"),
+    field("compiler", "Compiler: none or inductor; for a script also trcomp or trcomp-off.", metavar="NAME"),
     field("batch_size", "Samples in the batch of one device.", metavar="N"),
     field("service", "Where jobs run.", metavar="|".join(SERVICES)),
     field("machine.instance_type", "SageMaker instance type, such as ml.g4dn.xlarge.", metavar="TYPE"),

@@ -69,7 +69,7 @@ def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str
 
 def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
     """Read and check the request; `with_run` adds the model of a run. Raises `InputError`."""
-    from models.inference.evaluation import PRECISIONS
+    from models.inference.evaluation import PRECISIONS, read_task
     from models.server.access import allowed_hosts, read_token
 
     if ("run" in fields) == ("model" in fields):
@@ -89,6 +89,11 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
     name, folder, host = PENDING_NAME, Path(), fields.get("host", "127.0.0.1")
     if "model" in fields:
         folder = read_model_folder(fields["model"])
+        if not traits.runs_here:
+            from models.inference.predictor import load_problem
+
+            if reason := load_problem(folder, read_task(folder)):
+                raise InputError(f"--model {folder} cannot be served: {reason}.")
         folder_name = re.sub(r"[^a-zA-Z0-9]+", "-", folder.name).strip("-")[:63].strip("-")
         name = read.read_name("name", fields.get("name") or folder_name or "model")
     token_file = user_path(fields["token-file"], "--token-file").resolve() if "token-file" in fields else None

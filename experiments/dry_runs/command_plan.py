@@ -112,6 +112,8 @@ class SearchPlan:
     """Factors on the scaled learning rate."""
     scalings: tuple[str, ...]
     """Scaling rules to search; empty for the experiment's alone."""
+    hyperparameters: Mapping[str, Sequence[Any]]
+    """Values to try of a script's other hyperparameters."""
     points: int
     """Points for each compiler."""
     objective: str
@@ -364,6 +366,7 @@ def search_definitions(search: SearchPlan) -> Iterator[Definition]:
     sizes = ", ".join(map(str, search.batch_sizes))
     rates = "" if len(search.multipliers) == 1 else f"; rate x {', '.join(f'{each:g}' for each in search.multipliers)}"
     rules = f"; rate scaled by {joined(search.scalings)}" if search.scalings else ""
+    rules += "".join(f"; {name} {', '.join(map(str, values))}" for name, values in search.hyperparameters.items())
     points = counted(search.points, "point")
     yield Definition("Space", f"batch {sizes}{rates}{rules}: {points} for each of {joined(search.compilers)}")
     yield Definition("Order", "\n".join(_phases(search)))
@@ -419,7 +422,7 @@ def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
 def _expected(plan: CommandPlan) -> Iterator[str]:
     if plan.search:
         if (expected := expected_of_search(plan)) is None:
-            yield UNKNOWN
+            yield UNKNOWN_SCRIPT if any(job.planned.script for job in plan.jobs) else UNKNOWN
             return
         count, cost = expected
         yield f"{_cost(cost)} for all {counted(count, 'training run')}, if none is skipped"

@@ -323,6 +323,7 @@ def search_plan(sweep: SweepPlan) -> SearchPlan:
         batch_sizes=space.batch_sizes,
         multipliers=space.multipliers,
         scalings=space.scalings,
+        hyperparameters=dict(space.hyperparameters),
         points=len(space.points),
         objective=_objective(sweep),
         sampler=automatic(search) if fields.sampler == "auto" else fields.sampler,

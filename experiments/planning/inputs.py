@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from experiments.planning.job_source import job_source, make_job_source
 from experiments.planning.load import Arm
-from experiments.schema.experiment import Experiment, script_hyperparameters
+from experiments.schema.experiment import FILES, Experiment, script_files, script_hyperparameters
 from experiments.schema.sections import Script
 from state.digests import KEY_CHARACTERS, digest
 from state.errors import system_reason
@@ -65,6 +66,8 @@ class ScriptInputs:
     network_uses: tuple[str, ...] = ()
     """Uses of a network by the script; see `JobSpec`."""
     remarks: tuple[str, ...] = ()
+    train_rows: int = 0
+    """Rows of training data, which are not read."""
 
     @property
     def key(self) -> str:
@@ -102,7 +105,7 @@ def _inputs(experiment: Experiment, echo: Echo) -> Inputs:
     while True:
         inputs = inputs_in(home(), experiment, stage, echo)
         if isinstance(inputs, Staged):
-            uris = list(inputs.channels.values())
+            uris = [job_source(home()).as_uri(), *inputs.channels.values()]
         else:
             environment = [inputs.environment.folder.as_uri()] if inputs.environment else []
             uris = [inputs.source.folder.as_uri(), *environment, *inputs.channels.uris.values()]
@@ -118,6 +121,7 @@ def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *,
     """
     if experiment.script is not None:
         return script_inputs(experiment, folder, echo, is_planned=is_planned)
+    make_job_source(folder, echo)
     with shown(sys.stderr) as progress:
         staged = stage(staging_request(experiment), folder, echo, progress)
     if experiment.quality is not None:
@@ -223,6 +227,11 @@ def script_inputs(
         network_uses=tuple(network_uses(source.folder, values, script.secrets)),
         remarks=(
             *channels.notes,
+            *(
+                f"{FILES}{path} replaces the file of this name in {source.description}"
+                for path in script.files
+                if (source.folder / path).exists()
+            ),
             *requirement_notes(
                 source.folder, local=not is_contained, python=environment.python if environment else None
             ),
@@ -248,7 +257,7 @@ def _entry(
     needs_packages = is_shell and script.requirements == "install" and is_contained
     is_inner = "/" in script.program and not is_shell and is_package(source.folder)
     is_module = script.program.startswith("-m ")
-    needs_entry = has_forms or secrets or needs_packages or is_inner or is_module or carried
+    needs_entry = script.files or has_forms or secrets or needs_packages or is_inner or is_module or carried
     if not (needs_entry or is_metered(experiment)):
         return None
     return ScriptEntry(
@@ -257,6 +266,7 @@ def _entry(
         words=script.words,
         secrets=secrets,
         values=carried,
+        files=script_files(experiment),
         samples_per_step=samples_per_step(experiment),
     )
 

@@ -26,11 +26,11 @@ from experiments.schema.fields import (
     AutoBatchSize,
     ExperimentFields,
     Probe,
-    compiler_fields,
 )
 from experiments.schema.overrides import (
     ARM_PREFIX,
     BACKEND_CONFIG,
+    IN_FILE,
     Tree,
     backend_values,
     flat,
@@ -44,7 +44,7 @@ from experiments.schema.overrides import (
 )
 from experiments.schema.yaml_document import Document, read_document
 from state.regular_files import user_path
-from sweeps.search_space import space, tested_batch_sizes
+from sweeps.search_space import space
 from training.contract.errors import InputError, InputErrors, each_result, nearest, short_text
 from training.contract.s3_location import is_s3
 from training.scripts.channels import BUILTIN_PREFIX
@@ -269,7 +269,7 @@ def with_batch_sizes(arm: Arm, searched: str | None) -> Arm:
     experiment = arm.experiment
     if not isinstance(experiment.batch_size, AutoBatchSize):
         return arm
-    searched = searched or default_range(experiment, [experiment.compiler])
+    searched = searched or DEFAULT_BATCH_SIZES
     try:
         sizes = space(searched, None, "powers_of_two", 1).batch_sizes
     except ValueError as error:
@@ -278,17 +278,6 @@ def with_batch_sizes(arm: Arm, searched: str | None) -> Arm:
     for size, more in [*((size, {}) for size in sizes), (sizes[0], timed)]:
         variant(experiment, {"batch_size": size, **more}, f"arm “{arm.label}” with batch_size 'auto'")
     return replace(_changed(arm, {"batch_size": AutoBatchSize(sizes[0])}), batch_sizes=sizes)
-
-
-def default_range(experiment: Experiment, compilers: Sequence[str]) -> str:
-    """Return the range of batch sizes that AWS has tested for the model and instance type, or else 8..256."""
-    machine, length = experiment.machine.instance_type, experiment.max_length
-    tested = [
-        size
-        for compiler in (compiler_fields(setting)["compiler"] for setting in compilers)
-        for size in tested_batch_sizes(experiment.model or "", machine, compiler, length) or ()
-    ]
-    return f"{min(tested)}..{max(tested)}" if tested else DEFAULT_BATCH_SIZES
 
 
 def _fields_of_arms(experiment: Experiment) -> Sequence[Mapping[str, Any]]:
@@ -413,6 +402,7 @@ def _part(name: str, value: Any) -> str:
         return text
     if name == "machine.instance_count":
         return f"{text} machine{'' if value == 1 else 's'}"
+    name = IN_FILE.sub(r"\3", name)
     for prefix in ("script.hyperparameters.", "script.", "machine."):
         name = name.removeprefix(prefix)
     return f"{'batch' if name == 'batch_size' else name.replace('_', ' ')} {text}"

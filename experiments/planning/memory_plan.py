@@ -54,8 +54,8 @@ class MemoryPlan:
 def memory_of(
     job: PlannedJob, experiment: Experiment, inputs: Inputs, earlier: Sequence[Job] = ()
 ) -> MemoryPlan | None:
-    """Return the memory of a job; None for scripts, and for models and compilers that cannot be estimated."""
-    if not isinstance(inputs, Staged) or experiment.compiler.startswith("trcomp"):
+    """Return the memory of a job; None for scripts, and for models that cannot be estimated."""
+    if not isinstance(inputs, Staged):
         return None
     shape = _shape(experiment, inputs)
     if shape is None:

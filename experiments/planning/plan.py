@@ -11,8 +11,17 @@ from typing import Any
 import yaml
 
 from experiments.planning.inputs import QUALITY, Inputs, ScriptInputs, samples_per_step
+from experiments.planning.job_source import job_source, source_digest
 from experiments.planning.load import Arm
-from experiments.schema.experiment import Experiment, logged_hyperparameters, referenced_fields, script_hyperparameters
+from experiments.schema.experiment import (
+    Experiment,
+    direction_of,
+    logged_hyperparameters,
+    referenced_fields,
+    script_files,
+    script_hyperparameters,
+    script_values,
+)
 from experiments.schema.fields import BUDGET_FIELDS, Calibration, Compare
 from experiments.schema.overrides import flat
 from experiments.schema.sections import Image, declared_scales
@@ -21,11 +30,11 @@ from judging.waves import round_order
 from state.digests import digest, key_of
 from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES
-from tracking.groups.planned_job import AGAIN, CALIBRATION, DataSource, ModelPlan, PlannedJob, ScriptPlan
+from tracking.groups.planned_job import AGAIN, CALIBRATION, DataSource, ModelPlan, PlannedJob, ScriptPlan, ScriptTarget
 from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar
 from training.job.settings.declared import ADAPTER_PACKAGES, ADAPTER_SETTINGS, SETTINGS
 from training.job.settings.declared import traits_of as setting_traits
-from training.job.tasks import METRICS_BY_NAME, TASKS
+from training.job.tasks import TASKS
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
 from training.services.registry import traits_of
@@ -38,7 +47,6 @@ WITHOUT_EFFECT_ON_JOBS: Mapping[str, Any] = {
     "machine": {*SPOT_TERMS, "capacity_retry_minutes"},
 }
 """Fields of an experiment that do not change its jobs."""
-SOURCE = Path(__file__).resolve().parents[2] / "training" / "job"
 METRIC_DEFINITIONS = tuple(
     MetricDefinition(name=name, regex=f"'{key}': ([0-9.e+-]+)")
     for name, key in (
@@ -117,12 +125,6 @@ def _quality(staged: Inputs) -> str:
     return staged.channels.get(QUALITY, "").rpartition("/")[2] if isinstance(staged, Staged) else ""
 
 
-def source_digest(folder: Path = SOURCE) -> str:
-    """Return the hash of the job's source code. After a change, the same settings are new jobs."""
-    contents = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.py"))}
-    return digest(b"".join(name.encode() + b"\0" + content + b"\0" for name, content in contents.items()))
-
-
 def plan(
     group_id: str,
     name: str,
@@ -177,7 +179,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         name=job_name,
         compiler=experiment.compiler,
         compiler_debug=experiment.compiler_debug,
-        **_program(experiment, staged),
+        **_program(experiment, staged, home),
         output_uri=(home / "outputs").as_uri(),
         checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if keeps_checkpoints else None,
         **instances,
@@ -206,8 +208,7 @@ def _settings(experiment: Experiment, names: Iterable[str]) -> dict[str, str]:
     """Return the values of these fields as texts. A section has an entry for each of its fields."""
     values = dict(flat(experiment.model_dump(mode="json")))
     if experiment.script is not None:
-        arguments = script_hyperparameters(experiment)
-        values |= {f"script.hyperparameters.{name}": value for name, value in arguments.items()}
+        values |= script_values(experiment)
     fields = [[each for each in values if each.startswith(f"{name}.")] or [name] for name in names]
     return {name: str(values.get(name)) for each in fields for name in each}
 
@@ -237,8 +238,7 @@ def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
         return compile_cache(home)
     assert experiment.script is not None
     fields = referenced_fields(experiment.script)
-    arguments = script_hyperparameters(experiment)
-    setting = {name: value for name, value in arguments.items() if fields.get(name) != "seed"}
+    setting = {name: value for name, value in script_values(experiment).items() if fields.get(name) != "seed"}
     key = digest(f"{staged.key} {json.dumps(setting, sort_keys=True)}", 16)
     return compile_cache(home) / f"script-{key}"
 
@@ -258,7 +258,7 @@ def _model(experiment: Experiment, staged: Inputs) -> ModelPlan | None:
     return ModelPlan(keeps=experiment.log_model, is_of_pairs=is_of_pairs, answering=answering)
 
 
-def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
+def _program(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, Any]:
     """Return the fields of a JobSpec that select the program and its inputs: our own job, or the script."""
     if isinstance(staged, Staged):
         model = f"model {experiment.model!r} is downloaded from the Hub: download it first, and set model to its folder"
@@ -272,7 +272,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
         return {
             "hyperparameters": hyperparameters(experiment, staged.bucket_lengths, _quality(staged)),
             "channels": dict(staged.channels),
-            "source_uri": SOURCE.as_uri(),
+            "source_uri": job_source(home).as_uri(),
             "metric_definitions": METRIC_DEFINITIONS,
             "network_uses": tuple(uses),
             "requirements": tuple(package for packages in by_field.values() for package in packages),
@@ -287,7 +287,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
         "source_uri": staged.source.folder.as_uri(),
         "is_script": True,
         "program": experiment.script.program,
-        "entry": staged.entry and staged.entry.carrying(values),
+        "entry": staged.entry and staged.entry.carrying(values, script_files(experiment)),
         "metric_definitions": own or METRIC_DEFINITIONS,
         "network_uses": staged.network_uses,
     }
@@ -296,15 +296,26 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
 def _script_plan(experiment: Experiment, staged: Inputs) -> ScriptPlan | None:
     if experiment.script is None or isinstance(staged, Staged):
         return None
+    target, is_max = experiment.target, _target(experiment).get("target_direction") == "max"
     return ScriptPlan(
         regexes=experiment.script.patterns,
-        hyperparameters=logged_hyperparameters(experiment),
+        hyperparameters={**logged_hyperparameters(experiment), **_target(experiment)},
         samples_per_step=samples_per_step(experiment),
         higher_is_better={
             name: each.better == "higher" for name, each in experiment.script.metrics.items() if each.better
         },
         packages=staged.environment.versions if staged.environment else {},
+        target=ScriptTarget(target.metric, target.value, is_max, target.stop) if target else None,
     )
+
+
+def _target(experiment: Experiment) -> dict[str, Scalar | None]:
+    """Return the hyperparameters of the target, with its direction; empty without one."""
+    if (target := experiment.target) is None:
+        return {}
+    direction = target.direction or direction_of(experiment, target.metric)
+    stop: dict[str, Scalar | None] = {"target_stop": True} if target.stop else {}
+    return {"target_metric": target.metric, "target_value": target.value, "target_direction": direction, **stop}
 
 
 def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
@@ -365,14 +376,12 @@ def hyperparameters(
         "quality_function": Path(experiment.quality).name if experiment.quality else None,
         "quality_digest": quality_digest or None,
     }
-    for section in ("target", "probe", "calibration"):
+    arguments |= _target(experiment)
+    for section in ("probe", "calibration"):
         arguments |= {f"{section}_{name}": value for name, value in getattr(experiment, section) or ()}
     if adapter := experiment.adapter:
         arguments |= {name: getattr(adapter, field.name) for name, field in ADAPTER_SETTINGS.items()}
         arguments |= {"adapter": None, "adapter_targets": ",".join(adapter.targets)}
-    if target := experiment.target:
-        arguments["target_direction"] = target.direction or METRICS_BY_NAME[target.metric].direction
-        arguments["target_stop"] = target.stop or None
     if calibration := experiment.calibration:
         arguments["calibration_batch_sizes"] = ",".join(map(str, calibration.batch_sizes))
     return {name: value for name, value in arguments.items() if value is not None}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from state.digests import digest
 from tracking.budgets.ledger import Ledger, budget_failure, with_limit
@@ -88,6 +89,9 @@ class FollowedJob:
         self._next_attempt: float | None = None
         """Time of the planned attempt, in seconds of the monotonic clock; None if none is planned."""
         self._is_stopped = False
+        self._target = planned.script.target if planned.script else None
+        self._is_at_target = False
+        """True once a script reached the target at which it is to end."""
         self._script_log = _script_log(planned)
         self._sampler = SystemSampler(service, planned.spec.name)
 
@@ -181,11 +185,23 @@ class FollowedJob:
             lines, events = (update.lines, self._events(update)) if update else ((), ())
             self._recorder.record(lines, events, system)
             self._progress.show(events)
+            self._stop_at_target(events)
         if description := self._follower.description:
             self._progress.show_disk(description.get("DiskWarning", ""))
         if not self._follower.ended:
             return None
         return None if self._waits_for_capacity() else self._end()
+
+    def _stop_at_target(self, events: Iterable[Event]) -> None:
+        """Stop a script that is to end at its target, once one of these new evaluations reaches it."""
+        target, values = self._target, [event.fields.get("values", {}) for event in events if event.kind == "metric"]
+        if target is None or not target.stops or self._is_at_target or not any(map(target.is_reached, values)):
+            return
+        self._is_at_target = True
+        if not self.has_ended:
+            self._progress.line(f"reached {target.metric} {target.value:g}, and is stopped")
+            with suppress(JobNotFound):  # the next look reports the missing job
+                self.job.stop()
 
     @property
     def _position(self) -> str:
@@ -271,7 +287,8 @@ class FollowedJob:
         recorder, description = self._recorder, self._follower.description
         assert description is not None
         failure = None
-        if description["TrainingJobStatus"] == "Completed":
+        is_at_target = self._is_at_target and description["SecondaryStatus"] == "Stopped"
+        if description["TrainingJobStatus"] == "Completed" or is_at_target:
             if self._script_log:
                 events = self._script_log.result(end_of(description).timestamp())
                 recorder.record((), events)
@@ -316,7 +333,8 @@ class FollowedJob:
 def _script_log(planned: PlannedJob) -> ScriptLogReader | None:
     """Return the reader of a script's log; None for our own job, which emits events."""
     script = planned.script
-    return ScriptLogReader(script.regexes, script.samples_per_step, script.higher_is_better) if script else None
+    target = script.target.metric if script and script.target else None
+    return ScriptLogReader(script.regexes, script.samples_per_step, script.higher_is_better, target) if script else None
 
 
 MAX_NAME_CHARACTERS = 63

@@ -254,7 +254,7 @@ def _with_decision(
 def _reason_only_copy(store: Store, folder: Folder, folders: Sequence[Folder]) -> str:
     """Return why a folder may be the only copy of a model or a result, or an empty text."""
     if folder.kind not in JOB_KINDS:
-        return "runs were trained with the script" if folder.kind == "sources" else ""
+        return "runs were trained with this source" if folder.kind == "sources" else ""
     if not folder.runs:
         return "the tracking server has no run of the job"
     if folder.kind == "jobs":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,11 +18,12 @@ from pydantic import JsonValue, model_validator
 from experiments.schema.fields import BUDGET_FIELDS, AutoBatchSize, ExperimentFields, check_metric
 from experiments.schema.overrides import known_fields
 from experiments.schema.sections import Machine, Script, check_group_budget
+from tracking.recording.script_log import LOWER_IS_BETTER, metric_name
 from training.contract.errors import InputError, nearest
-from training.contract.job_spec import NOT_CHOSEN, Scalar
+from training.contract.job_spec import FOR_SCRIPTS, NOT_CHOSEN, Scalar
 from training.contract.request import TRAINING_COMPILER
 from training.job.settings.declared import SHARDING_SINCE, contradictions, unused_options
-from training.job.tasks import METRICS_BY_NAME, TASKS
+from training.job.tasks import METRICS_BY_NAME, OWN_METRICS, TASKS
 from training.services.registry import SERVICES, services_with, traits_of
 
 Check = Callable[[ExperimentFields], None]
@@ -78,6 +79,9 @@ def _conditions(experiment: ExperimentFields) -> Iterator[tuple[bool, str]]:
         message = "batch_size 'auto' requires a task: the steps of a script cannot be timed. Set it to a number"
         yield is_auto, message
         return
+    for name, value in (("compiler", experiment.compiler), ("machine.launcher", machine.launcher)):
+        reason = "its images are older than our tasks need; experiments/published/ has examples"
+        yield value in FOR_SCRIPTS, f"{name} {value!r} requires a script: {reason}"
     message = "batch_size 'auto' and calibration cannot be combined: `auto` makes its own calibration"
     yield is_auto and calibration is not None, message
     message = "batch_size 'auto' needs epochs, not max_steps: the samples of the training must not depend on the choice"
@@ -111,20 +115,12 @@ def _conditions(experiment: ExperimentFields) -> Iterator[tuple[bool, str]]:
         "push_to_hub needs the trained model, but save_model is false",
     )
     yield (
-        experiment.padding == "none" and bool(machine.model_parallel),
-        "padding 'none' and machine.model_parallel cannot be combined: the library splits the layers",
-    )
-    yield (
         experiment.eval_strategy == "samples" and experiment.eval_samples is None,
         "eval_strategy 'samples' requires eval_samples, the number of samples in between",
     )
     for name in ("probe", "push_to_hub"):
         message = f"calibration and {name} cannot be combined: a calibration trains nothing"
         yield calibration is not None and getattr(experiment, name) is not None, message
-    yield (
-        calibration is not None and bool(machine.model_parallel),
-        "calibration and machine.model_parallel cannot be combined: the library runs its own steps",
-    )
 
 
 def _check_service(experiment: ExperimentFields) -> None:
@@ -162,10 +158,6 @@ def _check_sharding(experiment: ExperimentFields) -> None:
     if experiment.sharding == "none":
         return
     machine = experiment.machine
-    if machine.launcher in ("smddp", "smp", "xla"):
-        raise ValueError(
-            f"sharding 'fsdp2' needs machine.launcher 'torchrun' or 'pytorchddp', not {machine.launcher!r}"
-        )
     version = machine.image.versions().get("pytorch", "") if machine.image else ""
     if "." in version and tuple(int(part) for part in version.split(".")[:2]) < SHARDING_SINCE:
         raise ValueError(f"sharding 'fsdp2' needs torch 2.6 or later, but machine.image.pytorch is {version}")
@@ -263,6 +255,8 @@ def check_machine(experiment: ExperimentFields, machine: ThisMachine) -> None:
 
 
 SIGN = "$"
+HYPERPARAMETERS, FILES = "script.hyperparameters.", "script.files."
+"""Beginnings of the dotted names of what a script gets."""
 
 INDEPENDENT_OF_SCRIPT = frozenset(
     {
@@ -273,15 +267,17 @@ INDEPENDENT_OF_SCRIPT = frozenset(
         "aws",
         "compare",
         "sweep",
+        "target",
         "compiler",
         "compiler_debug",
         "learning_rate_scaling",
+        "published",
         *BUDGET_FIELDS,
     }
 )
 """Fields that apply to any job, or only control how other fields are computed."""
 
-_NAME_CHARACTERS = 60
+_NAME_CHARACTERS = 80
 """Most characters of a name in a message."""
 _RATE = {"base_learning_rate", "base_batch_size", "learning_rate_multiplier", "max_learning_rate"}
 
@@ -296,12 +292,26 @@ DERIVED = {
 
 
 def referenced_fields(script: Script) -> dict[str, str]:
-    """Return the field whose `$field` each hyperparameter contains, by the hyperparameter's name."""
+    """Return the field whose `$field` each hyperparameter, or value in a file, contains, by the value's dotted name."""
     return {
         name: value.removeprefix(SIGN)
-        for name, value in script.hyperparameters.items()
+        for name, value in _by_dotted_name(script.hyperparameters, script.files).items()
         if isinstance(value, str) and value.startswith(SIGN) and not value.startswith(2 * SIGN)
     }
+
+
+def _by_dotted_name(hyperparameters: Mapping[str, JsonValue], files: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return each hyperparameter, and each value in a file, such as `script.files.config.yaml.betas.0`."""
+
+    def leaves(name: str, value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
+        inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        if not inner:
+            yield name, value
+        for key, each in inner:
+            yield from leaves(f"{name}.{key}", each)
+
+    own = {f"{HYPERPARAMETERS}{name}": value for name, value in hyperparameters.items()}
+    return own | {name: value for path in files for name, value in leaves(f"{FILES}{path}", files[path])}
 
 
 def script_hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]:
@@ -310,28 +320,49 @@ def script_hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]
     `$$` is a literal `$`. Text within lists and mappings stays as it is.
     """
     assert experiment.script is not None
-    fields = referenced_fields(experiment.script)
-    values: dict[str, JsonValue] = {}
-    for name, value in experiment.script.hyperparameters.items():
-        if name in fields:
-            values[name] = value_of(experiment, fields[name])
-        elif value is not None:
-            escaped = isinstance(value, str) and value.startswith(2 * SIGN)
-            values[name] = str(value).removeprefix(SIGN) if escaped else value
-    return values
+    return {
+        name: value if isinstance(value, dict | list) else _replaced(experiment, value)
+        for name, value in experiment.script.hyperparameters.items()
+        if value is not None
+    }
+
+
+def script_files(experiment: ExperimentFields) -> dict[str, JsonValue]:
+    """Return the contents of the script's files by path, with each `$name` replaced."""
+    assert experiment.script is not None
+    return {path: _replaced(experiment, content) for path, content in experiment.script.files.items()}
+
+
+def script_values(experiment: ExperimentFields) -> dict[str, JsonValue]:
+    """Return the values of the script's hyperparameters and files by dotted name, with each `$name` replaced."""
+    return _by_dotted_name(script_hyperparameters(experiment), script_files(experiment))
+
+
+def _replaced(experiment: ExperimentFields, value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _replaced(experiment, each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_replaced(experiment, each) for each in value]
+    if not isinstance(value, str) or not value.startswith(SIGN):
+        return value
+    name = value.removeprefix(SIGN)
+    return name if name.startswith(SIGN) else value_of(experiment, name)
 
 
 def logged_hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]:
-    """Return the hyperparameters to log: one that refers to a field by the field's name, others by their own.
+    """Return the values to log: one that refers to a field by the field's name, others by their own.
 
-    `lr: $learning_rate` is logged as `learning_rate`, unless the script has another hyperparameter of this name.
+    `lr: $learning_rate` is logged as `learning_rate`, unless the script has another hyperparameter of this name. A
+    value in a file is logged as `config.yaml.name`.
     """
     assert experiment.script is not None
-    fields, values = referenced_fields(experiment.script), script_hyperparameters(experiment)
+    fields, values = referenced_fields(experiment.script), script_values(experiment)
     logged = {}
-    for name, value in values.items():
-        field = fields.get(name, name)
-        is_taken = "." in field or (field in values and fields.get(field) != field)
+    for place, value in values.items():
+        name = place.removeprefix(HYPERPARAMETERS).removeprefix(FILES)
+        field = fields.get(place, name)
+        other = HYPERPARAMETERS + field
+        is_taken = "." in field or (other in values and fields.get(other) != field)
         logged[name if is_taken else field] = value
     return logged
 
@@ -369,11 +400,10 @@ def check_script(experiment: ExperimentFields) -> None:
                 f"{services_with('streams_channels')}, or download the data and name its folder"
             )
     fields = referenced_fields(experiment.script)
-    for hyperparameter, field in fields.items():
+    for place, field in fields.items():
         if field not in referable_names():
             raise ValueError(
-                f"script.hyperparameters.{_cut(hyperparameter)} refers to {SIGN}{_cut(field)}, which is not a field."
-                f"{nearest(field, referable_names())}"
+                f"{_cut(place)} refers to {SIGN}{_cut(field)}, which is not a field.{nearest(field, referable_names())}"
             )
         value_of(experiment, field)
     if experiment.compiler == "inductor" and "compiler" not in fields.values():
@@ -381,14 +411,41 @@ def check_script(experiment: ExperimentFields) -> None:
             f"compiler 'inductor' would have no effect, because the script itself must compile. Pass the compiler by "
             f"script.hyperparameters, for example torch_compile_backend: {SIGN}compiler"
         )
+    if target := experiment.target:
+        check_script_metric(experiment, "target.metric", target.metric, target.direction)
     used = set(fields.values()).union(*(DERIVED.get(field, ()) for field in fields.values()))
     for field in sorted(experiment.model_fields_set - INDEPENDENT_OF_SCRIPT - used):
         if getattr(experiment, field) is not None:
             raise ValueError(_without_effect(field))
     if used & {"base_learning_rate"} and not {"batch_size", "global_batch_size"} & set(fields.values()):
         raise ValueError(
-            f"script.hyperparameters refers to {SIGN}learning_rate, which depends on batch_size, but not to "
+            f"script refers to {SIGN}learning_rate, which depends on batch_size, but not to "
             f"{SIGN}batch_size: the script would train with a different batch size"
+        )
+
+
+def direction_of(experiment: ExperimentFields, metric: str) -> str | None:
+    """Return `min` or `max`, the better values of a metric; None for a script's metric of an unknown direction."""
+    script, known = experiment.script, METRICS_BY_NAME.get(metric)
+    declared = script.metrics.get(metric) if script else None
+    if declared and declared.better:
+        return "max" if declared.better == "higher" else "min"
+    if known and (script is None or known not in OWN_METRICS):
+        return known.direction
+    return "min" if metric.endswith(LOWER_IS_BETTER) else None
+
+
+def check_script_metric(experiment: ExperimentFields, field: str, metric: str, direction: str | None = None) -> None:
+    """Raise ValueError for a metric that a script cannot have under this name, or whose direction is not known."""
+    assert experiment.script is not None
+    name = metric if metric in experiment.script.patterns else metric_name(metric)
+    if name != metric:
+        raise ValueError(f"{field} '{_cut(metric)}' is recorded as '{_cut(name)}': use that name")
+    if direction is None and direction_of(experiment, metric) is None:
+        or_set = ", or set target.direction to min or max" if field == "target.metric" else ""
+        raise ValueError(
+            f"{field} '{_cut(metric)}' has no known direction: add better: higher or better: lower to "
+            f"script.metrics.{_cut(metric)}{or_set}"
         )
 
 
@@ -402,7 +459,7 @@ def _without_effect(field: str) -> str:
         return "data requires a task: a script reads its files from script.channels"
     if field in referable_names():
         referred_to_as = "learning_rate" if field in _RATE else field
-        return f"{field} would have no effect: no hyperparameter of the script refers to {SIGN}{referred_to_as}"
+        return f"{field} would have no effect: no hyperparameter or file of the script refers to {SIGN}{referred_to_as}"
     return f"{field} requires a task, but the experiment runs a script"
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import (
     BeforeValidator,
     Field,
+    JsonValue,
     PlainSerializer,
     WithJsonSchema,
     WrapValidator,
@@ -25,12 +27,12 @@ from sweeps.search_space import BatchGrid, Optimiser, ScalingRule, scale
 from sweeps.trials import CostName
 from training.contract.errors import InputError, nearest
 from training.contract.frozen import Frozen, Name
+from training.contract.job_spec import Compiler
 from training.job.settings.declared import (
     COMPILER_OPTIONS,
     LARGEST_BATCH,
     SETTINGS,
     AdapterSettings,
-    QualityMetric,
     TrainingSettings,
     choices_of,
     traits_of,
@@ -56,18 +58,20 @@ def check_metric(field: str, metric: str, experiment: ExperimentFields) -> None:
     problem = f"is not reported by task {experiment.task}, which reports {', '.join(reported)}"
     if metric == LOSS.name:
         problem = f"depends on the batch size with task {experiment.task}: use {' or '.join(reported)}"
-    raise ValueError(f"{field} {metric!r} {problem}")
+    meant = nearest(metric, reported)
+    raise ValueError(f"{field} {metric!r} {problem}{f'.{meant}' if meant else ''}")
 
 
 class Target(Frozen):
     """Quality that an arm must reach. Its cost counts up to there."""
 
-    metric: QualityMetric
-    """Evaluation metric, by its name in MLflow."""
+    metric: Name
+    """Evaluation metric, by its name in MLflow: a quality metric of the task, or any metric of a script."""
     value: float
     """Value to reach, in the unit of the metric."""
     direction: Literal["min", "max"] | None = None
-    """`min` if lower is better, `max` if higher. None means the metric's usual direction."""
+    """`min` if lower is better, `max` if higher. None means the metric's usual direction, or `better` of
+    `script.metrics`."""
     stop: bool = False
     """Stop training when the target is reached."""
 
@@ -243,7 +247,7 @@ def _compiler_setting(value: Any) -> Any:
     else:
         return value
     compiler, rank, options = own.pop("compiler", ""), own.pop(RANK, ""), own
-    if compiler not in (known := choices_of(SETTINGS["compiler"])):
+    if compiler not in (known := get_args(Compiler)):
         raise ValueError(f"compilers names {compiler or 'no compiler'!r}, but a compiler is one of {_listed(known)}")
     for name, text in options.items():
         if compiler != "inductor" or name not in INDUCTOR_OPTIONS:
@@ -264,6 +268,51 @@ Range = Annotated[str, BeforeValidator(_text), Field(min_length=1, max_length=64
 TrialCount = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
+class Searched(Frozen):
+    """Values of a script's hyperparameter that a sweep tries."""
+
+    low: float | None = None
+    """Least value of a range."""
+    high: float | None = None
+    """Largest value of a range."""
+    log: bool = False
+    """Space the values of the range evenly by their logarithms."""
+    count: Annotated[int, Field(ge=2, le=100)] = 5
+    """Evenly spaced values of the range."""
+    values: Annotated[tuple[JsonValue, ...], Field(strict=False)] = ()
+    """Texts, numbers, true or false, instead of a range."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Searched:
+        low, high = (math.nan if end is None else end for end in (self.low, self.high))
+        is_range = (0.0 if self.log else -math.inf) < low < high
+        if bool(self.values) == is_range or any(isinstance(value, (list, dict)) for value in self.values):
+            raise ValueError(
+                "sweep.hyperparameters takes lists of plain values and ranges {low, high}, low above 0 if log"
+            )
+        return self
+
+    def with_own(self, name: str, own: JsonValue) -> tuple[Any, ...]:
+        """Return the values to try, with the experiment's own. In a range, they are whole if it and the ends are.
+
+        Raises ValueError if the experiment's own value is no number, and the others are a range.
+        """
+        if self.low is None or self.high is None:
+            return tuple(dict.fromkeys([own, *self.values]))
+        if isinstance(own, bool) or not isinstance(own, (int, float)):
+            raise ValueError(f"hyperparameters.{name} is a range, but script.hyperparameters.{name} is {own!r}")
+        there, back = (math.log, math.exp) if self.log else (float, float)
+        first, last = there(self.low), there(self.high)
+        spaced = [back(first + (last - first) * at / (self.count - 1)) for at in range(self.count)]
+        is_whole = isinstance(own, int) and self.low.is_integer() and self.high.is_integer()
+        values = {round(value) if is_whole else float(f"{value:.6g}") for value in spaced}
+        return tuple(sorted({*values, own if is_whole else float(own)}))
+
+
+def _listed_values(value: Any) -> Any:
+    return {"values": value} if isinstance(value, (list, tuple)) else value
+
+
 class Sweep(Frozen):
     """Search space, objective and limits of a sweep. Each compiler has its own study."""
 
@@ -273,8 +322,7 @@ class Sweep(Frozen):
     """Compilers to search; the first is the base. Inductor may have options, such as `inductor
     compile_mode=max-autotune`, and each a rank: `none adapter.rank=8`."""
     batch_sizes: Range | None = None
-    """Range of the batch size per device, in samples. None means from 1/16 of the largest size that AWS has tested for
-    the model and instance type up to that size, or 8..256."""
+    """Range of the batch size per device, in samples. None means 8..256."""
     batch_grid: BatchGrid = "powers_of_two"
     """Batch sizes of the range to try."""
     learning_rate_multipliers: Range | None = None
@@ -284,17 +332,22 @@ class Sweep(Frozen):
     learning_rate_scalings: Annotated[tuple[ScalingRule, ...], Field(strict=False)] = ()
     """Values of `learning_rate_scaling` to search, such as `linear, sqrt`. Empty means that field alone."""
 
-    objective: Annotated[tuple[CostName | QualityMetric, ...], Field(strict=False, min_length=1, max_length=2)] = (
+    hyperparameters: dict[Name, Annotated[Searched, BeforeValidator(_listed_values)]] = Field(default={})
+    """Other hyperparameters of a script to search, by name: a list of values, or a range `{low: 0.001, high: 0.1, log:
+    true}`, of which 5 evenly spaced values (`count`) are tried. The search starts at the value in
+    `script.hyperparameters`, which must have one."""
+
+    objective: Annotated[tuple[CostName | Name, ...], Field(strict=False, min_length=1, max_length=2)] = (
         "billable_seconds",
     )
     """Cost to minimise, up to the `target` or of the whole training with `worse_by`; `steady_samples_per_second` is
     maximised. A metric as the second objective makes a Pareto front."""
     worse_by: Annotated[float, Field(ge=0.0, le=1e6)] | None = None
     """Largest accepted loss of `quality` against the base, in the unit of the metric. Replaces a target."""
-    quality: QualityMetric = LOSS.name
+    quality: Name = LOSS.name
     """Metric that `worse_by` refers to."""
     evaluations: TrialCount = 10
-    """Evaluations per trial. Not used with `eval_strategy: samples`."""
+    """Evaluations per trial. Not used with `eval_strategy: samples`, or by a script, which evaluates as it likes."""
 
     trials: TrialCount = 20
     """Trials per study. Pruned trials count, failed ones do not."""
@@ -472,6 +525,9 @@ class ExperimentFields(InputFields, SharedFields):
 
     bucket_lengths: BucketLengths | None = None
     """Bucket lengths in tokens, ascending. None chooses them from the data."""
+    compiler: Compiler = "none"  # type: ignore[assignment]
+    """Compiler: `inductor` is `torch.compile`. For a script also `trcomp`, SageMaker Training Compiler, and
+    `trcomp-off`, its image with the compiler off."""
     compiler_debug: bool = False
     """`trcomp`: write debugging information to the job's output. Slows training down."""
 

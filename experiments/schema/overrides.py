@@ -23,6 +23,8 @@ from training.contract.frozen import broken_rule, dotted
 
 Tree = dict[str, Any]
 UNIONS = (Union, types.UnionType)
+IN_FILE = re.compile(r"(script\.files)\.(.+?\.(?:ya?ml|json|toml))\.(.+)")
+"""Dotted name of a value in one of the files that are written for a script."""
 ALTERNATIVES = (
     ("model", "model_type"),
     ("epochs", "max_steps"),
@@ -119,13 +121,18 @@ def _set_in_arm(arms: Any, override: str, text: str) -> None:
 def flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the fields of nested mappings by dotted name. An arm thus changes single entries of a mapping.
 
-    The entries of a mapping with arbitrary keys, such as a script's hyperparameters, stay whole.
+    The entries of a mapping with arbitrary keys, such as a script's hyperparameters, stay whole, but not its files.
     """
     for name, value in fields.items():
-        if isinstance(value, Mapping) and not is_entry(prefix + name):
+        if isinstance(value, Mapping) and not _is_whole(prefix + name, value):
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
+
+
+def _is_whole(name: str, value: Mapping[str, Any]) -> bool:
+    """Return True for a mapping that is set as a whole. In a script's file, these are mappings with dotted keys."""
+    return any("." in str(key) for key in value) if IN_FILE.fullmatch(f"{name}.key") else is_entry(name)
 
 
 def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
@@ -170,6 +177,8 @@ def _remove(tree: Tree, name: str) -> None:
 
 def keys_of(name: str) -> list[str]:
     """Return the keys of a dotted name. A key of an open mapping may contain dots."""
+    if match := IN_FILE.fullmatch(name):
+        return [*match[1].split("."), match[2], *match[3].split(".")]
     dots = (at for at, letter in enumerate(name) if letter == ".")
     outer = next((name[:at] for at in dots if _is_open(name[:at])), None)
     return name.split(".") if outer is None else [*outer.split("."), name[len(outer) + 1 :]]
@@ -182,7 +191,7 @@ def is_field(name: str) -> bool:
 
 def is_entry(name: str) -> bool:
     """Return True if a dotted name is an entry of an open mapping."""
-    return _is_open(".".join(keys_of(name)[:-1]))
+    return IN_FILE.fullmatch(name) is not None or _is_open(".".join(keys_of(name)[:-1]))
 
 
 def _is_open(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, ValidationInfo, field_validator, model_validator
@@ -124,6 +125,9 @@ class Script(Frozen):
     hyperparameters: Hyperparameters = Field(default={})
     """Named arguments: texts, numbers, true or false, lists and mappings. `$batch_size` inserts that field of
     the experiment; null leaves the argument out."""
+    files: dict[Name, JsonValue] = Field(default={})
+    """Files for the script by their paths in its folder: mappings and lists, written by the suffix .yaml, .yml, .json
+    or .toml, and texts. `$batch_size` inserts that field of the experiment."""
     arguments: ScriptArguments = ScriptArguments()
     """Form of the named arguments. A text sets only the `style`."""
     environment: Variables = Field(default={})
@@ -152,6 +156,7 @@ class Script(Frozen):
     def _check(self) -> Script:
         check_entry_point(self.entry_point)
         check_values(self)
+        check_files(self.files)
         check_metrics(self.metrics)
         check_channels(self.channels)
         return self
@@ -229,6 +234,18 @@ def check_values(script: Script) -> None:
         for name in names:
             if name.upper().startswith(RESERVED_PREFIXES):
                 raise ValueError(f"{field}.{name} uses a reserved prefix: {', '.join(RESERVED_PREFIXES)}")
+
+
+def check_files(files: Mapping[str, JsonValue]) -> None:
+    """Raise ValueError for a file in a wrong place or without a format, and for a likely secret."""
+    for path, content in files.items():
+        field = f"script.files.{path[:60]}"
+        if str(PurePosixPath(path)) != path or {"/", ".."} & {*PurePosixPath(path).parts}:
+            raise ValueError(f"{field} must be a path within the script's folder, such as conf/train.yaml")
+        if not isinstance(content, str) and not path.endswith((".yaml", ".yml", ".json", ".toml")):
+            raise ValueError(f"{field} must be a text, or end in .yaml, .yml, .json or .toml")
+        if is_likely_secret("", content):
+            raise ValueError(_secret(field))
 
 
 def _secret(field: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,11 +12,12 @@ from typing import Any, cast, get_args
 
 from experiments.planning.costs import budget_of, check_budget, why_no_price
 from experiments.planning.inputs import Inputs
-from experiments.planning.load import Arm, default_range, load, variant
-from experiments.planning.plan import design_of, job, source_digest
+from experiments.planning.job_source import source_digest
+from experiments.planning.load import DEFAULT_BATCH_SIZES, Arm, load, variant
+from experiments.planning.plan import design_of, job
 from experiments.running.launch import Preparation, Prepared, priced
 from experiments.running.options import read_fail_on
-from experiments.schema.experiment import Experiment
+from experiments.schema.experiment import SIGN, Experiment, check_script_metric, direction_of, referenced_fields
 from experiments.schema.fields import (
     BUDGET_FIELDS,
     INDUCTOR_OPTIONS,
@@ -28,6 +30,7 @@ from experiments.schema.fields import (
     with_full_names,
 )
 from experiments.schema.overrides import is_field
+from experiments.schema.sections import Script
 from judging.design import Design
 from judging.waves import round_order
 from state.digests import key_of
@@ -38,8 +41,7 @@ from sweeps.trials import CostName, Objective, Quality
 from tracking.groups.planned_job import CALIBRATION, FINALIST, PlannedJob
 from training.contract.errors import InputError
 from training.contract.service import ServiceContext
-from training.job.tasks import LOSS, METRICS_BY_NAME
-from training.staging.tokens.staged import Staged
+from training.job.tasks import LOSS
 
 MAX_TIMED_SIZES = 12
 """Largest number of batch sizes in one calibration."""
@@ -48,6 +50,7 @@ PRECISION = 0.05
 CALIBRATION_SECONDS = 1.0
 """Seconds for which a calibration times each batch size, unless the experiment sets them."""
 COSTS = get_args(CostName)
+HYPERPARAMETERS = "script.hyperparameters"
 NOT_IN_TRIALS: Mapping[str, Any] = {"save_model": False, "push_to_hub": None, "best_metric": None, "probe": None}
 """Fields that trials override. A trial only measures cost and quality, and uploading its model would cost time. The
 repeats of the winner and its controls keep their models if `save_model` is true: one of them is the sweep's result."""
@@ -70,18 +73,16 @@ _SHORT = {"trcomp-off": "off"}
 
 def plan_sweep(experiment: Experiment) -> SweepPlan:
     """Plan the sweep of an experiment. Raises InputError for contradictory fields."""
-    if experiment.script is not None:
-        raise InputError(
-            "sweep requires a task, because a script logs no evaluations. Use `trainfare compare` for a script"
-        )
     if isinstance(experiment.batch_size, AutoBatchSize):
         raise InputError("batch_size 'auto' cannot be the base of a sweep, which itself searches: set it to a number")
     try:
+        if experiment.script is not None:
+            experiment = _with_own_compilers(experiment, experiment.script)
         _check_objective(experiment)
         fields = experiment.sweep
         if twice := next((name for name in fields.compilers if fields.compilers.count(name) > 1), None):
             raise ValueError(f"compilers names {twice} twice")
-        sizes = fields.batch_sizes or default_range(experiment, fields.compilers)
+        sizes = fields.batch_sizes or DEFAULT_BATCH_SIZES
         unscaled, left = divmod(experiment.base_batch_size, experiment.global_batch_size // experiment.batch_size)
         searched = space(
             sizes,
@@ -90,27 +91,57 @@ def plan_sweep(experiment: Experiment) -> SweepPlan:
             fields.multipliers_per_octave,
             tuple(dict.fromkeys(fields.learning_rate_scalings)),
             None if left else unscaled,
+            _hyperparameters(experiment),
         )
     except ValueError as error:
         raise InputError(f"sweep.{error}") from error
     return SweepPlan(experiment=experiment, space=searched, objective=_objective(experiment))
 
 
+def _with_own_compilers(experiment: Experiment, script: Script) -> Experiment:
+    """Return the experiment of a script that can be swept. By default, it is swept with the compilers that it uses.
+
+    Raises ValueError for fields that it lacks, or that only a task has.
+    """
+    fields, used = experiment.sweep, set(referenced_fields(script).values())
+    for name in ("evaluations", "calibration_seconds"):
+        if name in fields.model_fields_set:
+            raise ValueError(f"{name} requires a task: a script evaluates and is timed as a whole. Remove it")
+    if "batch_size" not in used:
+        way = "such as {bs: $batch_size}. To search no batch size, set sweep.batch_sizes to the one number"
+        raise ValueError(f"batch_sizes needs $batch_size in script.hyperparameters, {way}")
+    for name in ("learning_rate_multipliers", "learning_rate_scalings"):
+        if getattr(fields, name) and "learning_rate" not in used:
+            raise ValueError(f"{name} needs $learning_rate in script.hyperparameters, such as {{lr: $learning_rate}}")
+    if "compiler" in used or "compilers" in fields.model_fields_set:
+        return experiment
+    return experiment.model_copy(update={"sweep": fields.model_copy(update={"compilers": (experiment.compiler,)})})
+
+
+def _hyperparameters(experiment: Experiment) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """Return the searched hyperparameters of a script. Raises ValueError for one without a value to start at."""
+    owned = experiment.script.hyperparameters if experiment.script else {}
+    for name in experiment.sweep.hyperparameters:
+        if owned.get(name) is None or str(owned[name]).startswith(SIGN):
+            raise ValueError(f"hyperparameters.{name} starts at script.hyperparameters.{name}, which has no value")
+    return tuple((name, each.with_own(name, owned[name])) for name, each in experiment.sweep.hyperparameters.items())
+
+
 def _objective(experiment: Experiment) -> Objective:
     fields, target = experiment.sweep, experiment.target
     cost = cast(CostName, fields.objective[0])
     if len(fields.objective) == 2:
-        return Objective(cost=cost, quality=_quality(fields.objective[1]), is_front=True)
+        return Objective(cost=cost, quality=_quality(experiment, fields.objective[1]), is_front=True)
     if fields.worse_by is not None:
-        return Objective(cost=cost, quality=_quality(fields.quality))
+        return Objective(cost=cost, quality=_quality(experiment, fields.quality))
     if cost == "steady_samples_per_second" or target is None:
         return Objective(cost=cost)
-    quality = _quality(target.metric, target.direction)
+    quality = _quality(experiment, target.metric, target.direction)
     return Objective(cost=cost, quality=quality, target=target.value)
 
 
-def _quality(metric: str, direction: str | None = None) -> Quality:
-    return Quality(metric=metric, higher_is_better=(direction or METRICS_BY_NAME[metric].direction) == "max")
+def _quality(experiment: Experiment, metric: str, direction: str | None = None) -> Quality:
+    return Quality(metric=metric, higher_is_better=(direction or direction_of(experiment, metric)) == "max")
 
 
 def _check_objective(experiment: Experiment) -> None:
@@ -121,11 +152,13 @@ def _check_objective(experiment: Experiment) -> None:
         raise ValueError(f"{named} must begin with a cost: {', '.join(COSTS)}")
     metrics = reported_metrics(experiment)
     for metric in [*others, *([fields.quality] if fields.worse_by is not None else [])]:
-        if metric == LOSS.name and metric not in metrics:
+        if experiment.script is not None:
+            check_script_metric(experiment, "objective" if metric in others else "quality", metric)
+        elif metric == LOSS.name and metric not in metrics:
             raise ValueError(
                 f"quality {metric} depends on the batch size with task {experiment.task}: use {metrics[0]}"
             )
-        if metric not in metrics:
+        elif metric not in metrics:
             raise ValueError(f"{named}: task {experiment.task} does not log {metric}; it logs {', '.join(metrics)}")
     if fields.worse_by is None:
         if not others and cost != "steady_samples_per_second" and experiment.target is None:
@@ -163,8 +196,12 @@ class SweepPlan:
     @property
     def base_point(self) -> Point:
         """The experiment's own batch size, learning-rate multiplier and, if rules are searched, scaling rule."""
-        size, rule = self.experiment.batch_size, self.experiment.learning_rate_scaling if self.space.scalings else ""
-        return Point(size, self.experiment.learning_rate_multiplier, self.space.scaling_at(size, rule))
+        experiment, script = self.experiment, self.experiment.script
+        size, rule = experiment.batch_size, experiment.learning_rate_scaling if self.space.scalings else ""
+        owned = script.hyperparameters if script else {}
+        own = {name: values[values.index(owned[name])] for name, values in self.space.hyperparameters}
+        others = self.space.scaling_at(size, rule), json.dumps(own) if own else ""
+        return Point(size, experiment.learning_rate_multiplier, *others)
 
     def trial(self, compiler: str, point: Point, train_rows: int, *, is_whole: bool = False) -> Arm:
         """Return a point as an arm. Raises InputError if the experiment cannot be trained with this point.
@@ -172,27 +209,34 @@ class SweepPlan:
         If throughput is the only objective, a trial is a probe, unless `is_whole`.
         """
         fields = {
-            **NOT_IN_TRIALS,
-            **({"save_model": self.experiment.save_model} if is_whole else {}),
             **self.setting(compiler, point),
-            **self._evaluations(train_rows),
             **({"target": None} if self.objective.target is None else {"target.stop": True}),
-            **({"probe.precision": PRECISION} if self.objective.quality is None and not is_whole else {}),
-            **({} if self.experiment.machine.spot else {"save_strategy": "none", "save_steps": None}),
         }
+        if self.experiment.script is None:
+            fields |= {
+                **NOT_IN_TRIALS,
+                **({"save_model": self.experiment.save_model} if is_whole else {}),
+                **self._evaluations(train_rows),
+                **({"probe.precision": PRECISION} if self.objective.quality is None and not is_whole else {}),
+                **({} if self.experiment.machine.spot else {"save_strategy": "none", "save_steps": None}),
+            }
         experiment = variant(self.experiment, fields, f"the trial of {label(compiler, point)}")
         is_baseline = (compiler, point) == self.baseline
         return Arm(label=label(compiler, point), experiment=experiment, is_baseline=is_baseline)
 
     def setting(self, compiler: str, point: Point) -> dict[str, Any]:
         """Return the fields of the experiment that train a point."""
+        script = self.experiment.script
+        used = {"learning_rate", "eval_batch_size"} if script is None else {*referenced_fields(script).values()}
+        evaluated = self.experiment.eval_batch_size or self.experiment.batch_size
         return {
             **self._compiler(compiler),
             "batch_size": point.batch_size,
-            "learning_rate_multiplier": point.multiplier,
+            **({"learning_rate_multiplier": point.multiplier} if "learning_rate" in used else {}),
             **({"learning_rate_scaling": point.scaling} if point.scaling else {}),
-            "eval_batch_size": self.experiment.eval_batch_size or self.experiment.batch_size,
+            **({"eval_batch_size": evaluated} if "eval_batch_size" in used else {}),
             **self._length(point),
+            **{f"{HYPERPARAMETERS}.{name}": value for name, value in point.chosen.items()},
         }
 
     def calibration(self, compiler: str) -> Arm:
@@ -205,6 +249,8 @@ class SweepPlan:
     def _compiler(self, setting: str) -> dict[str, Any]:
         """Return the fields of a compiler setting. A setting of inductor without options has the experiment's."""
         fields = compiler_fields(setting)
+        if self.experiment.script is not None:
+            return dict(fields)
         rank = {RANK: int(fields.pop(RANK))} if RANK in fields else {}
         none = {name: ExperimentFields.model_fields[name].default for name in INDUCTOR_OPTIONS}
         own = {name: getattr(self.experiment, name) for name in INDUCTOR_OPTIONS}
@@ -213,7 +259,7 @@ class SweepPlan:
         return {**options, **texts, **rank}
 
     def samples(self, train_rows: int) -> int:
-        """Return the samples of a full training, the same for every batch size."""
+        """Return the samples of a full training, the same for every batch size; 0 if the epochs of a script set it."""
         experiment = self.experiment
         if experiment.epochs is not None:
             return math.ceil(experiment.epochs * train_rows)
@@ -228,6 +274,8 @@ class SweepPlan:
         """
         if self.fields.calibration_seconds is not None:
             return self.fields.calibration_seconds
+        if self.experiment.script is not None:
+            return 0.0
         return CALIBRATION_SECONDS if self._is_rate else 0.0
 
     @property
@@ -278,8 +326,8 @@ class SweepJobs:
     name: str
     """Name of the experiment."""
     sweep: SweepPlan
-    staged: Staged
-    """Data that all jobs share."""
+    staged: Inputs
+    """Data or script that all jobs share."""
     seed_offset: int = 0
     """Seed offset of the group."""
 
@@ -291,6 +339,7 @@ class SweepJobs:
         # Sweeps of earlier versions searched no rules, and keep their key.
         fixed = fields.model_dump(mode="json", exclude=CHANGEABLE_FIELDS)
         fixed |= {} if fixed.pop("learning_rate_scalings") == [] else {"scalings": fields.learning_rate_scalings}
+        fixed |= {} if not (searched := fixed.pop("hyperparameters")) else {"hyperparameters": searched}
         return key_of(named if fields.name else {**named, **fixed, "trains": self.training_key})
 
     @property
@@ -321,10 +370,12 @@ class SweepJobs:
             "platform.batch_size": str(point.batch_size),
             "platform.multiplier": f"{point.multiplier:.6g}",
             **({"platform.scaling": point.scaling} if point.scaling else {}),
+            **({"platform.hyperparameters": point.hyperparameters} if point.hyperparameters else {}),
             **_setting_tag(compiler),
         }
         name = self.name_of(group_id, compiler, point, repeat)
-        return replace(job(name, self.name, arm, repeat, self.staged, home(), self.seed_offset), tags=tags)
+        planned = job(name, self.name, arm, repeat, self.staged, home(), self.seed_offset)
+        return replace(planned, tags={**planned.tags, **tags})
 
     def calibration(self, group_id: str, compiler: str) -> PlannedJob:
         """Return the job that times a compiler's batch sizes."""
@@ -354,7 +405,7 @@ class SweepJobs:
     def name_of(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> str:
         multipliers = self.sweep.space.multipliers
         at = multipliers.index(point.multiplier) if point.multiplier in multipliers else "x"
-        rule = point.scaling.replace("_", "")
+        rule = point.scaling.replace("_", "") + (key_of(point.chosen)[:6] if point.hyperparameters else "")
         return f"{group_id}-{_short(compiler)}-b{point.batch_size}m{at}{rule}" + (f"s{repeat}" if repeat else "")
 
     def check(self, context: ServiceContext) -> None:
@@ -400,8 +451,7 @@ def most_jobs(plan: SweepPlan) -> int:
 
 def label(compiler: str, point: Point) -> str:
     """Return the label of a point, such as `inductor, batch 64, rate × 2, sqrt`."""
-    rate = "" if point.multiplier == 1 else f", rate × {point.multiplier:.3g}"
-    return f"{compiler}, batch {point.batch_size}{rate}" + (f", {point.scaling}" if point.scaling else "")
+    return f"{compiler}, {point.label}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -412,7 +462,7 @@ class PreparedSweep(Prepared):
     def jobs(self) -> SweepJobs:
         """Jobs of the sweep, whose data is not refused."""
         [(_, staged)] = self.arm_inputs
-        return SweepJobs(self.name, self.sweep, cast(Staged, staged), self.seed_offset)
+        return SweepJobs(self.name, self.sweep, staged, self.seed_offset)
 
     @property
     def key(self) -> str:

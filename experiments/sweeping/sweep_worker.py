@@ -26,6 +26,7 @@ from experiments.running.launch import Preparation, log_trained, prepare, read_m
 from experiments.running.output import exit_code, print_line
 from experiments.running.scheduler import run_jobs
 from experiments.running.write_report import report_group
+from experiments.schema.overrides import flat
 from experiments.schema.yaml_document import as_yaml
 from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, full_names, label, prepare_sweep
 from judging.design import Design
@@ -59,6 +60,7 @@ from tracking.queries import job_tables
 from tracking.recorded.arms import NOT_OF_THE_SETTING
 from tracking.recorded.waves import repeat_rows
 from tracking.recording.recorder import JobRun, Outcome, find_job_run
+from tracking.recording.script_log import expression_of
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError, TrackingError
 from training.contract.events import Event
@@ -200,7 +202,7 @@ def run(opened: OpenSweep, fail_on: frozenset[str] = frozenset()) -> int:
         print_line("Stopped. Not all batch sizes were timed. The same command resumes the sweep.")
         return 130
     parts = [_part(opened, compiler, search) for compiler, search in searches.items()]
-    write_sweep(opened.store, opened.group, metadata(sweep, parts, opened.jobs.samples))
+    write_sweep(opened.store, opened.group, metadata(sweep, parts))
     limits = Limits(
         trials=sweep.fields.trials,
         parallel=sweep.fields.max_parallel,
@@ -249,13 +251,16 @@ def prepare_searches(opened: OpenSweep) -> dict[str, Search] | None:
         if len(opened.run(planned)) < len(planned):
             return None
     sweep = opened.jobs.sweep
-    objective = replace(sweep.objective, bound=_bound(opened))
+    baseline = opened.find_run(opened.jobs.trial(opened.group.id, *sweep.baseline))
+    objective = replace(sweep.objective, bound=_bound(opened, baseline))
+    # Of a script, the first training shows how many samples one takes.
+    samples = opened.jobs.samples or int(baseline.metrics.get("samples", 0) if baseline else 0)
     searches: dict[str, Search] = {}
     for compiler in sweep.fields.compilers:
         model = _costs(opened, compiler) if sweep.calibration_seconds else None
         if model or not sweep.calibration_seconds:
             searches[compiler] = Search(
-                space=sweep.space, objective=objective, samples=opened.jobs.samples, base=sweep.base_point, costs=model
+                space=sweep.space, objective=objective, samples=samples, base=sweep.base_point, costs=model
             )
     if not searches:
         raise InputError("the sweep cannot start, because the calibration of every compiler failed: see its jobs' logs")
@@ -276,18 +281,17 @@ def _costs(opened: OpenSweep, compiler: str) -> CostModel | None:
         return None
 
 
-def _bound(opened: OpenSweep) -> float | None:
-    """Return the worst acceptable quality: the baseline's quality, worsened by `sweep.worse_by`."""
+def _bound(opened: OpenSweep, run: JobRun | None) -> float | None:
+    """Return the worst acceptable quality: the quality of the baseline's run, worsened by `sweep.worse_by`."""
     sweep = opened.jobs.sweep
     worse_by, quality = sweep.fields.worse_by, sweep.objective.quality
     if worse_by is None or quality is None:
         return None
-    planned = opened.jobs.trial(opened.group.id, *sweep.baseline)
-    run = opened.find_run(planned)
     value = run.metrics.get(quality.metric, math.nan) if run else math.nan
     if not math.isfinite(value):
-        named = f"job {planned.spec.name} logged no {quality.metric}"
-        raise InputError(f"sweep.worse_by needs the baseline's quality, but {named}")
+        way = f". Log it, or add an expression: {expression_of(quality.metric)}" if sweep.experiment.script else ""
+        name = opened.jobs.name_of(opened.group.id, *sweep.baseline)
+        raise InputError(f"sweep.worse_by needs the baseline's quality, but job {name} logged no {quality.metric}{way}")
     print_line(f"The baseline's {quality.metric} is {value:.4g}; a trial may be at most {worse_by:g} worse.")
     return value - worse_by if quality.higher_is_better else value + worse_by
 
@@ -403,7 +407,7 @@ def report(
     Returns the report.
     """
     jobs = opened.jobs
-    results, client = metadata(jobs.sweep, parts, jobs.samples, reasons), opened.store.client
+    results, client = metadata(jobs.sweep, parts, reasons), opened.store.client
     table = opened.store.call(job_tables.jobs, client, opened.group.id)
     design = read_design(opened.store.call(client.get_run, opened.group.run_id).data.tags)
     best = sweep_of(table, opened.group.id, results, {}, design).best
@@ -423,7 +427,7 @@ def report(
 
 
 def metadata(
-    sweep: SweepPlan, parts: Sequence[Part], samples: int, reasons: Mapping[str, str] = MappingProxyType({})
+    sweep: SweepPlan, parts: Sequence[Part], reasons: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Any]:
     """Return the metadata of a running or ended sweep, without the command that trains its winner."""
     compiler, base = sweep.baseline
@@ -439,8 +443,9 @@ def metadata(
             "batch_size": base.batch_size,
             "multiplier": base.multiplier,
             **({"scaling": base.scaling} if base.scaling else {}),
+            **({"hyperparameters": base.hyperparameters} if base.hyperparameters else {}),
         },
-        "samples": samples,
+        "samples": parts[0].search.samples,
         "models": {part.compiler: asdict(model.line) for part in parts if (model := part.search.costs)},
         "importances": {part.compiler: importances(part.study) for part in parts},
         "stopped_because": dict(reasons),
@@ -451,9 +456,8 @@ def metadata(
 def winner(sweep: SweepPlan, compiler: str, point: Point) -> dict[str, Any]:
     """Return the fields that train a compiler's best point."""
     fields = sweep.setting(compiler, point)
-    return {
-        name: value for name, value in fields.items() if name in SETTING or value != getattr(sweep.experiment, name)
-    }
+    before = dict(flat(sweep.experiment.model_dump()))
+    return {name: value for name, value in fields.items() if name in SETTING or value != before.get(name)}
 
 
 def train_command(overrides: Mapping[str, str], setting: Mapping[str, Any]) -> str:
@@ -545,26 +549,30 @@ class _RunningJob:
 
 def curve(events: Iterable[Event], metric: str, started: float, instances: int) -> list[CurvePoint]:
     """Return the evaluations of a job; `started` is the start of its billed time, in seconds since the epoch."""
-    evaluations = [each for each in events if each.kind == "metric" and metric in each.fields.get("values", {})]
-    return [
-        CurvePoint(
-            samples=int(each.fields.get("samples") or 0),
-            value=float(each.fields["values"][metric]),
-            billable_instance_seconds=instance_seconds(each.time - started, instances),
-        )
-        for each in evaluations
-    ]
+    points, samples = [], 0
+    for each in events:
+        if each.kind != "metric":
+            continue
+        samples = int(each.fields.get("samples") or samples)  # the meter of a script reports them apart
+        if metric in each.fields.get("values", {}):
+            seconds = instance_seconds(each.time - started, instances)
+            value = float(each.fields["values"][metric])
+            points.append(CurvePoint(samples=samples, value=value, billable_instance_seconds=seconds))
+    return points
 
 
 def outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
     """Return the outcome of an ended job under the objective."""
     metrics = run.metrics
+    billed, to_target = (metrics.get(f"{of}/billable_seconds", 0.0) for of in ("cost", "target"))
+    share = to_target / billed if 0 < to_target < billed else 1.0
     return TrialOutcome(
         failure=run.failure,
         death=run.death,
         # A cost that has not arrived is unknown: with 0 the trial would be the best one.
-        billable_instance_seconds=metrics.get("cost/billable_instance_seconds", 0.0 if run.failure else math.nan),
-        usd=metrics.get("cost/usd"),
+        billable_instance_seconds=share
+        * metrics.get("cost/billable_instance_seconds", 0.0 if run.failure else math.nan),
+        usd=metrics.get("target/usd", metrics.get("cost/usd")),
         samples=int(metrics.get("samples", 0)),
         steady_samples_per_second=metrics.get("throughput/steady_samples_per_second", math.nan),
         quality=metrics.get(objective.quality.metric, math.nan) if objective.quality else math.nan,

@@ -227,46 +227,65 @@ def load_predictor(
 
 
 def _model(folder: Path, head: str, precision: Precision, attention: str | None, device: str) -> Any:
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
     # The fastest precision takes the fastest attention, and a CPU has no flash attention.
     is_default = precision.is_whole or attention is None or (device == "cpu" and "flash" in attention)
     options = {} if is_default else {"attn_implementation": attention}
     dtype, load = DTYPES[precision.format] if precision.is_whole else torch.float32, getattr(transformers, head)
     base, problem = adapters.read_base(folder), f"the model in {folder} cannot be loaded"
     try:
-        if base is None:
-            model = load.from_pretrained(folder, dtype=dtype, **options)
-        else:
+        if base is not None:
             problem = (
                 f"the adapter in {folder} needs its base model {base.name} (revision {base.revision or 'main'}); if "
                 f"that is in another folder here, name it in {adapters.BASE_FILE}"
             )
-            model = _with_adapter(load, folder, base, options)
+        model = _load(load, folder, options, dtype=dtype if base is None else torch.float32)
+        if base is not None:
             if precision.is_whole:
                 adapters.merge(model)
             model = model.to(dtype)
     # Missing files, damaged weights and unknown classes raise different errors, some of them a bare `Exception`.
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-        raise InputError(f"{problem}: {reason}") from error
+        raise InputError(f"{problem}: {_reason(error)}") from error
     if precision.format != "fp32" and not precision.is_whole:
         _convert_linear_layers(model, DTYPES[precision.format])
     return model.eval().to(device)
 
 
-def _with_adapter(load: Any, folder: Path, base: adapters.Base, options: Mapping[str, str | None]) -> Any:
-    """Load the base model of the adapter in a folder, in single precision, and add the adapter. Raises ValueError."""
-    source = locate(base.name, base.revision)
-    config = transformers.AutoConfig.from_pretrained(folder, **options)
-    model = load.from_pretrained(
-        source.location,
-        revision=source.revision or "main",
-        config=config,
-        dtype=torch.float32,
-        ignore_mismatched_sizes=True,
-    )
-    adapters.restore(model, folder)
+def _reason(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+
+
+def load_problem(folder: Path, task: str) -> str | None:
+    """Return why the model in a folder cannot be loaded, or None. Its files are compared, but their values not read."""
+    try:
+        _load(getattr(transformers, TASKS[task].head), folder, {}, device_map="meta")
+    except Exception as error:
+        return _reason(error)
+    return None
+
+
+def _load(load: Any, folder: Path, attention: Mapping[str, str | None], **options: Any) -> Any:
+    """Load the model in a folder or, for an adapter, its base model, to which the adapter is added.
+
+    Raises ValueError for weights that are in no file: transformers would give them random values.
+    """
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    base, location = adapters.read_base(folder), str(folder)
+    options |= {**attention, "ignore_mismatched_sizes": True, "output_loading_info": True}
+    if base is not None:
+        source = locate(base.name, base.revision)
+        options["config"] = transformers.AutoConfig.from_pretrained(folder, **attention)
+        location, options["revision"] = source.location, source.revision or "main"
+    model, loaded = load.from_pretrained(location, **options)
+    new = {*loaded["missing_keys"], *(name for name, *_ in loaded["mismatched_keys"])}
+    new -= adapters.restore(model, folder) if base is not None else set()
+    if load is transformers.AutoModel:  # no task uses its pooler
+        new = {name for name in new if not name.startswith("pooler.")}
+    if new:
+        lacking = ", ".join(sorted(new)[:3]) + (f" and {len(new) - 3} more" if len(new) > 3 else "")
+        instead = "".join(f", but have {name}" for name in sorted(loaded["unexpected_keys"])[:1])
+        raise ValueError(f"its files lack the weights {lacking}{instead}: save the whole model by save_pretrained")
     return model
 
 

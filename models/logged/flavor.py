@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
@@ -29,6 +29,7 @@ from models.inference.evaluation import UNKNOWN, Evaluation
 from state.digests import digest
 from tracking.groups.planned_job import ModelPlan
 from training.job.tasks import TASKS, Task, find_task
+from training.services.artifact import unpack
 
 WEIGHTS = "model"
 """Subfolder of the MLflow model that is a complete Transformers folder."""
@@ -47,6 +48,8 @@ TOKENIZER = re.compile(
 )
 ADAPTER_FILE = "adapter_config.json"
 """File that only a model kept as an adapter has."""
+COMPILED = b"_orig_mod."
+"""Part of the names of weights that `torch.compile` adds."""
 OTHERS = re.compile(
     r"(config|generation_config|adapter_config|adapter_base|modules|sentence_bert_config|1_Pooling/config)\.json|"
     r"README\.md"
@@ -71,20 +74,77 @@ def is_needed(path: PurePosixPath) -> bool:
     return is_own and any(each.fullmatch(str(path)) for each in (WEIGHT_FILES, TOKENIZER, OTHERS))
 
 
+def unpack_model(archive: BinaryIO, folder: Path, archive_name: str) -> int:
+    """Unpack what a served model needs from a job's artifact, and return its bytes. Raises NotServable, ArtifactError.
+
+    The names of a compiled model's weights become those of the model itself. An adapter of peft gets the configuration
+    of its model and the reference to its base model.
+    """
+    names = list[str]()
+
+    def is_selected(path: PurePosixPath) -> bool:
+        names.append(str(path))
+        return is_needed(path)
+
+    size_bytes = unpack(archive, folder, archive_name=archive_name, is_selected=is_selected)
+    if (folder / ADAPTER_FILE).is_file() and not (folder / "adapter_base.json").is_file():
+        try:
+            _complete_adapter(folder)
+        except (OSError, ValueError, KeyError) as error:
+            problem = f"its {ADAPTER_FILE}, or the base model that it names, cannot be read; merge the two"
+            raise NotServable(f"{problem}: {repr(error)[:300]}") from error
+    if not (folder / "config.json").is_file():
+        content = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        raise NotServable(
+            f"it has no config.json, so it is not a Transformers folder, but has {content or 'no file'}: save the "
+            "model and its tokenizer by save_pretrained in the model folder (SM_MODEL_DIR) itself"
+        )
+    for file in folder.glob("*.safetensors"):
+        with file.open("r+b") as opened:  # 8 bytes with the length of a header, which may end in blanks
+            header = opened.read(int.from_bytes(opened.read(8), "little"))
+            if COMPILED in header:
+                opened.seek(8)
+                opened.write(header.replace(COMPILED, b"").ljust(len(header)))
+    for file in folder.glob("*.index.json"):
+        file.write_bytes(file.read_bytes().replace(COMPILED, b""))
+    return size_bytes
+
+
+def _complete_adapter(folder: Path) -> None:
+    import transformers
+    from peft import MODEL_TYPE_TO_PEFT_MODEL_MAPPING
+
+    from training.job.weights.adapters import BASE_FILE, Base
+
+    adapter = json.loads((folder / ADAPTER_FILE).read_text("utf-8"))
+    name, revision = str(adapter["base_model_name_or_path"]), adapter.get("revision")
+    name = str(Path(name).resolve()) if Path(name).is_dir() else name  # the folder of a channel is a link
+    source, kind = folder if (folder / "config.json").is_file() else name, str(adapter.get("task_type"))
+    if source is not folder and not kind.endswith("_LM"):
+        raise NotServable("it is an adapter without the model's config.json: save that beside it, with the labels")
+    config = transformers.AutoConfig.from_pretrained(source, revision=revision)
+    if kind in MODEL_TYPE_TO_PEFT_MODEL_MAPPING:  # such as PeftModelForCausalLM
+        head = MODEL_TYPE_TO_PEFT_MODEL_MAPPING[kind].__name__.replace("Peft", "Auto")
+        config.architectures = [getattr(transformers, head)._model_mapping[type(config)].__name__]
+    config.save_pretrained(folder)
+    (folder / BASE_FILE).write_text(json.dumps(Base(name, revision, False)._asdict()), "utf-8")
+
+
 def read_checkpoint(folder: Path) -> Checkpoint:
     """Read the trained model in a folder. Raises NotServable if it cannot be served."""
     try:
         config = json.loads((folder / "config.json").read_text("utf-8"))
         architecture = str(next(iter(config.get("architectures") or []), "no class"))
         labels = {int(number): str(name) for number, name in (config.get("id2label") or {}).items()}
-    except FileNotFoundError as error:
-        raise NotServable("it has no config.json, so it is not a Transformers folder") from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise NotServable(f"its config.json does not describe a Transformers model: {error}") from error
     task = find_task(config)
     if task is None:
-        known = ", ".join(part for task in TASKS.values() for part in task.architectures)
-        raise NotServable(f"its config.json names {architecture}; the class that it names must end in {known}")
+        known = ", ".join(dict.fromkeys(part for task in TASKS.values() for part in task.architectures))
+        raise NotServable(
+            f"its config.json names {architecture}; the class that it names must end in {known}, or, "
+            "without a head, the file must have embedding_pooling: mean or cls"
+        )
     files = [path.name for path in folder.iterdir() if path.is_file()]
     if not any(WEIGHT_FILES.fullmatch(name) for name in files):
         raise NotServable("it has neither model.safetensors nor pytorch_model.bin")
@@ -92,6 +152,14 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise NotServable("it has no tokenizer files, so the model cannot read texts")
     label_names = tuple(labels[number] for number in sorted(labels)) if task.has_classes else ()
     return Checkpoint(task=task.name, label_names=label_names)
+
+
+def check_loads(folder: Path) -> None:
+    """Raise NotServable for a model that cannot be loaded. A script may save any."""
+    from models.inference.predictor import load_problem
+
+    if reason := load_problem(folder, read_checkpoint(folder).task):
+        raise NotServable(reason)
 
 
 def write(

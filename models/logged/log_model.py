@@ -18,7 +18,7 @@ from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, R
 
 from models.inference.evaluation import evaluation_of
 from models.logged import flavor
-from models.logged.flavor import NotServable, is_needed, read_checkpoint
+from models.logged.flavor import NotServable, check_loads, read_checkpoint, unpack_model
 from models.logged.model_folder import new_unfinished
 from models.trained_model import error_code
 from models.winner import best_job, winner
@@ -32,7 +32,6 @@ from tracking.recording.recorder import Outcome
 from tracking.server.store import Store, is_refusal, is_unknown_call
 from training.contract.errors import InputError, ServiceError, TrackingError
 from training.contract.service import Echo, Service
-from training.services.artifact import unpack
 
 MODEL_TAG = "platform.model_uri"
 DELETED_MODEL_TAG = "platform.model_deleted"
@@ -183,7 +182,9 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
             uri, weights = run.data.tags[MODEL_TAG], folder / flavor.WEIGHTS
             weights.mkdir(parents=True)
             with service.open_model(uri) as archive:
-                size_bytes = unpack(archive, weights, archive_name=f"the artifact {uri}", is_selected=is_needed)
+                size_bytes = unpack_model(archive, weights, f"the artifact {uri}")
+            if planned.script is not None:
+                check_loads(weights)
             _log(store, run, planned.spec.name, planned.model, folder)
             return size_bytes
         finally:

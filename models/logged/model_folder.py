@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 from mlflow.artifacts import download_artifacts
 
-from models.logged.flavor import is_needed
+from models.logged.flavor import NotServable, check_loads, unpack_model
 from models.trained_model import TrainedModel, find_artifact_location, missing_reason
 from state import locks
 from state.errors import system_reason
@@ -18,7 +18,6 @@ from tracking.server.store import Store
 from training.contract.errors import InputError
 from training.contract.service import Echo
 from training.job.tasks import OPTIONS_FILE, TASKS
-from training.services.artifact import unpack
 from training.services.local.service import LocalService
 
 MODELS_FOLDER = "models"
@@ -59,14 +58,16 @@ def _fetch(store: Store, trained: TrainedModel, folder: Path, echo: Echo) -> Non
     try:
         scratch.mkdir()
         made = _fetch_logged(store, trained, scratch, echo) if trained.model_uri else _unpack(trained, scratch, echo)
-        if not (made / "config.json").is_file():
-            problem = "has no config.json, so it is not a Transformers folder"
-            raise InputError(f"the model of run {trained.run_id} ({trained.job_name}) {problem}.")
+        if not trained.task:
+            check_loads(made)
         try:
             made.rename(folder)
         except OSError:
             if not folder.is_dir():  # else a different process has just fetched it
                 raise
+    except NotServable as error:
+        title = f"the model of run {trained.run_id} ({trained.job_name})"
+        raise InputError(f"{title} cannot be served: {error}.") from error
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {system_reason(error)}") from error
     finally:
@@ -101,5 +102,5 @@ def _unpack(trained: TrainedModel, scratch: Path, echo: Echo) -> Path:
     else:
         opened = LocalService(scratch.parent.parent).open_model(uri)
     with opened as archive:
-        unpack(archive, folder, archive_name=f"The model artifact {uri}", is_selected=is_needed)
+        unpack_model(archive, folder, f"The model artifact {uri}")
     return folder

@@ -16,7 +16,7 @@ look: after the first three rules come the rules of `_judge_looks`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -129,6 +129,8 @@ class Comparison:
     """The looks so far, or the only look at jobs that did not run in waves; None by the first rules."""
     calibrations: tuple[Job, ...] = ()
     """Jobs that chose the batch size of an arm. Their cost is no part of the verdict."""
+    seedless: tuple[str, ...] = ()
+    """Labels of the arms of scripts that ignore their seed, see `seedless_arms`."""
 
     @property
     def rules(self) -> int:
@@ -224,6 +226,23 @@ def compare(
         contrasts.append(Contrast(arm, verdict, speed_up, evens))
     timings = tuple(map(job_of, calibrations.to_dict("records")))
     return Comparison(group, arms, tuple(contrasts), measure, design, progress, timings)
+
+
+def seedless_arms(arms: Sequence[Arm], curves: Mapping[str, pd.DataFrame]) -> tuple[str, ...]:
+    """Return the labels of the arms in which two repeats of a script with different seeds have equal loss curves.
+
+    `curves` are the `histories` tables of losses by run id. Two losses may be equal by chance.
+    """
+    labels = []
+    for arm in arms:
+        seeds: dict[str, set[str]] = {}
+        for job in arm.succeeded:
+            if job.run_id in curves and curves[job.run_id]["value"].nunique() > 2:
+                losses = curves[job.run_id][["key", "step", "value"]].to_csv()
+                seeds.setdefault(losses, set()).add(job.text.get("hp_seed") or f"repeat {job.repeat}")
+        if any(len(each) > 1 for each in seeds.values()):
+            labels.append(arm.label)
+    return tuple(labels)
 
 
 def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:

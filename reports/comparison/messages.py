@@ -296,6 +296,12 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
         if n := len(arm.stopped):
             sentences.append(f"{counted(n, 'job')} of “{arm.label}” {'was' if n == 1 else 'were'} stopped.")
         sentences += spot_sentences(arm)
+    if comparison.seedless:
+        labels = joined([f"“{label}”" for label in comparison.seedless])
+        sentences.append(
+            f"Repeats of {labels} with different seeds have equal losses to the digit: the script ignores its seed "
+            "($seed in script.hyperparameters). Their spread is not a seed spread."
+        )
     sentences += disturbance_sentences(comparison.jobs)
     is_undecided = any(each.verdict.outcome == "inconclusive" for each in comparison.contrasts)
     keeps = comparison.design is not None and comparison.design.when_disturbed == "keep"

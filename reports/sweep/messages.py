@@ -199,6 +199,7 @@ def _effects(sweep: Sweep) -> list[str]:
             factors = "both"
         else:
             changed = {"batch": setting.batch_size != base.batch_size, "rate": setting.rate != base.rate}
+            changed |= {"other hyperparameters": setting.hyperparameters != base.hyperparameters}
             factors = f"the {' and the '.join(name for name, differs in changed.items() if differs)} alone"
         parts.append(f"{factors} {change(ratio.estimate)}")
     return [f"Against {base}: {'; '.join(parts)} {sweep.spec.noun}."] if parts else []

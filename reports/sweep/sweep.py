@@ -118,7 +118,8 @@ class Sweep:
         spec = self.spec
         if spec.base_compiler:
             multiplier = rounded(spec.base_multiplier)
-            return Setting(spec.base_compiler, spec.base_batch_size, multiplier, spec.base_scaling)
+            others = spec.base_scaling, spec.base_hyperparameters
+            return Setting(spec.base_compiler, spec.base_batch_size, multiplier, *others)
         jobs = self.of_role("baseline") or [job for job in self.of_role("confirmation") if job.is_baseline]
         return setting_of(jobs[0]) if jobs else Setting(self.compilers[0] if self.compilers else "none", math.nan)
 

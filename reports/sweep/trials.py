@@ -11,6 +11,7 @@ import pandas as pd
 
 from reports.model.numbers import figure, money, short
 from sweeps.costs import Measurement, measurements
+from sweeps.search_space import Point
 from tracking.recorded.arms import BILLABLE, DOLLARS, NOT_OF_THE_SETTING
 from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import recorded_failure
@@ -43,6 +44,7 @@ class SweepSpec:
     base_batch_size: float = math.nan
     base_multiplier: float = 1.0
     base_scaling: str = ""
+    base_hyperparameters: str = ""
     stopped_because: Mapping[str, str] = field(default_factory=dict)
     """Reason why the search ended, by compiler."""
     train_command: str | None = None
@@ -90,6 +92,7 @@ def read_spec(document: Mapping[str, Any]) -> SweepSpec:
         base_batch_size=float(base.get("batch_size") or math.nan),
         base_multiplier=base.get("multiplier") or 1.0,
         base_scaling=base.get("scaling") or "",
+        base_hyperparameters=base.get("hyperparameters") or "",
         stopped_because={name: reason for name, reason in stopped_because.items() if reason},
         train_command=document.get("train_command"),
     )
@@ -104,6 +107,8 @@ class Setting:
     """Factor applied to the learning rate from the scaling rule."""
     scaling: str = ""
     """Scaling rule of the learning rate; "" for the experiment's."""
+    hyperparameters: str = ""
+    """Searched hyperparameters of a script, as a JSON object."""
 
     @property
     def rate(self) -> tuple[float, str]:
@@ -111,10 +116,10 @@ class Setting:
 
     @property
     def point(self) -> str:
-        """Batch size and rate, such as `batch 64, rate × 2`; empty if the job did not record them."""
-        rate = f", rate × {self.multiplier:.3g}" if self.multiplier != 1 else ""
-        rate += f", {self.scaling}" if self.scaling else ""
-        return f"batch {self.batch_size:g}{rate}" if self.batch_size > 0 else ""
+        """Setting without the compiler, such as `batch 64, rate × 2`; empty if the job did not record it."""
+        if not self.batch_size > 0:
+            return ""
+        return Point(int(self.batch_size), self.multiplier, self.scaling, self.hyperparameters).label
 
     def __str__(self) -> str:
         return f"{self.compiler} at {self.point}" if self.point else self.compiler
@@ -182,7 +187,8 @@ def setting_of(job: Job) -> Setting:
     factor = _number(job, "multiplier", "hp_learning_rate_multiplier")
     size = _number(job, "batch_size", "hp_batch_size")
     compiler = job.text.get("compiler_setting") or job.text.get("compiler") or "none"
-    return Setting(compiler, size, rounded(factor) if factor > 0 else 1.0, job.text.get("scaling") or "")
+    others = (job.text.get(name) or "" for name in ("scaling", "hyperparameters"))
+    return Setting(compiler, size, rounded(factor) if factor > 0 else 1.0, *others)
 
 
 def rounded(multiplier: float) -> float:

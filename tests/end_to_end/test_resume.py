@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from experiments.planning.plan import SOURCE
+from experiments.planning.job_source import make_job_source
 from tests.support.job.arguments import job_arguments
 from tests.support.job.job_process import example_rows, write_channel, write_tiny_model
 from tests.support.services.following import follow
@@ -52,7 +52,7 @@ def start(home: Path, name: str, checkpoints: str, devices: int, **arguments: An
         name=name,
         hyperparameters=job_arguments(**ARGUMENTS, **arguments),
         channels={each: (home / each).as_uri() for each in ("train", "validation", "model")},
-        source_uri=SOURCE.as_uri(),
+        source_uri=make_job_source(home).as_uri(),
         output_uri=(home / "outputs").as_uri(),
         checkpoint_uri=(home / checkpoints).as_uri(),
         devices=devices,

@@ -75,6 +75,36 @@ def test_a_plain_loop_is_compared(command_line: CommandLine, loop: Path) -> None
     assert "steady" not in done.stdout
 
 
+CONFIGURED = """\
+script:
+  source: code
+  entry_point: configured.py config.yaml
+  files:
+    config.yaml:
+      {steps: 3, rows: $batch_size, seed: $seed, output_dir: /opt/ml/model, optimizer: {learning_rate: $learning_rate}}
+  metrics: {loss: ' loss (.*)', step: 'step ([0-9]+)', eval_loss: '^eval_loss (.*)'}
+base_learning_rate: 1.0e-05
+machine: {cores: 1}
+"""
+
+
+def test_a_configuration_file_is_written_for_the_job(command_line: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    script = ROOT / "tests" / "support" / "scripts" / "configured.py"
+    (tmp_path / "code" / "configured.py").write_text(script.read_text())
+    (tmp_path / "own.yaml").write_text(CONFIGURED)
+    done = command_line("train", {"experiment": tmp_path / "own.yaml", "script.files.config.yaml.steps": 2})
+    assert done.returncode == 0, done.stdout + done.stderr
+    [run] = command_line.runs()
+    assert (run.data.params["hp.config.yaml.steps"], run.data.params["hp.learning_rate"]) == ("2", "1e-05")
+    # By hand: each step multiplies the distance to 1, at first 1, by 1 - 2e-5.
+    assert run.data.metrics["eval_loss"] == pytest.approx((1 - 2e-5) ** 4)
+    log = Path(MlflowClient(command_line.uri).download_artifacts(run.info.run_id, "log.txt")).read_text()
+    config = json.loads(log.partition("CONFIG ")[2].splitlines()[0])
+    assert (config["optimizer"], config["seed"]) == ({"learning_rate": 1e-05}, 42)
+    assert config["output_dir"].endswith(f"{run.data.tags['platform.job_name']}/opt/ml/model")
+
+
 @pytest.mark.gate
 @pytest.mark.slow
 def test_a_plain_trainer_script_is_compared(command_line: CommandLine, tmp_path: Path) -> None:

@@ -190,3 +190,61 @@ def test_no_point_is_trained_twice_when_a_worker_dies(
     names = Counter(run.data.tags["platform.job_name"] for run in command_line.runs())
     assert set(names.values()) == {1}
     assert {run.info.status for run in command_line.runs()} == {"FINISHED"}
+
+
+LOOP = """\
+import argparse, time
+parser = argparse.ArgumentParser()
+for name in ("batch-size", "seed", "worth"):
+    parser.add_argument(f"--{name}", type=int)
+args = parser.parse_args()
+for step in range(1, 2_001):
+    time.sleep(0.02)
+    print(f"samples {step * args.batch_size}", flush=True)
+    print(f"accuracy {min(1.0, step * args.batch_size * args.worth / 400)}", flush=True)
+"""
+SWEPT = """\
+script:
+  source: code
+  entry_point: loop.py
+  hyperparameters: {batch-size: $batch_size, seed: $seed, worth: 1}
+  metrics: {samples: 'samples ([0-9]+)', eval_accuracy: 'accuracy ([0-9.]+)'}
+target: {metric: eval_accuracy, value: 0.5}
+batch_size: 4
+machine: {cores: 1}
+sweep: {batch_sizes: 4..8, hyperparameters: {worth: [1, 2]}, trials: 3, finalists: 1, repeats: 0, pruning: false}
+"""
+
+
+@pytest.mark.slow
+def test_a_script_is_swept_to_its_target_and_resumes_after_a_kill(command_line: CommandLine, tmp_path: Path) -> None:
+    """Each of up to 2,000 steps is worth its batch size, once or twice, of the 200 that reach the target."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "loop.py").write_text(LOOP)
+    (tmp_path / "own.yaml").write_text(SWEPT)
+    killed = command_line.start("sweep", {"experiment": tmp_path / "own.yaml"})
+    deadline = time.monotonic() + 120
+    while not by_role(command_line.runs())["trial"] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    killed.kill()
+    killed.communicate()
+    done = command_line("sweep", {"experiment": tmp_path / "own.yaml"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Resuming" in text(done)
+    runs = command_line.runs()
+    assert set(Counter(run.data.tags["platform.job_name"] for run in runs).values()) == {1}
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    trials = [run for run in runs if run.data.tags["platform.role"] == "trial"]
+    assert trials[0].data.params["hp.worth"] == "1"
+    assert len({(setting(run), run.data.params["hp.worth"]) for run in trials}) == 3
+    for run in runs:
+        size, worth = (int(run.data.params[f"hp.{name}"]) for name in ("batch_size", "worth"))
+        metrics = run.data.metrics
+        # By hand: 200 samples, or 100 that are worth twice.
+        assert (metrics["target/reached"], metrics["target/samples"]) == (1, -(-200 // worth // size) * size)
+        assert metrics["target/samples"] <= metrics["samples"] < 2_000 * size
+        assert 0 < metrics["target/seconds"] < metrics["target/billable_seconds"] < metrics["cost/billable_seconds"]
+    best = min(trials, key=lambda run: run.data.metrics["target/billable_seconds"])
+    words = shlex.split(kept(command_line)["train_command"])
+    chosen = [words[words.index(f"--{name}") + 1] for name in ("batch_size", "script.hyperparameters.worth")]
+    assert chosen == [best.data.params["hp.batch_size"], best.data.params["hp.worth"]]

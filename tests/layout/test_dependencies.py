@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
 
-from tests.layout.imports import JOB, ORDER, ROOT
+from tests.layout.imports import ORDER, ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 RUNTIME = tuple(PROJECT["project"]["dependencies"])
@@ -33,9 +33,8 @@ def normalised(name: str) -> str:
 
 @cache
 def own_modules() -> frozenset[str]:
-    """Return our own top-level names. The job imports its own files and rooms as top-level modules."""
-    flat = {path.stem for path in (ROOT / JOB).iterdir() if path.suffix == ".py" or path.is_dir()}
-    return frozenset({*ORDER, "benchmarks", "dependencies", "tests", *flat})
+    """Return our own top-level names."""
+    return frozenset({*ORDER, "benchmarks", "dependencies", "tests"})
 
 
 def imported_modules(folder: str) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import sys
 
 import pytest
 
@@ -75,24 +74,22 @@ def test_the_job_imports_none_of_our_other_packages() -> None:
     wrong = [
         f"{path} imports {name}"
         for path, tree in sources().items()
-        if path.startswith(JOB)
+        if path.startswith((JOB, "training/train.py"))
         for name in imported_names(tree)
         if name.split(".")[0] in forbidden and not name.startswith("training.job.")
     ]
     assert wrong == []
 
 
+SCRIPTS = ("experiments/scripts", "experiments/published")
+"""Folders of scripts that experiments run: they are no rooms."""
+
+
 def test_every_room_says_what_it_is_for() -> None:
-    rooms = {room_of(path) for path in sources()} - {"experiments/scripts"}
+    rooms = {room for room in map(room_of, sources()) if not room.startswith(SCRIPTS)}
     files = {each: sources().get(f"{each}/__init__.py") for each in rooms if not each.endswith("/container")}
     thin = [each for each, tree in files.items() if not tree or len((ast.get_docstring(tree) or "").split()) < 12]
     assert thin == []
-
-
-def test_the_rooms_of_the_job_shadow_no_imported_package() -> None:
-    rooms = {path.stem for path in (ROOT / JOB).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    third_party = {"torch", "transformers", "accelerate", "tokenizers", "evaluate", "pyarrow", "numpy", "metrics"}
-    assert rooms & (set(sys.stdlib_module_names) | third_party | {*ORDER, "datasets", "tests"}) == set()
 
 
 def test_no_test_imports_another_test() -> None:

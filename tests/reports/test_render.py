@@ -98,3 +98,16 @@ def test_jobs_on_a_server_link_to_its_runs(tracked_by_server: Any) -> None:
     ]
     assert "torch 2.13.0" in page.text
     assert "0123456789ab with local changes" in page.text
+
+
+def test_a_script_that_ignores_its_seed_is_named(tracked: Any) -> None:
+    """The repeats of `fixed` have equal losses, and those of `seeded` end with the same one."""
+    script = {"tags": {"platform.measured": "outside"}}
+    for repeat in range(2):
+        tracked.trained("fixed", repeat, 100.0 + repeat, losses=[2.0, 1.0, 0.5], baseline=True, **script)
+        tracked.trained("seeded", repeat, 90.0 + repeat, losses=[2.0, 1.0 + repeat, 0.5], **script)
+        tracked.trained("flat", repeat, 90.0 + repeat, losses=[0.5], **script)
+    report = render(tracked.client, tracked.group, "Demo")
+    sentence = "Repeats of “fixed” with different seeds have equal losses to the digit: the script ignores its seed"
+    for form in (sound_page(report).text, terminal_text(report), markdown_text(report)):
+        assert sentence in " ".join(form.split())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sweeps.search_space import Point, space
+from sweeps.trials import octaves
 
 
 def test_batch_sizes_are_on_the_grid_within_the_range() -> None:
@@ -37,6 +38,17 @@ def test_rules_are_searched_except_where_they_give_equal_rates() -> None:
     )
     assert [searched.point(searched.params(point)) for point in searched.points] == list(searched.points)
     assert searched.point({"log2_batch_size": 4, "learning_rate_scaling": "linear"}) == Point(16, 1.0, "sqrt")
+
+
+def test_hyperparameters_are_searched_by_their_indices() -> None:
+    searched = space("8..16", None, "powers_of_two", 1, hyperparameters=(("rank", (4, 8, 16)), ("on", (True, False))))
+    assert len(searched.points) == 2 * 3 * 2
+    assert [searched.point(searched.params(point)) for point in searched.points] == list(searched.points)
+    point = Point(16, hyperparameters='{"rank": 8, "on": false}')
+    assert searched.params(point) == {"log2_batch_size": 4, "rank_index": 1, "on_index": 1}
+    assert (point.chosen, point.label) == ({"rank": 8, "on": False}, "batch 16, rank 8, on False")
+    # Twice the batch, and two other values.
+    assert octaves(point, Point(8, hyperparameters='{"rank": 4, "on": true}')) == pytest.approx(3**0.5)
 
 
 @pytest.mark.parametrize(

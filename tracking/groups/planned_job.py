@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -76,6 +77,22 @@ class DataSource:
     """Lengths, duplicates and sample rows; None if unknown."""
 
 
+@dataclass(frozen=True)
+class ScriptTarget:
+    """Quality that an evaluation of a script must reach."""
+
+    metric: str
+    value: float
+    higher_is_better: bool
+    stops: bool
+    """True to stop the job once an evaluation reaches it."""
+
+    def is_reached(self, values: Mapping[str, float]) -> bool:
+        """Return whether these values reach the target; False without its metric, and for NaN."""
+        value = values.get(self.metric, math.nan)
+        return value >= self.value if self.higher_is_better else value <= self.value
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScriptPlan:
     """Rules to read the log of a user's script, and the metadata that our own job would emit at its start."""
@@ -83,11 +100,13 @@ class ScriptPlan:
     regexes: Mapping[str, str]
     """Regular expressions by metric name, each with one group that matches the number."""
     hyperparameters: Mapping[str, Any]
-    """Hyperparameters of the script, with batch size and learning rate also under our names."""
+    """Hyperparameters of the script, with batch size and learning rate also under our names, and of its target."""
     samples_per_step: int | None = None
     """Declared samples of one step; None if the meter counts them."""
     higher_is_better: Mapping[str, bool] = field(default_factory=dict)
     """Declared directions of metrics."""
+    target: ScriptTarget | None = None
+    """Target that the recorder looks for; None without one."""
     packages: Mapping[str, str] = field(default_factory=dict)
     """Versions of the packages that were installed for the script; empty without an environment of its own."""
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from mlflow.entities import Metric, Param
 
+from tracking.groups.planned_job import ScriptTarget
 from tracking.queries.job_tables import all_experiment_ids, tagged
 from tracking.server.store import Store
 from training.contract.errors import JobNotFound, NotAllowed
@@ -87,7 +88,7 @@ def hyperparameters(event: Event, settings: Mapping[str, str] = MappingProxyType
 
 def _parameter(field: str, hyperparameters: Mapping[str, Any]) -> str:
     """Return the name of the parameter that holds a field of an experiment."""
-    own = field.removeprefix("script.hyperparameters.")
+    own = field.removeprefix("script.hyperparameters.").removeprefix("script.files.")
     name = own if own != field else OTHER_NAMES.get(field, field.replace(".", "_"))
     return f"hp.{name}" if own != field or name in hyperparameters else field
 
@@ -167,6 +168,31 @@ def final_metrics(
     return metrics | projected_cost(metrics, instances, price)
 
 
+def target_metrics(
+    target: ScriptTarget, events: Iterable[Event], description: Description, figures: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the time and cost of a script up to the first evaluation that reached its target.
+
+    Its seconds count from the start of the script, as in our own job, and its samples are the last count before.
+    `figures` are the job's metrics. Of a script that is stopped at its target, `target/billable_seconds` counts in
+    comparisons: how long it then took to stop it says nothing about the setting.
+    """
+    found: dict[str, float] = {}
+    for event in events:
+        if event.kind == "metric" and "samples" in event.fields:
+            found["target/samples"] = event.fields["samples"]
+        if event.kind != "metric" or not target.is_reached(event.fields.get("values", {})):
+            continue
+        transitions = description.get("SecondaryStatusTransitions", [])
+        found["target/seconds"] = _transition_seconds(transitions, event.time).get("time/script_seconds", 0.0)
+        seconds = figures.get("time/download_seconds", 0.0) + found["target/seconds"]
+        billed = seconds * (1 - figures.get("cost/spot_savings_percent", 0.0) / 100)
+        if "cost/usd" in figures:
+            found["target/usd"] = figures["cost/usd"] * billed / figures["cost/billable_seconds"]
+        return {"target/reached": 1.0, **found, **({"target/billable_seconds": billed} if target.stops else {})}
+    return {"target/reached": 0.0}
+
+
 def phase_totals(events: Iterable[Event]) -> dict[str, float]:
     """Return `time/<phase>_seconds`, summed over `phase` events, and the mean time of a checkpoint."""
     phases: dict[str, list[float]] = {}
@@ -216,7 +242,8 @@ def _spot_metrics(description: Description) -> dict[str, float]:
     return metrics
 
 
-def _transition_seconds(transitions: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def _transition_seconds(transitions: Iterable[Mapping[str, Any]], until: float = math.inf) -> dict[str, float]:
+    """Return the seconds of each phase, up to a time in seconds since the epoch."""
     groups = {"time/queue_seconds": QUEUE_STATUSES, "time/download_seconds": DOWNLOAD_STATUSES}
     groups["time/upload_seconds"] = frozenset({"Uploading"})
     groups["time/script_seconds"] = frozenset({"Training"})
@@ -225,7 +252,8 @@ def _transition_seconds(transitions: Iterable[Mapping[str, Any]]) -> dict[str, f
         start, end = transition.get("StartTime"), transition.get("EndTime")
         for name, statuses in groups.items():
             if transition.get("Status") in statuses and isinstance(start, datetime) and isinstance(end, datetime):
-                totals[name] = totals.get(name, 0.0) + (end - start).total_seconds()
+                seconds = min(end.timestamp(), until) - start.timestamp()
+                totals[name] = totals.get(name, 0.0) + max(0.0, seconds)
     return totals
 
 

@@ -34,6 +34,7 @@ from tracking.recording.metrics import (
     final_points,
     hyperparameters,
     pool_tags,
+    target_metrics,
 )
 from tracking.recording.run_artifacts import (
     DATA_FILE,
@@ -339,6 +340,8 @@ class Recorder:
         ended = end_of(description)
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
         finals = final_metrics(self.events, result, description, price, self._planned.spec.instance_count)
+        if result and (script := self._planned.script) and script.target:
+            finals |= target_metrics(script.target, self.events, description, finals)
         step = int(result.fields.get("steps", 0)) if result else 0
         self._log_batch(metrics=final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
         uncounted = result.fields.get("not_countable", {}) if result else {}

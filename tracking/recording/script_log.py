@@ -27,6 +27,8 @@ FINAL_PREFIXES = ("eval_", "train_", "test_", "predict_")
 """Prefixes of the metrics that describe a whole training: their last values are the result."""
 BEST = "best/"
 """Prefix of the best value of an evaluated metric whose better direction is known."""
+LOWER_IS_BETTER = ("loss", "perplexity")
+"""Ends of the names of metrics whose lower values are better, if nothing else is known."""
 MAX_STEPS = 2**53
 """Numbers from this one up are not accepted as a step."""
 RateUnknown = Literal["steps", "samples", "short"]
@@ -65,6 +67,11 @@ def metric_name(name: str) -> str:
     return f"{LOGGED}{plain}" if "/" in plain and plain.split("/")[0] in _OWN else plain
 
 
+def expression_of(metric: str) -> str:
+    """Return an example of the expression of a metric, as the experiment has it."""
+    return f"`script: {{metrics: {{{metric}: '{metric.removeprefix('eval_')} ([0-9.]+)'}}}}`"
+
+
 @dataclass(frozen=True)
 class _Line:
     """One of Trainer's lines, whose step or sample count is not known yet."""
@@ -83,8 +90,10 @@ class ScriptLogReader:
         regexes: Mapping[str, str],
         samples_per_step: int | None = None,
         higher_is_better: Mapping[str, bool] | None = None,
+        target: str | None = None,
     ) -> None:
-        """`samples_per_step` is declared by the experiment, as is the better direction of a metric."""
+        """The experiment declares `samples_per_step`, the better direction of a metric, and the target's metric."""
+        self._target = target
         self._expressions = MetricExpressions(regexes)
         self._declared = {"step", "samples"} & regexes.keys()
         self._samples_per_step = samples_per_step
@@ -327,6 +336,8 @@ class ScriptLogReader:
 
     def _quality_sentences(self) -> list[str]:
         """Return how to declare the quality, if no metric measures it."""
+        if self._target and self._target not in self._last:
+            return [f"it logged no {self._target}, so it reached no target: add {expression_of(self._target)}"]
         if self._last.keys() & {*self._higher_is_better, "train_loss"}:
             return []
         evaluated = sorted(name for name in self._last if name.startswith("eval_"))
@@ -335,7 +346,7 @@ class ScriptLogReader:
             return [f"no metric measures its quality: add `script: {{metrics: {{{entry}}}}}` to the experiment"]
         return [
             "it logged no quality, so only its cost can be compared: log an evaluation to MLflow or TensorBoard, or "
-            "add an expression, such as `script: {metrics: {eval_accuracy: 'accuracy ([0-9.]+)'}}`"
+            f"add an expression, such as {expression_of('eval_accuracy')}"
         ]
 
     def _renamed_sentences(self) -> list[str]:
@@ -385,7 +396,7 @@ class ScriptLogReader:
     def _remember(self, values: Mapping[str, float]) -> None:
         self._last |= values
         for name, value in values.items():
-            higher = self._higher_is_better.get(name, False if name.endswith(("loss", "perplexity")) else None)
+            higher = self._higher_is_better.get(name, False if name.endswith(LOWER_IS_BETTER) else None)
             if name.startswith("eval_") and higher is not None and math.isfinite(value):
                 self._best[name] = (max if higher else min)(value, self._best.get(name, value))
 

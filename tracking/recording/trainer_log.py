@@ -20,9 +20,11 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x08")
 
 
 _ANNOUNCED_START = "***** Running training *****"
+_ANNOUNCED_LIMIT = "max_steps is given"
 _ANNOUNCED_FACTS = {
     "examples": re.compile(r"  Num examples = ([\d,]{1,20})$"),
     "batch_size": re.compile(r"  Total train batch size \(w\. parallel, distributed & accumulation\) = ([\d,]{1,20})$"),
+    "epochs": re.compile(r"  Num Epochs = ([\d,]{1,20})$"),
     "accumulation": re.compile(r"  Gradient Accumulation steps = ([\d,]{1,20})$"),
     "total_steps": re.compile(r"  Total optimization steps = ([\d,]{1,20})$"),
 }
@@ -33,6 +35,7 @@ class Announcement:
 
     ***** Running training *****
       Num examples = 100
+      Num Epochs = 2
       Total train batch size (w. parallel, distributed & accumulation) = 16
       Gradient Accumulation steps = 2
       Total optimization steps = 14
@@ -46,11 +49,14 @@ class Announcement:
         self.batch_size = 0
         """Samples of one update, over all devices; 0 if unknown."""
         self._examples, self._accumulation = 0, 1
+        self._is_limited = False
+        """True if a limit on steps ends the training within an epoch."""
         self._block: dict[str, int] | None = None
         """Facts of a block that has not ended."""
 
     def read(self, part: str) -> None:
         """Read one part of a line."""
+        self._is_limited |= _ANNOUNCED_LIMIT in part
         if _ANNOUNCED_START in part:
             self.total_steps = self.batch_size = self._examples = 0
             self._block = {}
@@ -62,6 +68,9 @@ class Announcement:
                 self.total_steps, self.batch_size = self._block["total_steps"], self._block.get("batch_size", 0)
                 self._examples = self._block.get("examples", 0)
                 self._accumulation = max(1, self._block.get("accumulation", 1))
+                whole = self._examples // self.batch_size if self.batch_size else 0
+                if not self._is_limited and whole and whole * self._block.get("epochs", 0) == self.total_steps:
+                    self._examples = whole * self.batch_size  # an incomplete last batch is dropped
                 self._block = None
 
     @property

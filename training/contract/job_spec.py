@@ -9,11 +9,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from training.contract.frozen import Name
-from training.job.settings.declared import Compiler
 
 Launcher = Literal["torchrun", "pytorchddp", "smddp", "smp", "xla"]
-"""Program that starts a job's processes: PyTorch's torchrun, the toolkit's runner for DDP, SageMaker's libraries for
-data and model parallelism, or PyTorch/XLA's spawner."""
+"""Program that starts a job's processes: PyTorch's torchrun, the toolkit's runner for DDP, and for scripts SageMaker's
+libraries for data and model parallelism, or PyTorch/XLA's spawner."""
+Compiler = Literal["none", "inductor", "trcomp", "trcomp-off"]
+"""torch.compile, and for scripts SageMaker Training Compiler, or its image with the compiler off."""
+FOR_SCRIPTS = ("trcomp", "trcomp-off", "smddp", "smp", "xla")
+"""Compilers and launchers whose images are older than what our own tasks need."""
 Scalar = str | int | float | bool
 InputMode = Literal["File", "FastFile", "Pipe"]
 DataType = Literal["S3Prefix", "ManifestFile", "AugmentedManifestFile"]
@@ -88,9 +91,12 @@ class ScriptEntry(_Frozen):
     """Hyperparameters that the toolkit's shell would change. These settings carry them instead of the request's own
     hyperparameters."""
 
-    def carrying(self, hyperparameters: Mapping[str, JsonValue]) -> ScriptEntry:
+    files: Mapping[str, JsonValue] = {}
+    """Path in the script's folder to the content of a file that is written there before the script starts."""
+
+    def carrying(self, hyperparameters: Mapping[str, JsonValue], files: Mapping[str, JsonValue]) -> ScriptEntry:
         """Return the settings with the values of a job: other repeats may have others, such as a seed."""
-        return self.model_copy(update={"values": {name: hyperparameters[name] for name in self.values}})
+        return self.model_copy(update={"values": {name: hyperparameters[name] for name in self.values}, "files": files})
 
     def settings(self, program: str) -> dict[str, Any]:
         """Return the value of the hyperparameter `ENTRY_KEY` for this program, without settings that have no effect."""
@@ -148,7 +154,7 @@ class JobSpec(Instances):
     name: str = Field(pattern=JOB_NAME_PATTERN)
     """Job name, unique within a service: 1 to 63 letters, digits and inner hyphens (CreateTrainingJob's rule)."""
     compiler: Compiler = "none"
-    """Compiler. `trcomp` and `trcomp-off` exist only in SageMaker's images."""
+    """Compiler. `trcomp` and `trcomp-off` exist only in images of SageMaker."""
     hyperparameters: Mapping[str, JsonValue]
     """Arguments of the program. The request adds the `sagemaker_*` keys."""
     channels: Mapping[str, str]

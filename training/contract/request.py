@@ -33,6 +33,8 @@ CODE_CHANNEL = "code"
 CODE_ARCHIVE = f"/opt/ml/input/data/{CODE_CHANNEL}/sourcedir.tar.gz"
 """Path of that source in the container (SDK v2, `CONTAINER_CODE_CHANNEL_SOURCEDIR_PATH`)."""
 
+MAX_VALUE = 2_500
+"""Longest value of a hyperparameter on SageMaker (botocore 1.44.5, `HyperParameterValue`)."""
 MAX_METRIC_CHARACTERS = {"name": 255, "regex": 500}
 NAME_PATTERNS = {
     "hyperparameters": r"[^=\s\0]+",
@@ -51,6 +53,12 @@ def build(spec: JobSpec) -> Request:
     carried = spec.entry.values if spec.entry else {}
     own = {name: value for name, value in spec.hyperparameters.items() if name not in carried}
     hyperparameters = {**_encoded(own), **_encoded(toolkit_hyperparameters(spec))}
+    settings = hyperparameters.get(ENTRY_KEY, "")
+    if len(settings) > MAX_VALUE and spec.instance_type.startswith(INSTANCE_TYPES):
+        # The sign keeps the toolkit from reading a part as JSON.
+        starts = range(0, len(settings), MAX_VALUE - 1)
+        parts = {f"{ENTRY_KEY}_{at:03}": f"|{settings[start:][: MAX_VALUE - 1]}" for at, start in enumerate(starts)}
+        hyperparameters = {name: text for name, text in hyperparameters.items() if name != ENTRY_KEY} | parts
     check_limits(spec, hyperparameters)
     channels = {**spec.channels, **({CODE_CHANNEL: spec.source_uri} if spec.isolate_network else {})}
     several = [spec.instance_type, *spec.fallback_instance_types] if spec.fallback_instance_types else []

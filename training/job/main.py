@@ -10,7 +10,6 @@
 import os
 import sys
 from pathlib import Path
-from typing import Optional
 
 import training.job.compilation.lean_imports  # noqa: F401
 from training.job.processes import ranks
@@ -40,15 +39,8 @@ def main() -> int:
     return 0
 
 
-def _folder(variable: str) -> Optional[Path]:
+def _folder(variable: str) -> Path | None:
     return Path(os.environ[variable]) if os.environ.get(variable) else None
-
-
-def _mp_fn(index: int) -> None:
-    """Run one process under torch_xla's launcher, which looks up a function with this name."""
-    code = main()
-    if code:
-        sys.exit(code)
 
 
 def _leave(code: int) -> None:

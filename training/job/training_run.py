@@ -14,9 +14,9 @@
 """
 
 import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy
 import pyarrow
@@ -65,7 +65,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     hardware.set_threads(environment)
     ranks.configure_host()
     settings = resolve_settings(argv, environment, events)
-    installed_seconds = hardware.installation_seconds(Path(__file__).parent / "requirements.txt")
+    installed_seconds = hardware.installation_seconds(Path(__file__).parents[2] / "requirements.txt")
     model = _load_model(settings)
     parameters = model.num_parameters()
     settings = _drop_unsupported_token_types(settings, model)
@@ -181,7 +181,7 @@ def _compile(trainer: JobTrainer, events: Events) -> None:
     settings.compiler.mark_warm()
 
 
-def _save(settings: Settings, trainer: JobTrainer) -> Dict[str, int]:
+def _save(settings: Settings, trainer: JobTrainer) -> dict[str, int]:
     """Save the model. Return the size of its weights; only the main process knows it."""
     folder, adapter = settings.folders.model, settings.arguments.adapter
     with trainer.meter.phase("save"):
@@ -200,7 +200,7 @@ def _save(settings: Settings, trainer: JobTrainer) -> Dict[str, int]:
     return {"model/bytes": sum(path.stat().st_size for path in weights if path.name != "training_args.bin")}
 
 
-def _start_fields(settings: Settings, model: Model, parameters: int) -> Dict[str, object]:
+def _start_fields(settings: Settings, model: Model, parameters: int) -> dict[str, object]:
     trainable = sum(each.numel() for each in model.parameters() if each.requires_grad)
     trained = {"trainable_parameters": trainable} if settings.arguments.adapter else {}
     versions = {module.__name__: module.__version__ for module in (torch, transformers, pyarrow, numpy)}
@@ -216,8 +216,8 @@ def _start_fields(settings: Settings, model: Model, parameters: int) -> Dict[str
 
 
 def _result_metrics(
-    settings: Settings, trainer: JobTrainer, reporter: Reporter, flops: Tuple[int, Optional[int], float]
-) -> Dict[str, object]:
+    settings: Settings, trainer: JobTrainer, reporter: Reporter, flops: tuple[int, int | None, float]
+) -> dict[str, object]:
     """Return the metrics of the `result` event. All processes must call this, because it sums their work."""
     meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
 
@@ -249,7 +249,7 @@ def _result_metrics(
     }
 
 
-def _emit_result(settings: Settings, trainer: JobTrainer, metrics: Dict[str, object], events: Events) -> None:
+def _emit_result(settings: Settings, trainer: JobTrainer, metrics: dict[str, object], events: Events) -> None:
     events.emit(
         "result",
         metrics=metrics,

@@ -72,6 +72,8 @@ def runtime_description(spec: JobSpec, *, has_requirements: bool, is_metered: bo
         f"requirements.txt: {requirements}",
         f"Metrics: {_metrics(spec, is_metered=is_metered)}",
     ]
+    if spec.entry and spec.entry.files:
+        lines.append(f"Files: {', '.join(spec.entry.files)}, written into {ROOT}/code before the script starts")
     paths = f"Paths: on this machine, {ROOT} is in the job's folder; arguments and variables are changed accordingly"
     return [*lines, paths] if is_here else lines
 

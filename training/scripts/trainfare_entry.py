@@ -76,8 +76,43 @@ def secret(variable: str, name: str) -> str:
     return value.strip()
 
 
+def write(path: str, content: Any) -> None:
+    """Write one of `script.files`: a text as it is, anything else as TOML, JSON or YAML by the suffix of its path."""
+    sign = " = " if path.endswith(".toml") else ": "
+    if isinstance(content, dict) and not path.endswith(".json"):
+        content = "\n".join(_entries(content, sign)) + "\n"
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    unfinished = "%s.%d" % (path, os.getpid())  # all processes of a job write the file
+    with open(unfinished, "w", encoding="utf-8") as file:
+        file.write(content if isinstance(content, str) else _literal(content, sign))
+    os.replace(unfinished, path)
+
+
+def _entries(content: Dict[str, Any], sign: str) -> List[str]:
+    """Return the entries of a mapping. TOML, whose sign is ` = `, has no null."""
+    return [
+        json.dumps(key, ensure_ascii=False) + sign + _literal(value, sign)
+        for key, value in content.items()
+        if value is not None or sign != " = "
+    ]
+
+
+def _literal(value: Any, sign: str) -> str:
+    """Return a value as JSON, which is also YAML, or as TOML, which differs in the sign between key and value."""
+    if isinstance(value, dict):
+        return "{%s}" % ", ".join(_entries(value, sign))
+    if isinstance(value, list):
+        return "[%s]" % ", ".join(_literal(each, sign) for each in value)
+    text = json.dumps(value, ensure_ascii=False)
+    # PyYAML reads 3e-05, a number without a point, as a text.
+    return re.sub(r"^(-?\d+)e", r"\1.0e", text) if isinstance(value, float) else text
+
+
 def settings_of(variables: Mapping[str, str]) -> Dict[str, Any]:
-    return dict(json.loads(variables["SM_FRAMEWORK_PARAMS"])[SETTINGS])
+    """Return the settings. Those that are too long for one hyperparameter are in several, each behind a `|`."""
+    parameters = json.loads(variables["SM_FRAMEWORK_PARAMS"])
+    parts = [parameters[name] for name in sorted(parameters) if name.startswith(SETTINGS)]
+    return dict(json.loads("".join(part[1:] for part in parts)) if len(parts) > 1 else parts[0])
 
 
 def prepare() -> Tuple[str, List[str]]:
@@ -85,6 +120,8 @@ def prepare() -> Tuple[str, List[str]]:
     settings = settings_of(os.environ)
     words = arguments({**json.loads(os.environ["SM_HPS"]), **settings.get("values", {})}, settings)
     program = settings["program"]
+    for path, content in settings.get("files", {}).items():
+        write(path, content)
     for variable, name in settings.get("secrets", {}).items():
         os.environ[variable] = secret(variable, name)
     os.environ["SM_USER_ENTRY_POINT"] = program

@@ -186,7 +186,8 @@ class SageMakerEndpoints:
         with_code = TASKS[task].has_own_endpoint_code
         files: Mapping[str, Path] = {}
         key, uri = "", NOT_FETCHED
-        if own.startswith("s3://") and not with_code and storage.exists(own):
+        # The artifact of a script may need changes: see `unpack_model`.
+        if spec.task and own.startswith("s3://") and not with_code and storage.exists(own):
             uri = own
         elif spec.model.is_dir() or not storage.is_read_only:
             files = archive_files(spec.model, with_code=with_code)

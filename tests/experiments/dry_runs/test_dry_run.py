@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from experiments.dry_runs.dry_run import NOT_STAGED, ScratchState, job_entry, pl
 from experiments.planning.load import Arm, load
 from experiments.planning.plan import job
 from tests.support.aws.account import Account
+from tests.support.models.made_models import tiny_folder
 from training.staging import stage
 from training.staging.tokens.staged import Staged
 
@@ -21,9 +23,7 @@ from training.staging.tokens.staged import Staged
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScratchState]:
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    (tmp_path / "model").mkdir()
-    config = {"architectures": ["BertForSequenceClassification"]}
-    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    shutil.copytree(tiny_folder(), tmp_path / "model")
     (tmp_path / "prices.json").write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 36.0}}))
     with scratch_state(tmp_path / "home") as state:
         yield state
@@ -56,6 +56,11 @@ def test_a_deployment_on_sagemaker_has_its_price(
     # Two machines at 36 USD per hour.
     assert "72 USD per hour (prices.json, 2026-11-01), until it is undeployed" in output
     assert account.hosting.names() == {}
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    names = {"id2label": {str(at): str(at) for at in range(3)}}
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, **names}))
+    [refusal] = plan_deploy(fields, scratch).refusals
+    assert "model cannot be served: its files lack the weights classifier.bias, classifier.weight" in refusal
     assert account.clients["s3"].list_buckets()["Buckets"] == []
 
 

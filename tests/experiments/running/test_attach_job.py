@@ -23,8 +23,7 @@ from tests.conftest import ROOT
 from tests.support.aws.account import Account
 from tests.support.services.following import ended, running, until
 from tests.support.services.harness import SageMakerHarness
-from training.contract.job_spec import MetricDefinition
-from training.job.settings.declared import Compiler
+from training.contract.job_spec import Compiler, MetricDefinition
 from training.services.launcher import submit
 from training.services.sagemaker.service import SageMakerService
 

@@ -24,7 +24,7 @@ def test_every_field_has_a_description() -> None:
         "- **`precision`** (auto | fp32 | bf16 | fp16 | fp8):",
         "- **`bucket_lengths`** (list of integer",
         "- **`machine`** ([section](#machine)):",
-        "- **`target.metric`** (quality metric; required):",
+        "- **`best_metric`** (quality metric):",
     ],
 )
 def test_types_and_defaults_are_written_as_in_yaml(line: str) -> None:

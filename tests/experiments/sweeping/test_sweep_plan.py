@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from experiments.planning.load import load
+from experiments.schema.experiment import script_hyperparameters
 from experiments.schema.fields import with_full_names
 from experiments.schema.overrides import is_field
 from experiments.sweeping.sweep_plan import SweepPlan, label, plan_sweep, timed_sizes
+from experiments.sweeping.sweep_worker import winner
 from judging.design import Design
 from sweeps.search_space import Point
+from sweeps.trials import Quality
 from training.contract.errors import InputError
 
 TO_TARGET = {"target.metric": "eval_loss", "target.value": "0.5"}
@@ -52,13 +56,9 @@ def test_scaling_rules_can_be_searched() -> None:
     assert label("none", Point(8, 1.0, "sqrt")) == "none, batch 8, sqrt"
 
 
-def test_the_default_range_is_what_aws_tested_for_the_model_and_machine() -> None:
+def test_batch_sizes_have_a_default_range() -> None:
     assert swept().space.batch_sizes == (8, 16, 32, 64, 128, 256)
-    machine = {"service": "sagemaker", "aws.role": "job", "machine.instance_type": "ml.g5.4xlarge"}
-    there = {"model": "gpt2", "max_length": "128", **machine}
-    # 84 without the compiler: 8 to 64.
-    assert swept(**there, compilers="[none, inductor]").space.batch_sizes == (8, 16, 32, 64)
-    assert swept(**there, batch_sizes="8..16").space.batch_sizes == (8, 16)
+    assert swept(batch_sizes="8..16").space.batch_sizes == (8, 16)
 
 
 def test_only_repeats_of_the_winner_save_their_models() -> None:
@@ -197,5 +197,92 @@ def test_fields_determine_the_objective() -> None:
 )
 def test_contradictions_are_reported_in_one_sentence(fields: dict[str, str], sentence: str) -> None:
     assert refused(**fields) == sentence
-    assert refused("torch_loop").startswith("sweep requires a task, because a script logs no evaluations")
     assert refused(batch_size="auto").startswith("batch_size 'auto' cannot be the base of a sweep")
+
+
+SCRIPT = """\
+script:
+  source: code
+  hyperparameters: {bs: $batch_size, lr: $learning_rate, rank: 8, decay: 0.02, schedule: linear}
+target: {metric: eval_accuracy, value: 0.9}
+base_learning_rate: 1.0e-3
+sweep:
+  batch_sizes: 16..32
+  hyperparameters:
+    rank: {low: 4, high: 64, log: true}
+    decay: {low: 0, high: 0.1, count: 3}
+    schedule: [cosine, linear]
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    """An experiment file with a script."""
+    (tmp_path / "own.yaml").write_text(SCRIPT)
+    return str(tmp_path / "own.yaml")
+
+
+def test_a_script_is_swept_by_its_own_hyperparameters(script: str) -> None:
+    sweep = plan_sweep(load(script, {"sweep.learning_rate_multipliers": "1..2"}))
+    # A factor of two from 4 to 64; three values from 0 to 0.1, and the experiment's own.
+    ranks, decays, schedules = (4, 8, 16, 32, 64), (0.0, 0.02, 0.05, 0.1), ("linear", "cosine")
+    assert sweep.space.hyperparameters == (("rank", ranks), ("decay", decays), ("schedule", schedules))
+    assert len(sweep.space.points) == 2 * 2 * 5 * 4 * 2
+    assert sweep.base_point in sweep.space.points
+    # The script uses no compiler, and is not calibrated: it is timed as a whole.
+    assert (sweep.fields.compilers, sweep.calibration_seconds, sweep.base_point.chosen["rank"]) == (("none",), 0, 8)
+    chosen = {"rank": 64, "decay": 0.05, "schedule": "cosine"}
+    point = Point(16, 2.0, hyperparameters=json.dumps(chosen))
+    assert label("none", point) == "none, batch 16, rate × 2, rank 64, decay 0.05, schedule cosine"
+    trial = sweep.trial("none", point, 0).experiment
+    # 1e-3 at 32, linear to 16, times 2.
+    assert script_hyperparameters(trial) == {"bs": 16, "lr": pytest.approx(1e-3), **chosen}
+    assert trial.target is not None
+    assert trial.target.stop
+    assert (sweep.objective.target, sweep.objective.quality) == (
+        0.9,
+        Quality(metric="eval_accuracy", higher_is_better=True),
+    )
+    assert winner(sweep, "none", point) == {
+        "compiler": "none",
+        "batch_size": 16,
+        "learning_rate_multiplier": 2.0,
+        **{f"script.hyperparameters.{name}": value for name, value in chosen.items()},
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"script.hyperparameters.bs": "16", "script.hyperparameters.lr": "1"},
+            "sweep.batch_sizes needs $batch_size in script.hyperparameters, such as",
+        ),
+        (
+            {"script.hyperparameters.lr": "1", "sweep.learning_rate_multipliers": "1..2"},
+            "sweep.learning_rate_multipliers needs $learning_rate in script.hyperparameters",
+        ),
+        ({"sweep.calibration_seconds": "1"}, "sweep.calibration_seconds requires a task: a script evaluates and is"),
+        ({"script.hyperparameters.rank": "null"}, "sweep.hyperparameters.rank starts at script.hyperparameters.rank,"),
+        ({"script.hyperparameters.rank": "all"}, "sweep.hyperparameters.rank is a range, but script.hyperparameters."),
+        ({"sweep.hyperparameters": "{rank: {low: 1, high: 1}}"}, "sweep.hyperparameters takes lists of plain values"),
+        ({"sweep.hyperparameters": "{rank: {low: 0, high: 1, log: true}}"}, "{low, high}, low above 0 if log"),
+        (
+            {"target": "null", "sweep.worse_by": "0.1", "sweep.quality": "bleu"},
+            "sweep.quality 'bleu' has no known direction: add better: higher or better: lower to script.metrics.bleu",
+        ),
+        ({"sweep.compilers": "none,inductor"}, "compiler 'inductor' would have no effect, because the script itself"),
+    ],
+)
+def test_a_sweep_that_a_script_cannot_run_is_refused(script: str, fields: dict[str, str], sentence: str) -> None:
+    if "script.hyperparameters.lr" in fields:
+        path = Path(script)
+        path.write_text(path.read_text().replace("base_learning_rate: 1.0e-3\n", ""))
+
+    def plan() -> None:
+        sweep = plan_sweep(load(script, fields))
+        sweep.trial(sweep.fields.compilers[-1], sweep.base_point, 0)
+
+    with pytest.raises(InputError) as caught:
+        plan()
+    assert sentence in str(caught.value)

@@ -8,6 +8,7 @@ from experiments.sweeping.sweep_worker import curve, outcome_of
 from sweeps.trials import TrialOutcome, cost_of, values_of
 from sweeps.worker import attributes, seconds_of
 from tests.support.sweeps.bench import SECONDS
+from tracking.recorded.recorded_job import job_of
 from tracking.recording.recorder import JobRun
 from training.contract.events import Event
 
@@ -41,3 +42,27 @@ def test_a_cost_that_has_not_arrived_is_not_zero() -> None:
     objective = replace(SECONDS, bound=0.7)
     run = JobRun(id="run", has_ended=True, metrics={"eval_loss": 0.6})
     assert values_of(objective, outcome_of(run, objective)) is None
+
+
+def test_the_meter_of_a_script_reports_samples_apart_from_evaluations() -> None:
+    fields = [
+        {"samples": 80, "values": {}},
+        {"values": {"eval_loss": 0.9}},
+        {"samples": 95, "values": {"eval_loss": 0.8}},
+    ]
+    events = [Event("metric", at, STARTED + 10 * at, each) for at, each in enumerate(fields)]
+    assert [(each.samples, each.value) for each in curve(events, "eval_loss", STARTED, 1)] == [(80, 0.9), (95, 0.8)]
+
+
+def test_a_script_that_was_stopped_at_its_target_costs_what_it_took_to_get_there() -> None:
+    """It took 5 of 25 s on each of two instances to stop it."""
+    costs = {"cost/billable_seconds": 25.0, "cost/billable_instance_seconds": 50.0, "cost/usd": 5.0}
+    to_target = {"target/reached": 1.0, "target/billable_seconds": 20.0, "target/usd": 4.0}
+    objective = replace(SECONDS, target=0.7)
+    outcome = outcome_of(JobRun(id="run", has_ended=True, metrics={**costs, **to_target}), objective)
+    assert values_of(objective, outcome) == [40.0]
+    assert values_of(replace(objective, cost="usd"), outcome) == [4.0]
+    table = {"run_id": "r", **{name.replace("/", "_"): value for name, value in {**costs, **to_target}.items()}}
+    job = job_of(table)
+    assert [job.compared(f"cost_{name}") for name in ("billable_instance_seconds", "usd")] == [40.0, 4.0]
+    assert job.number("cost_usd") == 5.0

@@ -109,7 +109,9 @@ def test_an_invalid_artifact_leaves_nothing(tracked: Tracked, tmp_path: Path) ->
     bare = tracked.job(
         "none", tags={"platform.model_uri": packed(tmp_path / "bare", tmp_path / "bare.tar.gz").as_uri()}
     )
-    with pytest.raises(InputError, match=r"the model of run \w+ \(.*\) has no config\.json, so it is not a Tr"):
+    with pytest.raises(
+        InputError, match=r"of run \w+ \(.*\) cannot be served: it has no config\.json, so it is not a Tr"
+    ):
         fetched(tracked, bare, tmp_path / "home")
     tags = {"platform.model_artifact": "runs:/x/model", "platform.model_uri": artifact(tmp_path, "job-1")}
     run_id = tracked.job("none", tags=tags)

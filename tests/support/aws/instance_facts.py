@@ -12,7 +12,7 @@ from typing import Any
 import boto3
 
 from tests.support.aws.service_rules import ec2_instance_types
-from training.services.sagemaker.machines import TYPES_FILE
+from training.services.sagemaker.machines import TYPES_FILE, family
 
 DATE = "2026-11-25"
 """Day on which the sources were read."""
@@ -23,7 +23,7 @@ WRONG_MEMORY = ("Trainium2",)
 
 
 def facts() -> dict[str, Any]:
-    """Return the content of the table: instance types with GPUs or Neuron devices, and those without.
+    """Return the content of the table: instance types with GPUs or Neuron devices, and families without.
 
     moto carries the answer of EC2's DescribeInstanceTypes, the source of most rows. sagemaker-core has GPU counts for
     types that EC2 no longer lists. A type that neither knows is left out: its counts are unknown.
@@ -33,7 +33,7 @@ def facts() -> dict[str, Any]:
 
     of_sdk = instance_types_gpu_info.retrieve("us-east-1")
     rows: dict[str, list[Any]] = {}
-    cpu_only = []
+    cpu_families = set()
     accelerated = {f"ml.{name}" for name, described in of_ec2.items() if _row(described)}
     for name in sorted(accelerated.union(instance_types())):
         described = of_ec2.get(name.removeprefix("ml."))
@@ -43,12 +43,12 @@ def facts() -> dict[str, Any]:
         elif described is not None and (row := _row(described)):
             rows[name] = row
         elif described is not None:
-            cpu_only.append(name)
+            cpu_families.add(family(name))
     sources = (
         f"EC2 DescribeInstanceTypes as of moto {version('moto')}; GPU counts that it lacks from sagemaker-core "
         f"{version('sagemaker-core')}; names from botocore {version('botocore')}"
     )
-    return {"source": sources, "date": DATE, "accelerated": rows, "cpu_only": cpu_only}
+    return {"source": sources, "date": DATE, "accelerated": rows, "cpu_families": sorted(cpu_families)}
 
 
 def instance_types() -> list[str]:
@@ -73,12 +73,11 @@ def _row(described: dict[str, Any]) -> list[Any] | None:
 
 
 def text(content: dict[str, Any]) -> str:
-    """Return the table as JSON, one instance type per line."""
+    """Return the table as JSON, one instance type with accelerators per line."""
     rows = ",\n".join(f"    {json.dumps(name)}: {json.dumps(row)}" for name, row in content["accelerated"].items())
-    names = ",\n".join(f"    {json.dumps(name)}" for name in content["cpu_only"])
     return (
         f'{{\n  "source": {json.dumps(content["source"])},\n  "date": {json.dumps(content["date"])},\n'
-        f'  "accelerated": {{\n{rows}\n  }},\n  "cpu_only": [\n{names}\n  ]\n}}\n'
+        f'  "accelerated": {{\n{rows}\n  }},\n  "cpu_families": {json.dumps(content["cpu_families"])}\n}}\n'
     )
 
 

@@ -26,7 +26,7 @@ INTERPRETER = sys.executable
 """The real interpreter."""
 
 FOLDER = Path(__file__).parent
-JOB = FOLDER.parents[2] / "training" / "job"
+ROOT = FOLDER.parents[2]
 
 ENVIRONMENT_BYTES = 100_000
 """Space for the environment that /proc shows for a program. One variable can contain 128 KiB."""
@@ -78,7 +78,7 @@ class Server:
 JOB_SERVER = Server(
     name="job",
     preloaded=(
-        "compilation.lean_imports",
+        "training.job.compilation.lean_imports",
         *(
             "torch",
             "torch._inductor.compile_fx",
@@ -93,13 +93,13 @@ JOB_SERVER = Server(
         *("transformers.models.bert.modeling_bert", "transformers.models.gpt2.modeling_gpt2"),
     ),
     cached_calls=(("transformers.conversion_mapping", "get_checkpoint_conversion_mapping", "bert"),),
-    reloaded=("compilation",),
-    folders=(str(JOB),),
+    reloaded=("training",),
+    folders=(str(ROOT),),
     variables=(
         *("ACCELERATE_", "HF_", "HUGGINGFACE_", "TRANSFORMERS_", "SAFETENSORS_", "MKL_", "OPENBLAS_"),
         *("TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "PYTORCH_", "TRITON_", "CUDA_", "XLA_", "PJRT_"),
     ),
-    marker_file="compilation/lean_imports.py",
+    marker_file="training/job/compilation/lean_imports.py",
 )
 SWEEP_WORKER = "tests.support.sweeps.worker_process"
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from experiments.planning.job_source import make_job_source
 from tests.support.fork_server.interpreter import forking_interpreter
 from tests.support.job.arguments import job_argv
-
-JOB = Path(__file__).resolve().parents[3] / "training" / "job"
 
 DYING = str(Path(__file__).with_name("dying.py"))
 """Script that sends the job a signal at a chosen call."""
@@ -29,6 +31,14 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
 
 VOCABULARY = 50
 LABELS = ("calm", "wild é")
+
+
+@cache
+def train_py() -> str:
+    """Return the path of `train.py` in a copy of the source, as the services ship it."""
+    folder = Path(tempfile.mkdtemp(prefix="job_source_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return str(make_job_source(folder) / "train.py")
 
 
 def write_channel(
@@ -129,7 +139,7 @@ class Job:
         command = [*(python or [forking_interpreter()]), *launcher]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("SM_")}
         return subprocess.Popen(
-            [*command, str(JOB / "train.py"), *job_argv(**arguments)],
+            [*command, train_py(), *job_argv(**arguments)],
             env=inherited | self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from experiments.planning.inputs import Inputs, script_inputs
-from experiments.planning.load import Arm, load
+from experiments.planning.load import Arm, arms, load
 from experiments.planning.plan import plan
 from experiments.running.launch import open_service_context
 from tests.support.aws.account import Account
@@ -28,13 +28,18 @@ class Built:
         # Opening a context takes half a second, so requests with equal `aws` fields share one.
         self._contexts: dict[str, ServiceContext] = {}
 
-    def __call__(self, name: str, **overrides: str) -> Request:
-        """Return the request of the job that `train` starts: `built("demo", **{"aws.bucket": "bucket"})`."""
+    def __call__(self, name: str, arm: str | None = None, **overrides: str) -> Request:
+        """Return the request of the job that `train` starts: `built("demo", **{"aws.bucket": "bucket"})`.
+
+        With the name of an arm, return that of its first job in a comparison.
+        """
         experiment = load(name, overrides)
+        if arm is not None:
+            [experiment] = [each.experiment for each in arms(experiment) if each.label == arm]
         key = experiment.aws.model_dump_json()
         if key not in self._contexts:
             self._contexts[key] = open_service_context(experiment, self.log_lines.append)
-        arm = Arm(label="alone", experiment=experiment, is_baseline=True)
+        alone = Arm(label="alone", experiment=experiment, is_baseline=True)
         is_packaged = str(experiment.model).startswith("package:")
         has_model = is_packaged or experiment.model_type is not None
         inputs: Inputs = (
@@ -42,8 +47,12 @@ class Built:
             if experiment.script
             else staged(self._home, self.rows, has_model=has_model)
         )
-        [job] = plan(GROUP, name, [arm], 1, [inputs], self._home)
+        [job] = plan(GROUP, name, [alone], 1, [inputs], self._home)
         return build(self._contexts[key].upload(job.spec))
+
+    def put(self, key: str) -> None:
+        """Put an object into the bucket."""
+        self._account.clients["s3"].put_object(Bucket="bucket", Key=key, Body=b"rows")
 
     def uploaded(self) -> set[str]:
         """Return the keys of all objects in the bucket."""

@@ -36,25 +36,6 @@ class Difference:
     """Fields that our request has instead."""
 
 
-def renamed(theirs: str, ours: str, golden: Mapping[str, Any], because: str) -> Difference:
-    """Return the difference for a hyperparameter that has a different name but the same value."""
-    value = golden.get(f"HyperParameters.{theirs}")
-    return Difference(
-        because=because, theirs={f"HyperParameters.{theirs}": value}, ours={f"HyperParameters.{ours}": value}
-    )
-
-
-def without(because: str, **theirs: Any) -> Difference:
-    """Return the difference for hyperparameters that our request does not have."""
-    return Difference(because=because, theirs={f"HyperParameters.{name}": value for name, value in theirs.items()})
-
-
-def instead(because: str, theirs: Mapping[str, Any], **ours: Any) -> Difference:
-    """Return the difference for hyperparameters that our request expresses differently."""
-    golden, request = ({f"HyperParameters.{name}": value for name, value in side.items()} for side in (theirs, ours))
-    return Difference(because=because, theirs=golden, ours=request)
-
-
 def unexplained(golden: Mapping[str, Any], request: Mapping[str, Any], differences: Sequence[Difference]) -> list[str]:
     """Return the differences of two flat requests that are not listed, and the listed ones that do not exist."""
     theirs, ours = dict(golden), dict(request)

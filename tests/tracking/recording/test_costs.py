@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.support.tracking.planned_jobs import planned
-from tracking.recording.metrics import cost_metrics, warm_pool_metrics
+from tracking.groups.planned_job import ScriptTarget
+from tracking.recording.metrics import cost_metrics, target_metrics, warm_pool_metrics
+from training.contract.events import Event
 from training.contract.price import Price
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -99,3 +102,38 @@ def test_the_selected_instances_are_counted_and_priced(tmp_path: Any) -> None:
     job = type(job)(**{**vars(job), "price": PRICE, "fallback_prices": {"ml.b": other}})
     prices = {kind: job.price_on(kind) for kind in (None, "local", "ml.b", "ml.c")}
     assert prices == {None: PRICE, "local": PRICE, "ml.b": other, "ml.c": None}
+
+
+def test_the_time_and_the_cost_to_a_target_end_at_the_first_evaluation_that_reached_it() -> None:
+    def evaluation(seq: int, seconds: float, accuracy: float, **more: float) -> Event:
+        return Event(
+            "metric", seq, NOON.timestamp() + seconds, {"step": seq, "values": {"eval_accuracy": accuracy}, **more}
+        )
+
+    count = Event("metric", 2, NOON.timestamp() + 140, {"step": 20, "samples": 320, "values": {}})
+    events = [
+        evaluation(1, 100, 0.7, samples=160),
+        count,
+        evaluation(3, 150, 0.8),
+        evaluation(4, 190, 0.9, samples=480),
+    ]
+    # Of 200 s, 45 are not billed: the wait, before 45 s of downloads. The script starts after 90 s.
+    figures = {**cost_metrics(SPOT, PRICE), "time/download_seconds": 45.0}
+    reached = target_metrics(ScriptTarget("eval_accuracy", 0.8, True, True), events, SPOT, figures)
+    # 60 s of the script, and 45 of downloads, of which spot capacity saved 80 %: 21 s, times four instances.
+    assert reached == {
+        "target/reached": 1,
+        "target/seconds": pytest.approx(60),
+        "target/samples": 320,
+        "target/usd": pytest.approx(21 * 4 * 0.0005),
+        "target/billable_seconds": pytest.approx(21),
+    }
+    assert "target/billable_seconds" not in target_metrics(
+        ScriptTarget("eval_accuracy", 0.8, True, False), events, SPOT, figures
+    )
+    for target in (ScriptTarget("eval_accuracy", 0.95, True, True), ScriptTarget("eval_loss", 0.5, False, True)):
+        assert target_metrics(target, events, SPOT, figures) == {"target/reached": 0}
+    assert (
+        target_metrics(ScriptTarget("eval_accuracy", 0.7, False, True), events, SPOT, figures)["target/samples"] == 160
+    )
+    assert not ScriptTarget("loss", 1.0, False, True).is_reached({"loss": math.nan})

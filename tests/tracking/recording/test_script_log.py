@@ -318,3 +318,12 @@ def test_a_known_evaluation_is_subtracted_and_the_interval_around_another_is_lef
     for steps, time in marks:
         rate.add_steps(steps, time)
     assert rate.per_second() == pytest.approx(1.0)
+
+
+def test_a_target_that_no_evaluation_logged_is_named_with_its_expression() -> None:
+    reader = ScriptLogReader({"eval_loss": "loss (.*)"}, target="eval_f1")
+    reader.read(["loss 0.5"], [100.0])
+    notes = [event.fields["message"] for event in reader.result(101.0) if event.kind == "note"]
+    assert notes == [
+        "it logged no eval_f1, so it reached no target: add `script: {metrics: {eval_f1: 'f1 ([0-9.]+)'}}`"
+    ]

@@ -42,6 +42,16 @@ def test_epochs_are_those_of_real_steps() -> None:
     assert [announcement().step_at(epoch) for epoch in epochs] == [0, 3, 6, 7, 9, 12, 14]
 
 
+def test_a_dropped_last_batch_makes_an_epoch_shorter() -> None:
+    # 100 rows are 6 whole batches of 16, and 4 rows are left over.
+    dropped = announcement(GLUE.replace("= 14", "= 12"))
+    assert [dropped.step_at(epoch) for epoch in (0.5, 1.0, 1.5, 2.0)] == [3, 6, 9, 12]
+    assert [dropped.samples_after(steps) for steps in (6, 12)] == [96, 192]
+    # Here a limit ends the training in its second epoch.
+    limited = announcement("max_steps is given, it will override num_train_epochs\n" + GLUE.replace("= 14", "= 12"))
+    assert [limited.step_at(epoch) for epoch in (1.0, 2.0)] == [7, 14]
+
+
 # Steps of Trainer's dicts, from its epochs and its progress bar.
 
 

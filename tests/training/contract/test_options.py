@@ -36,18 +36,29 @@ XLA = {"sagemaker_pytorch_xla_multi_worker_enabled": True}
     ("overrides", "expected"),
     [
         ({**G5}, {}),
-        ({**G5, "compiler": "trcomp", "compiler_debug": "true"}, ON | {"sagemaker_training_compiler_debug_mode": True}),
-        ({**G5, "compiler": "trcomp-off"}, OFF),
-        ({**G5_OF_4, "compiler": "trcomp"}, ON | XLA),
         (G5_OF_4, {"sagemaker_torch_distributed_enabled": True, "sagemaker_instance_type": "ml.g5.12xlarge"}),
         (
             {**G5, "machine.instance_count": "2"},
             {"sagemaker_torch_distributed_enabled": True, "sagemaker_instance_type": "ml.g5.xlarge"},
         ),
         (
-            {**P4D, "machine.launcher": "pytorchddp", "machine.image": PYTORCH_2_1},
+            {**P4D, "machine.launcher": "pytorchddp"},
             {"sagemaker_pytorch_ddp_enabled": True, "sagemaker_instance_type": "ml.p4d.24xlarge"},
         ),
+    ],
+)
+def test_launchers_of_tasks_set_toolkit_flags(
+    built: Built, overrides: dict[str, str], expected: dict[str, Any]
+) -> None:
+    assert flags(built("demo", **overrides)) == expected
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ({**G5, "compiler": "trcomp", "compiler_debug": "true"}, ON | {"sagemaker_training_compiler_debug_mode": True}),
+        ({**G5, "compiler": "trcomp-off"}, OFF),
+        ({**G5_OF_4, "compiler": "trcomp"}, ON | XLA),
         (
             {**P4D, "machine.launcher": "smddp", "machine.image": PYTORCH_2_1, "machine.mpi_options": "-verbose"},
             {
@@ -68,10 +79,10 @@ XLA = {"sagemaker_pytorch_xla_multi_worker_enabled": True}
         ),
     ],
 )
-def test_compilers_and_launchers_set_toolkit_flags(
+def test_compilers_and_launchers_of_scripts_set_toolkit_flags(
     built: Built, overrides: dict[str, str], expected: dict[str, Any]
 ) -> None:
-    assert flags(built("demo", **overrides)) == expected
+    assert flags(built("torch_loop", **overrides)) == expected
 
 
 def test_network_keys_tags_and_limits_are_passed_on(built: Built) -> None:

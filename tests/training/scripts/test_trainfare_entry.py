@@ -6,13 +6,16 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.hub.secrets_server import keeping
-from training.contract.job_spec import ENTRY_KEY, ScriptEntry
+from training.contract.job_spec import ENTRY_KEY, JobSpec, ScriptEntry
+from training.contract.request import MAX_VALUE, build
 from training.scripts import trainfare_entry
 from training.scripts.source import ENTRY
 from training.services.local import toolkit
@@ -96,6 +99,54 @@ def test_under_mpi4py_the_script_runs_in_the_same_process(tmp_path: Path) -> Non
     lines = run(tmp_path, FLAG, "train.py", {"cpu": True}, "-m", "mpi4py").stdout.splitlines()
     assert json.loads(lines[0])[:2] == [["train.py", "--cpu"], "__main__"]
     assert lines[1:] == ["aborts"]
+
+
+CONFIG = {
+    "lr": 3e-05,
+    "small": -1.5e-10,
+    "steps": 100,
+    "bf16": True,
+    "says": "on: 'ü' \"x\" # é \n\t😀",
+    "betas": [0.9, 1e16],
+    "datasets": [{"path": "a.json", "split": "no"}],
+    "optimizer": {"name": "adamw", "empty": {}, "none": []},
+}
+
+
+def test_a_file_is_written_in_the_format_of_its_suffix(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('started')")
+    (tmp_path / "b.yml").write_text("of the source")
+    with_null = {**CONFIG, "resume": None}
+    files = {"conf/a.yaml": with_null, "b.yml": [1, None], "c.json": with_null, "d.toml": with_null, "e.sh": "ls\n"}
+    assert run(tmp_path, ScriptEntry(files=files), "train.py", {}).stdout == "started\n"
+    assert yaml.safe_load((tmp_path / "conf" / "a.yaml").read_text()) == with_null
+    assert yaml.safe_load((tmp_path / "b.yml").read_text()) == [1, None]
+    assert json.loads((tmp_path / "c.json").read_text()) == with_null
+    assert tomllib.loads((tmp_path / "d.toml").read_text()) == CONFIG
+    assert (tmp_path / "e.sh").read_text() == "ls\n"
+    assert len(list(tmp_path.rglob("*.*"))) == 7  # with the program and our entry point
+
+
+def test_a_long_file_is_sent_in_parts_that_sagemaker_accepts(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('started')")
+    config = {f"key_{at}": [at, 'a "b" \\'] for at in range(300)}
+    spec = JobSpec(
+        name="job",
+        hyperparameters={},
+        channels={},
+        source_uri="s3://bucket/sourcedir.tar.gz",
+        output_uri="s3://bucket/output",
+        instance_type="ml.g5.xlarge",
+        is_script=True,
+        entry=ScriptEntry(files={"a.yaml": config}),
+    )
+    hyperparameters = build(spec)["HyperParameters"]
+    assert max(map(len, hyperparameters.values())) == MAX_VALUE
+    parameters = toolkit.framework_parameters(toolkit.decoded(hyperparameters))
+    (tmp_path / ENTRY.name).write_bytes(ENTRY.read_bytes())
+    environment = {"SM_HPS": "{}", "PATH": os.environ["PATH"], "SM_FRAMEWORK_PARAMS": json.dumps(parameters)}
+    subprocess.run([sys.executable, ENTRY.name], cwd=tmp_path, env=environment, check=True)
+    assert yaml.safe_load((tmp_path / "a.yaml").read_text()) == config
 
 
 def test_the_spawner_of_xla_calls_the_function_of_the_script(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ inside. Unlike in FlashAttention, the weights are kept for the backward pass: to
 Without dropout, the result differs from other implementations only by rounding. With dropout, its rate is rounded.
 """
 
-from typing import Any, Iterator, Optional, Tuple
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,7 +38,7 @@ LEVELS = 1 << 16
 ONE_IN_BF16 = 0x3F80
 """Bits of 1.0 in bf16."""
 
-Block = Tuple[slice, slice, slice, int]
+Block = tuple[slice, slice, slice, int]
 """Rows of the batch, their heads, their queries, and the number of keys that these see, with padding."""
 
 
@@ -62,12 +63,12 @@ def attend(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Optional[Tensor],
-    scaling: Optional[float] = None,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
     dropout: float = 0.0,
-    is_causal: Optional[bool] = None,
+    is_causal: bool | None = None,
     **more: object,
-) -> Tuple[Tensor, None]:
+) -> tuple[Tensor, None]:
     """Return the attention, batch x queries x heads x width, and no weights.
 
     Arguments are as in transformers' implementations: `query`, `key` and `value` are batch x heads x tokens x width.
@@ -91,7 +92,7 @@ def attend(
     return Blockwise.apply(query, key, value, attention_mask, scaling, round(dropout * LEVELS), causal), None
 
 
-def _eager(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], scaling: float, causal: bool) -> Tensor:
+def _eager(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float, causal: bool) -> Tensor:
     """Compute as transformers' `eager` does, so that predictions give the same numbers. For evaluations."""
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
     if causal:
@@ -144,7 +145,7 @@ class Blockwise(torch.autograd.Function):  # type: ignore[misc]
         return output.transpose(1, 2)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tuple[Optional[Tensor], ...]:
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of `query`, `key` and `value`."""
         query, key, value, *kept = context.saved_tensors
         scaling, dropped, is_causal = context.options
@@ -201,7 +202,7 @@ def _add(part: Tensor, values: Tensor) -> None:
     part.add_(values.unflatten(0, part.shape[:2])[:, :, : part.shape[2]])
 
 
-def _added_mask(mask: Optional[Tensor], query: Tensor, key: Tensor, is_causal: bool) -> Optional[Tensor]:
+def _added_mask(mask: Tensor | None, query: Tensor, key: Tensor, is_causal: bool) -> Tensor | None:
     """Return the mask as numbers to add to the scores, with padding keys masked; None for no mask."""
     queries, keys = query.shape[2], key.shape[2]
     padding = _padded_count(keys, key.element_size()) - keys
@@ -223,7 +224,7 @@ def _as_numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
     return mask.to(dtype).clamp(min=lowest)
 
 
-def _draw_factors(weights: Tensor, dropped: int) -> Optional[Tensor]:
+def _draw_factors(weights: Tensor, dropped: int) -> Tensor | None:
     """Return a factor for each weight in bf16: 0 with probability `dropped` / LEVELS, else 1. None without dropout.
 
     Each draw gives 64 bits for four weights. All operations have 16 bits per weight, so they fill whole vector
@@ -236,7 +237,7 @@ def _draw_factors(weights: Tensor, dropped: int) -> Optional[Tensor]:
     return words.ge_(dropped - LEVELS // 2).mul_(ONE_IN_BF16).view(torch.bfloat16).view(weights.shape)
 
 
-def _dropped(values: Tensor, factors: Optional[Tensor]) -> Tensor:
+def _dropped(values: Tensor, factors: Tensor | None) -> Tensor:
     # A product of two precisions would be computed element by element.
     return values if factors is None else values * factors.to(values.dtype)
 

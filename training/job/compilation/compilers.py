@@ -1,30 +1,22 @@
 """Compilers for a training run, behind one interface."""
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, List
+from typing import Any
 
 import torch
 from torch import nn
 
 from training.job.processes import ranks
-from training.job.processes.reporting import Unsupported
 
 
 class NoCompiler:
-    """PyTorch without a compiler, and the base class of the compilers.
+    """PyTorch without a compiler, and the base class of the compilers."""
 
-    Also used in the image of SageMaker Training Compiler when that compiler is off.
-    """
-
-    device_kind = ""
-    """Kind of device that the compiler requires; empty means any."""
     compiles_here = False
     """True if torch.compile compiles the model here: all shapes before the first step."""
-
-    def check(self) -> None:
-        """Raise `Unsupported` if this machine or version cannot compile."""
 
     def prepare(self, model: nn.Module, dynamic_lengths: bool) -> str:
         """Set up the model to compile at its next run. Return a description for the log, which may be empty."""
@@ -45,18 +37,12 @@ class NoCompiler:
     def eager(self) -> Iterator[None]:
         yield
 
-    def metrics(self) -> Dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         return {}
 
     def cache_state(self) -> str:
         """Return `off` without a cache, else `cold`, `partial` or `warm`: no, some or all programs were on disk."""
         return "off"
-
-
-class TrainingCompiler(NoCompiler):
-    """SageMaker Training Compiler. Its image replaces the device with XLA."""
-
-    device_kind = "xla"
 
 
 class Inductor(NoCompiler):
@@ -70,15 +56,11 @@ class Inductor(NoCompiler):
 
     def __init__(self, scope: str, mode: str, records_cuda_graphs: bool) -> None:
         self.scope, self.mode, self.records_cuda_graphs = scope, mode, records_cuda_graphs
-        self._modules: List[nn.Module] = []
+        self._modules: list[nn.Module] = []
         self._graphs_when_warm = 0
         # A program that repeats within one job is found in the cache, too: an empty folder says that all were new.
         folder = os.environ.get(ranks.CACHE_VARIABLE, "")
         self._had_programs = not folder or any(Path(folder).glob("fxgraph/*"))
-
-    def check(self) -> None:
-        if not hasattr(nn.Module, "compile"):
-            raise Unsupported(f"compiler inductor needs torch 2.2 or later, but torch {torch.__version__} is installed")
 
     def prepare(self, model: nn.Module, dynamic_lengths: bool) -> str:
         self._modules = (repeated_layers(model) if self.scope == "layers" else []) or [model]
@@ -96,7 +78,7 @@ class Inductor(NoCompiler):
 
     @property
     def marks_steps(self) -> bool:
-        return self.records_cuda_graphs and hasattr(torch.compiler, "cudagraph_mark_step_begin")
+        return self.records_cuda_graphs
 
     def begin_step(self) -> None:
         # CUDA graphs reuse the memory of the last step's outputs (torch.compiler.cudagraph_mark_step_begin).
@@ -116,7 +98,7 @@ class Inductor(NoCompiler):
             for module, call in zip(self._modules, compiled):
                 module._compiled_call_impl = call
 
-    def metrics(self) -> Dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         return {
             "compile/graphs": _graphs(),
             "compile/recompiles": _graphs() - self._graphs_when_warm,
@@ -131,16 +113,13 @@ class Inductor(NoCompiler):
         return "partial" if hits and self._had_programs else "cold"
 
 
-def repeated_layers(model: nn.Module) -> List[nn.Module]:
+def repeated_layers(model: nn.Module) -> list[nn.Module]:
     """Return the layers of the model's outermost stacks of identical layers; empty if the model has no such stack.
 
-    Since torch 2.5, modules of one class share one compiled program, with their parameters as inputs: a stack of 12
-    layers compiles as fast as one layer. Earlier versions would compile each layer separately, so for them the result
-    is empty and the model is compiled as a whole.
+    Modules of one class share one compiled program, with their parameters as inputs: a stack of 12 layers compiles as
+    fast as one layer.
     """
-    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 5):
-        return []
-    layers: List[nn.Module] = []
+    layers: list[nn.Module] = []
     for child in model.children():
         stacked = isinstance(child, nn.ModuleList) and len(child) > 1
         if stacked and len({type(layer) for layer in child}) == 1:

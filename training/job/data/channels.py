@@ -2,10 +2,11 @@
 
 import copy
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ METADATA = "channel.json"
 DUPLICATE = "is_duplicate"
 """Key that marks a duplicate: a row that only completes a process's batch (see `padding.py`)."""
 
-Row = Dict[str, Any]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class ChannelMetadata:
 
     task: str
     """Task that the rows were staged for."""
-    label_names: Tuple[str, ...]
+    label_names: tuple[str, ...]
     """Name of each class, by number; empty if the task has no classes."""
     max_length: int
     """Tokens of the longest permitted row."""
@@ -78,7 +79,7 @@ class Rows:
     """Tokenised rows, stored as flat arrays so that large channels fit in memory and load fast."""
 
     def __init__(
-        self, tokens: np.ndarray, ends: np.ndarray, types: Optional[np.ndarray], columns: Mapping[str, Any]
+        self, tokens: np.ndarray, ends: np.ndarray, types: np.ndarray | None, columns: Mapping[str, Any]
     ) -> None:
         self.tokens, self.types = tokens, types
         self.columns = dict(columns)
@@ -163,7 +164,7 @@ def read_channel(
     return Channel(folder, metadata, rows)
 
 
-def _files(folder: Path) -> List[Path]:
+def _files(folder: Path) -> list[Path]:
     """Return the files with the channel's rows, in order."""
     shards = [] if (folder / DATA).exists() else sorted(folder.glob(SHARDS))
     for number, shard in enumerate(shards):
@@ -192,7 +193,7 @@ def _read_metadata(file: Path) -> ChannelMetadata:
         raise BadData(f"{file} cannot be read: {type(error).__name__}: {error}") from error
 
 
-IntegerLists = Tuple[np.ndarray, np.ndarray]
+IntegerLists = tuple[np.ndarray, np.ndarray]
 """Values of a column of integer lists, concatenated, and the end of each list."""
 
 
@@ -202,7 +203,7 @@ def read_columns(
     integers: Sequence[str],
     optional: str = "",
     numbers: Sequence[str] = (),
-) -> Tuple[Dict[str, IntegerLists], Dict[str, np.ndarray]]:
+) -> tuple[dict[str, IntegerLists], dict[str, np.ndarray]]:
     """Return the columns of integer lists, and those of integers or numbers, in files that continue each other.
 
     The column `optional` may be missing. Raises `BadData` with the file and the reason.
@@ -232,7 +233,7 @@ class _Growing:
 
     def __init__(self, capacity: int) -> None:
         self._capacity, self.size = capacity, 0
-        self._array: Optional[np.ndarray] = None
+        self._array: np.ndarray | None = None
 
     @property
     def array(self) -> np.ndarray:
@@ -252,10 +253,10 @@ def _values(parquet: pq.ParquetFile, name: str) -> int:
     return sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] == name)
 
 
-def read_texts(file: Path, names: Sequence[str]) -> List[List[Any]]:
+def read_texts(file: Path, names: Sequence[str]) -> list[list[Any]]:
     """Return columns of texts, or of lists of texts, as Python lists. Raises `BadData`, or KeyError for a column."""
     parquet = _open(file)
-    columns: List[List[Any]] = [[] for _ in names]
+    columns: list[list[Any]] = [[] for _ in names]
     for table in _row_groups(file, parquet):
         for column, name in zip(columns, names):
             column.extend(table.column(name).to_pylist())

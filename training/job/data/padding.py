@@ -4,8 +4,9 @@ Training rows are shuffled, with rows of similar length in one batch. A row that
 called a duplicate. Its number is the copied row's number plus the number of rows, so that it does not count as work.
 """
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -51,7 +52,7 @@ class Padding:
     """longest | buckets | max_length | none."""
     max_length: int
     """Tokens of the longest permitted row."""
-    bucket_lengths: Tuple[int, ...] = ()
+    bucket_lengths: tuple[int, ...] = ()
     """Bucket lengths in tokens, ascending."""
     leaves_room: bool = False
     """If True, pad at least one row of each batch if `max_length` permits. Models skip the attention mask of a batch
@@ -94,7 +95,7 @@ def padding_kind(requested: str, device_kind: str, compiles: bool) -> str:
     """
     if requested != "auto":
         return requested
-    return "buckets" if device_kind == "xla" or (device_kind == "cuda" and compiles) else "longest"
+    return "buckets" if device_kind == "cuda" and compiles else "longest"
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Batch:
     """1 for a token, 0 for padding; same shape."""
     classes: int = 0
     """Number of classes of the channel's labels."""
-    target_length: Optional[int] = None
+    target_length: int | None = None
     """Length to which a decoder's targets are padded if the shapes of batches are limited; None: their longest."""
 
     @property
@@ -120,7 +121,7 @@ class Batch:
         return int(self.input_ids.shape[1])
 
 
-Targets = Callable[[Batch], Dict[str, np.ndarray]]
+Targets = Callable[[Batch], dict[str, np.ndarray]]
 """Returns the label arrays of a batch under the model's names for them: a task's `targets`."""
 
 
@@ -143,11 +144,11 @@ class Collator:
         padding: Padding,
         metadata: ChannelMetadata,
         targets: Targets,
-        batch_size: Optional[int] = None,
+        batch_size: int | None = None,
     ) -> None:
         self._padding, self._metadata, self._targets, self._batch_size = padding, metadata, targets, batch_size
 
-    def __call__(self, batch: Sequence[Row]) -> Dict[str, Any]:
+    def __call__(self, batch: Sequence[Row]) -> dict[str, Any]:
         unique = [row for row in batch if DUPLICATE not in row]
         rows = unique or batch[:1]
         if self._batch_size is None:
@@ -176,7 +177,7 @@ class Collator:
         if "token_type_ids" in rows[0]:
             filler = self._metadata.pad_token_type_id
             arrays["token_type_ids"] = self._pad_column(filled, "token_type_ids", length, filler)
-        tensors: Dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        tensors: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
         if self._padding.is_packed:
             tensors[PACKED_TOKENS] = int(mask.sum())
         if self._batch_size:
@@ -209,7 +210,7 @@ class Collator:
         return slice(length - tokens, length) if self._metadata.padding_side == "left" else slice(0, tokens)
 
 
-def _positions(rows: Sequence[Row], spans: Sequence[slice], shape: Tuple[int, ...]) -> np.ndarray:
+def _positions(rows: Sequence[Row], spans: Sequence[slice], shape: tuple[int, ...]) -> np.ndarray:
     """Return the position of each token in its text, and 0 for padding, where each token is then a text of its own."""
     positions = np.zeros(shape, dtype=np.int64)
     for line, row, span in zip(positions, rows, spans):
@@ -219,7 +220,7 @@ def _positions(rows: Sequence[Row], spans: Sequence[slice], shape: Tuple[int, ..
     return positions
 
 
-def _texts(row: Row) -> List[Row]:
+def _texts(row: Row) -> list[Row]:
     """Return a row of tokens for each text of a row: see `TEXT_LENGTHS`."""
     if TEXT_LENGTHS not in row:
         return [row]
@@ -267,12 +268,12 @@ def planned_batches(order: np.ndarray, lengths: np.ndarray, batch_size: int, pad
 
 def planned_shapes(
     orders: Iterable[np.ndarray], lengths: np.ndarray, batch_size: int, max_batches: int, padding: Padding
-) -> List[Shape]:
+) -> list[Shape]:
     """Return the distinct shapes of the batches cut from `orders`, smallest first.
 
     `orders` has one order for each epoch. Planning ends after `max_batches`.
     """
-    shapes: Set[Shape] = set()
+    shapes: set[Shape] = set()
     for order in orders:
         cut = order[: max(max_batches, 0) * batch_size]
         if len(cut) == 0:
@@ -294,12 +295,12 @@ def step_positions(
     return np.asarray(np.add.reduceat(positions, np.arange(0, len(positions), batches_per_step)))
 
 
-def representatives(shapes: Iterable[Shape]) -> List[Shape]:
+def representatives(shapes: Iterable[Shape]) -> list[Shape]:
     """Return the shapes that a compiler with symbolic lengths must run.
 
     These are the smallest and the largest of each group with the same row count and `is_masked`.
     """
-    groups: "dict[tuple[int, bool], list[Shape]]" = {}
+    groups: dict[tuple[int, bool], list[Shape]] = {}
     for shape in shapes:
         groups.setdefault((shape.rows, shape.is_masked), []).append(shape)
     return sorted({extreme for group in groups.values() for extreme in (min(group), max(group))}, reverse=True)
@@ -346,27 +347,18 @@ def deal_to_processes(order: np.ndarray, batch_size: int, processes: int) -> np.
 
 @dataclass(frozen=True)
 class BatchSharding:
-    """Division of rows among n processes: each takes every n-th batch."""
+    """Division of rows among n processes: Trainer gives each every n-th batch."""
 
     batch_size: int
     """Rows in a process's batch."""
     processes: int
-    process: Optional[int] = None
-    """Rank of the process whose share a sampler yields. None yields all rows, for versions of Trainer that divide them
-    themselves."""
-
-    def shard(self, rows: np.ndarray) -> np.ndarray:
-        """Return this process's share of complete groups."""
-        if self.process is None or self.processes == 1:
-            return rows
-        return rows.reshape(-1, self.processes, self.batch_size)[:, self.process].ravel()
 
     def length(self, rows: int) -> int:
         """Return how many row numbers a sampler yields for `rows` rows."""
         if self.processes == 1:
             return rows
         groups = -(-rows // (self.batch_size * self.processes))
-        return groups * self.batch_size * (self.processes if self.process is None else 1)
+        return groups * self.batch_size * self.processes
 
 
 class TrainSampler(Sampler):  # type: ignore[misc]
@@ -399,7 +391,7 @@ class TrainSampler(Sampler):  # type: ignore[misc]
         return self._sharding.length(self._rows)
 
     def __iter__(self) -> Iterator[int]:
-        yield from self._sharding.shard(self.order(self._epoch)).tolist()
+        yield from self.order(self._epoch).tolist()
 
 
 class EvalSampler(TrainSampler):

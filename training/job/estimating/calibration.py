@@ -6,13 +6,12 @@ on batches that the training would use. Only the learning rate is 0: the weights
 runs on the same weights.
 """
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from itertools import islice
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any
 
 import numpy as np
-import torch
-from transformers import Trainer
 
 from training.job.data.padding import Collator, Shape, planned_shapes
 from training.job.estimating.probe import evaluation_share
@@ -25,18 +24,18 @@ from training.job.processes import ranks
 from training.job.processes.protocols import Model
 from training.job.processes.reporting import Events, failure_class
 
-Batch = Dict[str, object]
+Batch = dict[str, object]
 
 
 class CalibrationFinished(Exception):
     """Leaves Trainer's loop before the first step, with the measured metrics."""
 
-    def __init__(self, metrics: Dict[str, object]) -> None:
+    def __init__(self, metrics: dict[str, object]) -> None:
         super().__init__()
         self.metrics = metrics
 
 
-def calibrate(trainer: JobTrainer, events: Events) -> Dict[str, object]:
+def calibrate(trainer: JobTrainer, events: Events) -> dict[str, object]:
     """Emit a `metric` event for each batch size, with the size as its step, and return the metrics of the result."""
     settings = trainer.settings
     memory = memory_limit_gib(settings.device_kind, ranks.local_count())
@@ -63,16 +62,16 @@ class Calibration:
     def __init__(self, trainer: JobTrainer) -> None:
         settings = trainer.settings
         self._settings, self._trainer = settings, trainer
-        # The first step of a shape takes longer: a GPU chooses kernels, processes connect, XLA compiles.
+        # The first step of a shape takes longer: a GPU chooses kernels, and processes connect.
         self._warms_up = settings.device_kind != "cpu" or settings.processes > 1
-        self._dynamic: Optional[bool] = None
+        self._dynamic: bool | None = None
         self._has_states = False
         # `training_step` reads this value, which Trainer's loop sets before every step.
         trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
         for group in trainer.optimizer.param_groups:
             group["lr"] = 0.0
 
-    def measure(self, size: int) -> Optional[Dict[str, float]]:
+    def measure(self, size: int) -> dict[str, float] | None:
         """Return the step time and memory of a batch size, or None if a step does not fit in memory.
 
         With several processes, each first takes a step alone to see if it fits. If one ran out of memory in a common
@@ -93,9 +92,7 @@ class Calibration:
             if failure_class(error) != "OutOfMemory":
                 raise
             fits = False
-        # Under XLA all processes use the same memory, so the result of this one holds for all.
-        if ranks.can_exchange_flags():
-            fits = ranks.sum_over_processes([float(fits)], self._trainer.args.device)[0] == ranks.count()
+        fits = ranks.sum_over_processes([float(fits)], self._trainer.args.device)[0] == ranks.count()
         if not fits:
             # Free the memory of the step that failed halfway.
             self._trainer.model_wrapped.zero_grad(set_to_none=True)
@@ -103,9 +100,8 @@ class Calibration:
             return None
         if values is None:
             values = self._measure_steps(planned)
-        peak = peak_gib(device_kind)
-        values["peak_memory_gib"] = max(ranks.gather(peak)) if ranks.can_exchange_flags() else peak
-        if settings.compiler.compiles_here or device_kind == "xla":
+        values["peak_memory_gib"] = max(ranks.gather(peak_gib(device_kind)))
+        if settings.compiler.compiles_here:
             values["compile_seconds"] = self._compile_seconds() - compiled_before
         return values
 
@@ -132,7 +128,7 @@ class Calibration:
             compile_shapes(trainer, trainer.model, self._shapes(size), self._dynamic)
         settings.compiler.mark_warm()
 
-    def _shapes(self, size: int) -> List[Shape]:
+    def _shapes(self, size: int) -> list[Shape]:
         order, lengths = train_sampler(self._settings, size).order(0), self._settings.train.rows.lengths
         return planned_shapes([order], lengths, size, len(order), self._settings.padding)
 
@@ -149,16 +145,13 @@ class Calibration:
             optimizer_step(self._trainer)
         self._has_states = True
 
-    def _measure_steps(self, planned: Plan) -> Dict[str, float]:
+    def _measure_steps(self, planned: Plan) -> dict[str, float]:
         if self._warms_up:
-            is_compiling = self._settings.device_kind == "xla"
-            with self._trainer.meter.phase("compile") if is_compiling else nullcontext():
-                self._take(planned, planned.sample(), FEWEST_STEPS, None)
+            self._take(planned, planned.sample(), FEWEST_STEPS, None)
         meter, sample = Meter(clock_for(self._settings.device_kind), 0), planned.sample()
         steps = self._take(planned, sample, FEWEST_STEPS, meter)
         count = steps_to_measure(meter.step_seconds(), self._settings.arguments.calibration_seconds)
-        count = ranks.gather(count)[0] if ranks.can_exchange_flags() else FEWEST_STEPS
-        steps += self._take(planned, sample, count - FEWEST_STEPS, meter)
+        steps += self._take(planned, sample, ranks.gather(count)[0] - FEWEST_STEPS, meter)
         mean = mean_step(meter.step_seconds(), planned.positions[steps], float(planned.positions.mean()))
         return {
             "step_seconds": mean.seconds,
@@ -168,7 +161,7 @@ class Calibration:
             "samples_per_second": planned.rows_per_step / mean.seconds,
         }
 
-    def _take(self, planned: Plan, sample: Iterator[int], count: int, meter: Optional[Meter]) -> List[int]:
+    def _take(self, planned: Plan, sample: Iterator[int], count: int, meter: Meter | None) -> list[int]:
         """Take the next `count` steps of the sample, time them with the meter, and return their step numbers."""
         numbers = list(islice(sample, count))
         steps: Any = (
@@ -203,23 +196,9 @@ class Calibration:
 
 
 def optimizer_step(trainer: JobTrainer) -> None:
-    """Update the weights as the installed version of Trainer does: clip the gradients, step, clear the gradients."""
-    accelerator, scaler = getattr(trainer, "accelerator", None), getattr(trainer, "scaler", None)
-    optimizer, model, norm = trainer.optimizer, trainer.model_wrapped, trainer.args.max_grad_norm
-    if scaler is not None:
-        scaler.unscale_(optimizer)
-    if norm > 0 and hasattr(Trainer, "_clip_grad_norm"):
-        trainer._clip_grad_norm(model)
-    elif norm > 0:
-        clip = accelerator.clip_grad_norm_ if accelerator else torch.nn.utils.clip_grad_norm_
-        clip(model.parameters(), norm)
-    if scaler is not None:
-        scaler.step(optimizer)
-        scaler.update()
-    elif trainer.args.device.type == "xla" and accelerator is None:
-        import torch_xla.core.xla_model as xm
-
-        xm.optimizer_step(optimizer)
-    else:
-        optimizer.step()
+    """Update the weights as Trainer does: clip the gradients, step, clear the gradients."""
+    model, norm = trainer.model_wrapped, trainer.args.max_grad_norm
+    if norm > 0:
+        trainer.accelerator.clip_grad_norm_(model.parameters(), norm)
+    trainer.optimizer.step()
     model.zero_grad()

@@ -5,7 +5,6 @@ Evaluations use a sample of the rows and compute no scores. Their time is scaled
 """
 
 import math
-from typing import Dict, List, Optional
 
 import numpy as np
 import torch
@@ -48,7 +47,7 @@ class Probe(TrainerCallback):  # type: ignore[misc]
         self._positions = np.zeros(0)
         """Positions of the planned steps, in order: rows times tokens, padding included."""
         self._next_check = MIN_STEPS
-        self._unlogged_estimate: Optional[Estimate] = None
+        self._unlogged_estimate: Estimate | None = None
         self._evaluations = self._checkpoints = 0
 
     def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
@@ -59,7 +58,7 @@ class Probe(TrainerCallback):  # type: ignore[misc]
         # Never too early for an estimate, unless the full training is too short for one.
         self._last_step = min(self._steps, max(most, arguments.steady_after_steps + MIN_STEPS))
         batches_per_step = arguments.gradient_accumulation_steps * settings.processes
-        epochs: List[np.ndarray] = []
+        epochs: list[np.ndarray] = []
         # Plan one epoch more than the probe can reach. It stands for all remaining steps.
         while len(epochs) < 2 or sum(map(len, epochs[:-1])) < self._last_step:
             order, lengths = self._trainer.sampler.order(len(epochs)), settings.train.rows.lengths
@@ -84,7 +83,7 @@ class Probe(TrainerCallback):  # type: ignore[misc]
             control.should_save = self._settings.saves
 
     def on_log(
-        self, args: object, state: TrainerState, control: TrainerControl, logs: Dict[str, float], **_: object
+        self, args: object, state: TrainerState, control: TrainerControl, logs: dict[str, float], **_: object
     ) -> None:
         """Emit the estimate of a check, once the samples are counted."""
         if self._unlogged_estimate and "loss" in logs:
@@ -101,7 +100,7 @@ class Probe(TrainerCallback):  # type: ignore[misc]
     def on_save(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         self._checkpoints += 1
 
-    def metrics(self) -> Dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return the seconds that the full training would take after this probe; empty after too few steps."""
         remaining_steps = self._remaining_time(self._trainer.state.global_step)
         if remaining_steps is None or not self._steps:
@@ -123,7 +122,7 @@ class Probe(TrainerCallback):  # type: ignore[misc]
             "projected/checkpoints": checkpoints,
         }
 
-    def _remaining_time(self, step: int) -> Optional[Estimate]:
+    def _remaining_time(self, step: int) -> Estimate | None:
         """Return the time of the steps after this one, without evaluations and checkpoints; None if it is unknown."""
         steps_to_come = self._steps - step
         if steps_to_come <= 0:
@@ -136,15 +135,13 @@ class Probe(TrainerCallback):  # type: ignore[misc]
 
     def _is_precise_enough(self, device: torch.device) -> bool:
         """Return True if the first process's estimate is precise enough. All processes must call this."""
-        if not ranks.can_exchange_flags():
-            return False
         is_precise = False
         if self._unlogged_estimate and ranks.rank() == 0:
             total = self._unlogged_estimate.plus(self._trainer.elapsed_seconds())
             is_precise = total.relative_error <= (self._settings.arguments.probe_precision or 0.0)
         return bool(ranks.sum_over_processes([float(is_precise)], device)[0])
 
-    def _occurrences(self, strategy: str, every: Optional[int]) -> int:
+    def _occurrences(self, strategy: str, every: int | None) -> int:
         """Return how often the full training evaluates or saves, including at its end."""
         intervals = {"none": None, "end": self._steps, "epoch": self._steps_per_epoch, "steps": every}
         interval = intervals[strategy]

@@ -16,8 +16,9 @@ sample).
 """
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Iterator, List, NamedTuple, Optional, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def fit(seconds: Sequence[float], positions: np.ndarray) -> Line:
 
 def remaining(
     seconds: Sequence[float], positions: np.ndarray, mean_to_come: float, steps_to_come: int
-) -> Optional[Estimate]:
+) -> Estimate | None:
     """Return the time of `steps_to_come` steps, or None if fewer than `MIN_STEPS` were measured.
 
     `seconds` and `positions` belong to the measured steps, in order, without warm-up. `mean_to_come` is the mean number
@@ -135,7 +136,7 @@ class Plan:
     rows_per_step: int
     """Rows of a complete step, over all processes."""
 
-    def batches(self, step: int, process: int) -> List[np.ndarray]:
+    def batches(self, step: int, process: int) -> list[np.ndarray]:
         first = step * self.batches_per_step
         numbers = range(first + process, first + self.batches_per_step, self.processes)
         batches = [self.order[at * self.batch_size : (at + 1) * self.batch_size] for at in numbers]

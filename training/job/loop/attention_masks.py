@@ -4,9 +4,10 @@ transformers leaves out the mask of a batch without padding, so that a faster ke
 mask in every forward pass. On a GPU, that waits for all earlier work, so the next kernels cannot be queued meanwhile.
 """
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Callable, Iterator, Optional
+from typing import Any
 
 import torch
 import transformers
@@ -22,7 +23,7 @@ class AttentionMasks:
 
     def __init__(self, model: Model) -> None:
         """Register the functions if the model is a common one, which makes no other masks, and transformers is new."""
-        self._is_padded: Optional[bool] = None
+        self._is_padded: bool | None = None
         if int(transformers.__version__.partition(".")[0]) < 5 or model.config.model_type not in blockwise.MODEL_TYPES:
             return
         from transformers import AttentionMaskInterface
@@ -32,7 +33,7 @@ class AttentionMasks:
             AttentionMaskInterface.register(name, partial(self._mask, function))
 
     @contextmanager
-    def of_batch(self, is_padded: Optional[bool]) -> Iterator[None]:
+    def of_batch(self, is_padded: bool | None) -> Iterator[None]:
         """Say if the batch that runs inside the context has padding. With None, the mask is read."""
         self._is_padded = is_padded
         try:
@@ -41,8 +42,8 @@ class AttentionMasks:
             self._is_padded = None
 
     def _mask(
-        self, function: Callable[..., Optional[Tensor]], *, attention_mask: Optional[Tensor] = None, **options: Any
-    ) -> Optional[Tensor]:
+        self, function: Callable[..., Tensor | None], *, attention_mask: Tensor | None = None, **options: Any
+    ) -> Tensor | None:
         # A program is compiled for batches with padding and without, and reads nothing.
         if not torch.compiler.is_compiling() and attention_mask is not None:
             if self._is_padded:

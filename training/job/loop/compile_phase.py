@@ -14,9 +14,10 @@ import os
 import platform
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any
 from urllib.parse import urlparse
 
 import numpy as np
@@ -100,7 +101,7 @@ def steps_per_shape(device_kind: str, compile_mode: str) -> int:
     return RUNS_WITH_CUDA_GRAPHS if device_kind == "cuda" and compile_mode in CUDA_GRAPH_MODES else 1
 
 
-def synthetic_rows(shape: Shape, task: Task, like: Row) -> List[Row]:
+def synthetic_rows(shape: Shape, task: Task, like: Row) -> list[Row]:
     """Return rows that form a batch of this shape, with the columns and the number of texts of the row `like`.
 
     Their content does not matter. In a masked shape, the last row is one token shorter than the others.
@@ -192,7 +193,7 @@ def _size(content: bytes) -> str:
 
 def open_stored_programs(
     setting: Mapping[str, object], events: Events, environment: Mapping[str, str] = os.environ
-) -> Optional[StoredPrograms]:
+) -> StoredPrograms | None:
     """Return the file of a setting, or None if the job stores no programs or torch cannot pack them."""
     prefix = environment.get(URI_VARIABLE)
     if not prefix:
@@ -213,7 +214,7 @@ def key_of(setting: Mapping[str, object]) -> str:
 
 def setting_of(
     model: Model, shapes: Sequence[Shape], dynamic: bool, arguments: Mapping[str, object], precision: str
-) -> Dict[str, object]:
+) -> dict[str, object]:
     """Return everything in a training's setting on which its programs depend: model, shapes and options.
 
     Programs with symbolic lengths serve all lengths, so the planned lengths do not count: they differ between seeds.
@@ -231,17 +232,17 @@ def setting_of(
     }
 
 
-def _runtime() -> Dict[str, object]:
+def _runtime() -> dict[str, object]:
     """Return the device and the libraries. Each process of a host has its own device, whose index programs contain."""
     versions = {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda}
     versions["transformers"] = transformers.__version__
-    device: List[object] = [platform.machine(), torch.backends.cpu.get_cpu_capability()]
+    device: list[object] = [platform.machine(), torch.backends.cpu.get_cpu_capability()]
     if torch.cuda.is_available():
         device = [torch.cuda.get_device_name(), torch.cuda.get_device_capability()]
     return {"versions": versions, "device": device, "processes": ranks.count(), "local_rank": ranks.local_rank()}
 
 
-def _read(uri: str) -> Optional[bytes]:
+def _read(uri: str) -> bytes | None:
     """Return the content of an object, or None if it does not exist."""
     place, client = urlparse(uri), s3_client()
     try:

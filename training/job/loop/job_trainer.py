@@ -1,25 +1,21 @@
 """Hugging Face's Trainer, extended to measure and report the training, and to write complete checkpoints."""
 
-import inspect
 import math
 import random
 import shutil
-import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional
 
 import numpy as np
 import torch
-import transformers
 from torch.utils.data import DataLoader
 from transformers import EvalPrediction, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_callback import PrinterCallback, TrainerControl, TrainerState
 from transformers.trainer_utils import EvalLoopOutput
-from transformers.training_args import OptimizerNames
 
 from training.job.data.channels import Rows
 from training.job.data.padding import IS_PADDED, NO_WORK, WORK, BatchSharding, Collator, EvalSampler, TrainSampler
@@ -53,7 +49,6 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     data_collator: Collator
 
     def __init__(self, settings: Settings, model: Model, meter: Meter, keeper: CheckpointKeeper) -> None:
-        allow_numpy_states()
         arguments, task, evaluated = settings.arguments, settings.task, settings.evaluated
         self.settings, self.meter, self.keeper, self.compiler = settings, meter, keeper, settings.compiler
         self._shards, self._is_sharded = arguments.sharding != "none", False
@@ -72,7 +67,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             data_collator=Collator(settings.padding, settings.train.metadata, task.targets, arguments.batch_size),
             train_dataset=settings.train.rows,
             eval_dataset=evaluated.rows,
-            compute_metrics=self.scorer and self._metrics_of(self.scorer, len(evaluated.rows)),
+            compute_metrics=self.scorer and self._metrics_of(self.scorer),
             preprocess_logits_for_metrics=task.reduce_predictions,
         )
         # One process drives one device. Without this, Trainer would use all visible GPUs in a single process.
@@ -85,12 +80,10 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         self.owes_evaluation = keeper.earlier_progress.owes_evaluation
         """True if the current step still has to be evaluated."""
         self._saved_step = keeper.earlier_progress.step
-        # If this is True, newer versions of Trainer let the model divide its loss by the labels in all batches of a
+        # If this is True, Trainer lets the model divide its loss by the labels in all batches of a
         # step. Classifiers do not divide, so gradients would be too large with gradient accumulation.
         has_batches = arguments.gradient_accumulation_steps * settings.processes > 1
-        self.model_accepts_loss_kwargs = (
-            task.weighs_labels and has_batches and getattr(self, "model_accepts_loss_kwargs", False)
-        )
+        self.model_accepts_loss_kwargs: bool = task.weighs_labels and has_batches and self.model_accepts_loss_kwargs
         self.remove_callback(PrinterCallback)
 
     @property
@@ -102,7 +95,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         """Return the run time of the job's processes in seconds, summed over all starts."""
         return self.keeper.earlier_progress.seconds + process_age_seconds()
 
-    def train_from(self, checkpoint: Optional[Path]) -> None:
+    def train_from(self, checkpoint: Path | None) -> None:
         """Train to the end, from a checkpoint or, with None, from the beginning."""
         if checkpoint is not None:
             state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
@@ -140,7 +133,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return optimizer
 
     def training_step(
-        self, model: Model, inputs: Dict[str, torch.Tensor], *args: object, **kwargs: object
+        self, model: Model, inputs: dict[str, torch.Tensor], *args: object, **kwargs: object
     ) -> torch.Tensor:
         self.meter.add_work(inputs.pop(WORK, NO_WORK))
         # A CUDA graph's gradients are in memory that the next step reuses, so a step must not begin while they exist.
@@ -154,7 +147,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def compute_loss(
         self,
         model: Callable[..., object],
-        inputs: Dict[str, torch.Tensor],
+        inputs: dict[str, torch.Tensor],
         return_outputs: bool = False,
         **kwargs: object,
     ) -> object:
@@ -170,11 +163,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         """Return 0: Trainer would count all parameters at every step for a number that nobody reads."""
         return 0
 
-    def num_examples(self, dataloader: DataLoader) -> int:
-        """Return the number of rows. PyTorch/XLA wraps the loader; Trainer would then guess from the batch size."""
-        return int(super().num_examples(getattr(dataloader, "_loader", dataloader)))
-
-    def evaluate(self, *args: object, **kwargs: object) -> Dict[str, float]:
+    def evaluate(self, *args: object, **kwargs: object) -> dict[str, float]:
         """Evaluate without the compiler and without 8-bit products, timed as the phase `eval`. Restore random states.
 
         Return an empty dictionary if the job has to stop; Trainer then saves a checkpoint and stops.
@@ -200,20 +189,20 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         channel, logged, generator = self.settings.evaluated, len(self.state.log_history), self._generator
         sample = replace(channel, rows=channel.rows.sample(TRIED_ROWS))
         scorer = self.settings.task.scorer(sample)
-        self.compute_metrics = self._metrics_of(scorer, len(sample.rows))
+        self.compute_metrics = self._metrics_of(scorer)
         self._generator = TextGenerator(scorer, self.settings) if isinstance(scorer, TextScorer) else None
         with suppress(EvaluationAborted), self.compiler.eager(), in_16_bits(self.model), preserve_random_states():
             super().evaluate(sample.rows)
         assert self.scorer, "without a scorer there is no quality function"
-        self.compute_metrics, self._generator = self._metrics_of(self.scorer, len(channel.rows)), generator
+        self.compute_metrics, self._generator = self._metrics_of(self.scorer), generator
         del self.state.log_history[logged:]
 
-    def _metrics_of(self, scorer: Scorer, rows: int) -> Callable[[EvalPrediction], Dict[str, float]]:
-        """Return the function that scores an evaluation of this many rows, with the user's own metrics if any."""
-        score, quality = _without_filler(scorer, rows), self.quality
+    def _metrics_of(self, scorer: Scorer) -> Callable[[EvalPrediction], dict[str, float]]:
+        """Return the function that scores an evaluation, with the user's own metrics if any."""
+        quality = self.quality
 
-        def with_own(prediction: EvalPrediction) -> Dict[str, float]:
-            metrics = score(prediction)
+        def with_own(prediction: EvalPrediction) -> dict[str, float]:
+            metrics = dict(scorer(prediction))
             return {**metrics, **(quality(scorer.rows(), metrics) if quality else {})}
 
         return with_own
@@ -245,7 +234,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
                 super().save_model(*args, **kwargs)
         self._set_use_cache(False)
 
-    def log(self, logs: Dict[str, float], *args: object, **kwargs: object) -> None:
+    def log(self, logs: dict[str, float], *args: object, **kwargs: object) -> None:
         self._count_samples()
         super().log(logs, *args, **kwargs)
 
@@ -256,7 +245,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         finally:
             self.data_collator = training
 
-    def _save(self, output_dir: Optional[str] = None, *args: object, **kwargs: object) -> None:
+    def _save(self, output_dir: str | None = None, *args: object, **kwargs: object) -> None:
         if adapters.is_attached(self.model):
             adapters.save(self.model, Path(output_dir or self.args.output_dir))
         else:
@@ -306,7 +295,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             torch.save(states, Path(output_dir) / OPTIMIZER_NAME)
             torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / SCHEDULER_NAME)
 
-    def _load_optimizer_and_scheduler(self, checkpoint: Optional[str]) -> None:
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is None or not self._is_sharded:
             super()._load_optimizer_and_scheduler(checkpoint)
             return
@@ -319,7 +308,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         if not self._shards:
             super()._move_model_to_device(model, device)
 
-    def _set_use_cache(self, use_cache: Optional[bool]) -> None:
+    def _set_use_cache(self, use_cache: bool | None) -> None:
         if self._use_cache is not None:
             self.model.config.use_cache = use_cache
 
@@ -337,19 +326,7 @@ def _train(model: torch.nn.Module, whole: Callable[[bool], object], mode: bool =
     return model
 
 
-def _without_filler(scorer: Scorer, rows: int) -> Callable[[EvalPrediction], Dict[str, float]]:
-    """Return the scorer for the first rows. On XLA, accelerate keeps the filler rows of the last batch.
-
-    It drops them where the loader has ended, which it notes for each thread. PyTorch/XLA's loader runs in its own.
-    """
-
-    def first(values: Any) -> Any:
-        return tuple(map(first, values)) if isinstance(values, tuple) else None if values is None else values[:rows]
-
-    return lambda prediction: dict(scorer(EvalPrediction(first(prediction.predictions), first(prediction.label_ids))))
-
-
-def train_sampler(settings: Settings, batch_size: Optional[int] = None) -> TrainSampler:
+def train_sampler(settings: Settings, batch_size: int | None = None) -> TrainSampler:
     """Return the sampler of the training rows. `batch_size` replaces the settings' batch size."""
     arguments = settings.arguments
     return TrainSampler(
@@ -362,9 +339,7 @@ def train_sampler(settings: Settings, batch_size: Optional[int] = None) -> Train
 
 
 def _sharding(settings: Settings, batch_size: int) -> BatchSharding:
-    # Versions of Trainer without accelerate rely on the sampler to give each process its share.
-    trainer_shards = hasattr(transformers.Trainer, "create_accelerator_and_postprocess")
-    return BatchSharding(batch_size, settings.processes, None if trainer_shards else ranks.rank())
+    return BatchSharding(batch_size, settings.processes)
 
 
 class Reporter(TrainerCallback):  # type: ignore[misc]
@@ -373,18 +348,18 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
     def __init__(
         self, trainer: JobTrainer, events: Events, stop: StopRequest, before_first_step: Callable[[], None]
     ) -> None:
-        self.summary: Dict[str, float] = {}
+        self.summary: dict[str, float] = {}
         """Metrics that Trainer logs for the whole training, such as `train_runtime`."""
-        self.last_evaluation: Dict[str, float] = {}
+        self.last_evaluation: dict[str, float] = {}
         """Metrics of the last evaluation."""
-        self.scores_untrained: Dict[str, float] = {}
+        self.scores_untrained: dict[str, float] = {}
         """Scores of the pretrained model, under their names with `UNTRAINED`."""
         self.evaluated_at_step = -1
         """Step of the last evaluation."""
         self.is_quiet = False
         """True during an evaluation or calibration whose metrics must not be reported."""
         self._trainer, self._events, self._stop, self._before_first_step = trainer, events, stop, before_first_step
-        self._epoch: Optional[int] = None
+        self._epoch: int | None = None
         self._steps_logged = 0
         self._is_leaving = False
 
@@ -399,7 +374,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             self._trainer.evaluate()
         elif settings.task.scores_untrained and state.global_step == 0 and not settings.evaluates_sample:
             self._score_untrained()
-        if self._trainer.settings.saves and ranks.can_exchange_flags():
+        if self._trainer.settings.saves:
             self._stop.allow_finishing_step()
         self._trainer.meter.begin_steps()
 
@@ -447,7 +422,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             raise EvaluationAborted
 
     def on_evaluate(
-        self, args: object, state: TrainerState, control: TrainerControl, metrics: Dict[str, float], **_: object
+        self, args: object, state: TrainerState, control: TrainerControl, metrics: dict[str, float], **_: object
     ) -> None:
         self.evaluated_at_step = state.global_step
         self.last_evaluation = {name: value for name, value in metrics.items() if name not in NOT_REPORTED}
@@ -456,7 +431,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             best.observe(self.last_evaluation, state.global_step)
 
     def on_log(
-        self, args: object, state: TrainerState, control: TrainerControl, logs: Dict[str, float], **_: object
+        self, args: object, state: TrainerState, control: TrainerControl, logs: dict[str, float], **_: object
     ) -> None:
         """Print Trainer's log line and emit the event. Raise `Diverged` if a loss is not finite."""
         if self.is_quiet:
@@ -499,7 +474,6 @@ def preserve_random_states() -> Iterator[None]:
     """Restore all random states on exit, so that draws inside the context have no effect on later draws."""
     python, numpy_state, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
     gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
-    xla = ranks.xla_model().get_rng_state() if "torch_xla" in sys.modules else None
     try:
         yield
     finally:
@@ -508,31 +482,13 @@ def preserve_random_states() -> Iterator[None]:
         torch.set_rng_state(cpu)
         if gpu is not None:
             torch.cuda.set_rng_state(gpu)
-        if xla is not None:
-            ranks.xla_model().set_rng_state(xla)
 
-
-def allow_numpy_states() -> None:
-    """Let torch load NumPy's random state, which every checkpoint contains.
-
-    Since version 2.6, torch loads only tensors and plain values, and classes that were declared safe. transformers
-    before 4.48 does not declare NumPy's classes.
-    """
-    if hasattr(torch.serialization, "add_safe_globals"):
-        make_array = np.empty(0).__reduce__()[0]
-        torch.serialization.add_safe_globals([make_array, np.ndarray, np.dtype, type(np.dtype(np.uint32))])
-
-
-# Trainer's arguments, under the names of the installed version of transformers.
-
-RENAMED = {"eval_strategy": "evaluation_strategy", "use_cpu": "no_cuda", "ddp_backend": "xpu_backend"}
-"""Newest name -> earlier name."""
 
 SAME_NAME = (
     *("gradient_accumulation_steps", "learning_rate", "adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay"),
     *("max_grad_norm", "seed", "logging_steps", "eval_steps"),
 )
-"""Arguments that have the job's name and value."""
+"""Arguments of Trainer that have the job's name and value."""
 
 
 def trainer_arguments(settings: Settings) -> TrainingArguments:
@@ -541,64 +497,38 @@ def trainer_arguments(settings: Settings) -> TrainingArguments:
     scheduler = str(arguments.lr_scheduler)
     if scheduler == "constant" and arguments.warmup_samples:
         scheduler = "constant_with_warmup"
-    newest: Dict[str, Any] = {
-        # Trainer writes only checkpoints to this folder.
-        "output_dir": str(settings.unfinished_checkpoints or settings.folders.output_data),
-        "per_device_train_batch_size": arguments.batch_size,
-        "per_device_eval_batch_size": arguments.eval_batch_size,
-        "lr_scheduler_type": scheduler,
-        "warmup_steps": math.ceil(arguments.warmup_samples / settings.global_batch_size),
-        # Trainer ignores the epochs if the steps are set. -1 means that they are not set.
-        "num_train_epochs": arguments.epochs or 1.0,
-        "max_steps": arguments.max_steps or -1,
-        "eval_strategy": "no" if arguments.eval_strategy == "end" else arguments.eval_strategy,
-        "save_strategy": "no" if arguments.save_strategy == "none" else arguments.save_strategy,
-        "save_steps": arguments.save_steps or 500,
-        "fp16": settings.precision == "fp16",
-        # The layers that do not compute in 8 bits do so in bf16.
-        "bf16": settings.precision in ("bf16", "fp8"),
-        "optim": _optimizer(arguments.optimizer, device_kind),
-        "label_names": list(settings.task.label_inputs),
-        "dataloader_num_workers": arguments.dataloader_workers or 0,
-        "use_cpu": device_kind == "cpu",
-        "ddp_backend": "gloo" if device_kind == "cpu" and settings.processes > 1 else None,
-        # Pinned memory only speeds up copies to a GPU.
-        "dataloader_pin_memory": device_kind == "cuda",
+    return TrainingArguments(
         **{name: getattr(arguments, name) for name in SAME_NAME},
-        "logging_first_step": True,
+        # Trainer writes only checkpoints to this folder.
+        output_dir=str(settings.unfinished_checkpoints or settings.folders.output_data),
+        per_device_train_batch_size=arguments.batch_size,
+        per_device_eval_batch_size=arguments.eval_batch_size,
+        lr_scheduler_type=scheduler,
+        warmup_steps=math.ceil(arguments.warmup_samples / settings.global_batch_size),
+        # Trainer ignores the epochs if the steps are set. -1 means that they are not set.
+        num_train_epochs=arguments.epochs or 1.0,
+        max_steps=arguments.max_steps or -1,
+        eval_strategy="no" if arguments.eval_strategy == "end" else arguments.eval_strategy,
+        save_strategy="no" if arguments.save_strategy == "none" else arguments.save_strategy,
+        save_steps=arguments.save_steps or 500,
+        fp16=settings.precision == "fp16",
+        # The layers that do not compute in 8 bits do so in bf16.
+        bf16=settings.precision in ("bf16", "fp8"),
+        optim="adamw_torch" if arguments.optimizer == "adamw" else "adamw_torch_fused",
+        label_names=list(settings.task.label_inputs),
+        dataloader_num_workers=arguments.dataloader_workers or 0,
+        use_cpu=device_kind == "cpu",
+        ddp_backend="gloo" if device_kind == "cpu" and settings.processes > 1 else None,
+        # Pinned memory only speeds up copies to a GPU.
+        dataloader_pin_memory=device_kind == "cuda",
+        logging_first_step=True,
         # The filter reads the loss at every step, which waits for the device, and hides NaN losses.
-        "logging_nan_inf_filter": False,
-        "ddp_find_unused_parameters": False,
-        "remove_unused_columns": False,
-        "disable_tqdm": True,
-        # Older versions otherwise log every internal step.
-        "log_level": "warning",
-        "report_to": [],
-    }
-    if device_kind == "cuda" and _can_copy_without_waiting():
-        newest["accelerator_config"] = {"non_blocking": True}
-    known = inspect.signature(TrainingArguments.__init__).parameters
-    renamed = {name if name in known else RENAMED.get(name, name): value for name, value in newest.items()}
-    if renamed.get("xpu_backend"):
-        # Versions before 4.25 refuse gloo, but accept a process group that already exists.
-        torch.distributed.init_process_group(renamed["xpu_backend"])
-    return TrainingArguments(**renamed)
-
-
-def _can_copy_without_waiting() -> bool:
-    """Return True if Trainer can copy a batch to the GPU while that works, as transformers 4.42 and later can."""
-    config = getattr(transformers.trainer_pt_utils, "AcceleratorConfig", None)
-    return "non_blocking" in getattr(config, "__dataclass_fields__", {})
-
-
-def _optimizer(requested: str, device_kind: str) -> str:
-    """Return Trainer's name for fused AdamW if torch has it, else for plain AdamW.
-
-    torch has it on GPUs since 2.0 and on CPUs since 2.4. Trainer accepts the name since transformers 4.25.
-    """
-    if requested == "adamw":
-        return "adamw_torch"
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    fused_since = {"cuda": (2, 0), "cpu": (2, 4)}.get(device_kind)
-    known = "adamw_torch_fused" in [name.value for name in OptimizerNames]
-    return "adamw_torch_fused" if known and fused_since and version >= fused_since else "adamw_torch"
+        logging_nan_inf_filter=False,
+        ddp_find_unused_parameters=False,
+        remove_unused_columns=False,
+        disable_tqdm=True,
+        log_level="warning",
+        report_to=[],
+        # The copy of a batch to the GPU does not wait for it.
+        accelerator_config={"non_blocking": True} if device_kind == "cuda" else None,
+    )

@@ -10,7 +10,7 @@ below attention over nested tensors. We call the operator because `varlen_attn` 
 RoBERTa, DistilBERT and GPT-2 have one of 0.1 by default. Elsewhere, each row is computed separately.
 """
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -71,7 +71,7 @@ def check_device(device_kind: str, precision: str) -> None:
 class PackedRows:
     """Position of the rows of one batch, whose tokens follow each other without padding."""
 
-    def __init__(self, mask: Tensor, tokens: Optional[int] = None) -> None:
+    def __init__(self, mask: Tensor, tokens: int | None = None) -> None:
         """Take the attention mask, rows x length: 1 for a token, 0 for padding.
 
         `tokens` is the number of ones. Without it, the mask is read, which waits for the device.
@@ -84,10 +84,10 @@ class PackedRows:
         """Number of tokens before each row, and of all rows; rows + 1 integers."""
         self.attentions = 0
         """Number of times that `attend` was called for this batch."""
-        self._lengths: Optional[List[int]] = None
+        self._lengths: list[int] | None = None
         # A stable sort moves the tokens to the front in order. `nonzero` would wait for the device.
         at = torch.argsort(self.mask.flatten().int(), descending=True, stable=True)[: self.tokens]
-        self._at: Optional[Tensor] = at if self.tokens < self.mask.numel() else None
+        self._at: Tensor | None = at if self.tokens < self.mask.numel() else None
 
     def pack(self, padded: Tensor) -> Tensor:
         """Return the tokens' values, 1 x tokens x width, from the padded batch, rows x length x width."""
@@ -102,7 +102,7 @@ class PackedRows:
         zeros = packed.new_zeros(self.mask.numel(), width)
         return zeros.index_copy(0, self._at, packed.squeeze(0)).reshape(*self.shape, width)
 
-    def lengths(self) -> List[int]:
+    def lengths(self) -> list[int]:
         """Return the tokens of each row. The first call waits for the device."""
         if self._lengths is None:
             self._lengths = self.mask.sum(1).tolist()
@@ -113,7 +113,7 @@ class _Hooks:
     """Hooks of one model, and the rows of the batch that it computes."""
 
     def __init__(self) -> None:
-        self.rows: Optional[PackedRows] = None
+        self.rows: PackedRows | None = None
 
     def attach(self, model: nn.Module) -> None:
         """Register the hooks. A module of attention reads the rows from its attribute `padding_free`."""
@@ -130,13 +130,13 @@ class _Hooks:
         if hasattr(model, "qa_outputs"):
             model.qa_outputs.register_forward_hook(self._exclude_padding)
 
-    def _begin(self, model: Model, args: Any, kwargs: Dict[str, Any]) -> Tuple[Any, Dict[str, Any]]:
+    def _begin(self, model: Model, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         kwargs = dict(kwargs)
         tokens = kwargs.pop(PACKED_TOKENS, None)
         self.rows = PackedRows(kwargs["attention_mask"], tokens)
         return args, kwargs
 
-    def _pack(self, module: nn.Module, args: Any, kwargs: Dict[str, Any]) -> Tuple[Any, Dict[str, Any]]:
+    def _pack(self, module: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         assert self.rows is not None
         if args:
             return (self.rows.pack(args[0]), *args[1:]), kwargs
@@ -160,7 +160,7 @@ class _Hooks:
         return logits.masked_fill(~self.rows.mask.unsqueeze(-1), torch.finfo(logits.dtype).min)
 
 
-def _layers(base_model: nn.Module) -> Tuple[nn.Module, nn.ModuleList]:
+def _layers(base_model: nn.Module) -> tuple[nn.Module, nn.ModuleList]:
     """Return the outermost list of layers, and the module that contains it."""
     for module in base_model.modules():
         for child in module.children():
@@ -184,10 +184,10 @@ def attend(
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor,
-    scaling: Optional[float] = None,
+    scaling: float | None = None,
     dropout: float = 0.0,
     **_: object,
-) -> Tuple[Tensor, None]:
+) -> tuple[Tensor, None]:
     """Return the attention of each token to the tokens of its row, 1 x tokens x heads x width, and no weights.
 
     Arguments are as in transformers' implementations: `query`, `key` and `value` are 1 x heads x tokens x width. The
@@ -229,6 +229,6 @@ def reference_attention(
 ) -> Tensor:
     """Return the attention, 1 x tokens x heads x width, one row after the other. On any device and in any precision."""
     parts = zip(*(each.split(rows.lengths(), dim=2) for each in (query, key, value)))
-    options: Dict[str, Any] = {"dropout_p": dropout, "is_causal": is_causal, "scale": scaling}
+    options: dict[str, Any] = {"dropout_p": dropout, "is_causal": is_causal, "scale": scaling}
     outputs = [functional.scaled_dot_product_attention(*part, **options) for part in parts]
     return torch.cat(outputs, dim=2).transpose(1, 2)

@@ -1,9 +1,10 @@
 """Changes to a loaded model before a training. Except for an adapter, they leave what is saved as it was."""
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MethodType
-from typing import Any, Dict, Iterator, List
+from typing import Any
 
 import numpy as np
 import torch
@@ -95,7 +96,7 @@ def check_liger_type(model_type: str, supported: Any) -> None:
         )
 
 
-def liger_options(*, predicts_tokens: bool) -> Dict[str, bool]:
+def liger_options(*, predicts_tokens: bool) -> dict[str, bool]:
     """Return Liger's arguments that switch kernels off.
 
     Liger's cross entropy would replace PyTorch's own function for the whole process, evaluation included. Its fused
@@ -138,7 +139,7 @@ class OccurringTokens(nn.Embedding):  # type: ignore[misc]
 
     def take(self, whole: nn.Embedding) -> None:
         # A list, because a module would become a part of this one.
-        self._whole: List[nn.Embedding] = [whole]
+        self._whole: list[nn.Embedding] = [whole]
         with torch.no_grad():
             self.weight[:-1] = whole.weight[self.tokens]
             self.weight[-1] = 1
@@ -214,7 +215,7 @@ NOT_CONVERTED = frozenset({"experts", "gate", "router"})
 The choice of an expert is sensitive to rounding."""
 
 
-def linears_to_convert(model: Model) -> List[str]:
+def linears_to_convert(model: Model) -> list[str]:
     """Return the names of the linear layers that compute in 8 bits: all in the model's repeated layers.
 
     Heads and embeddings stay in 16 bits. The loss reads the outputs of a head, which may be few.

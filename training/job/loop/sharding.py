@@ -12,21 +12,19 @@ in its CPU's memory.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import Any
 
 import torch
+from accelerate import Accelerator
+from safetensors.torch import load_file
 from torch import nn
 
 from training.job.compilation.compilers import repeated_layers
-from training.job.weights.pretrained import read_safetensors
 
-if TYPE_CHECKING:
-    from accelerate import Accelerator  # not in every image
-
-States = Dict[str, Dict[int, Dict[str, Any]]]
+States = dict[str, dict[int, dict[str, Any]]]
 
 
-def shard(model: nn.Module, accelerator: "Accelerator") -> None:
+def shard(model: nn.Module, accelerator: Accelerator) -> None:
     """Shard a model in place, on the accelerator's device. All processes must call this with equal weights.
 
     Call it before the optimizer is created, because it replaces the parameters. accelerate adds autocast, but no
@@ -55,7 +53,7 @@ def shard(model: nn.Module, accelerator: "Accelerator") -> None:
     accelerator.prepare_model = prepare_other
 
 
-def gathered_weights(model: nn.Module) -> Dict[str, torch.Tensor]:
+def gathered_weights(model: nn.Module) -> dict[str, torch.Tensor]:
     """Return the model's plain state dictionary in the CPU's memory, on rank 0. Others return an empty one.
 
     All processes must call this. Tensors that are shared in the model stay shared.
@@ -66,7 +64,7 @@ def gathered_weights(model: nn.Module) -> Dict[str, torch.Tensor]:
     return {name: weights[first] for name, first in _first_names(model).items()} if weights else {}
 
 
-def load_weights(model: nn.Module, folder: Optional[Path]) -> None:
+def load_weights(model: nn.Module, folder: Path | None) -> None:
     """Load a saved model into a sharded one. All processes must call this; only rank 0 needs the folder."""
     from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 
@@ -74,7 +72,8 @@ def load_weights(model: nn.Module, folder: Optional[Path]) -> None:
     if folder and torch.distributed.get_rank() == 0:
         # Files contain a shared tensor only once, under any of its names.
         first_names = _first_names(model)
-        saved = {first_names.get(name, name): value for name, value in read_safetensors(folder).items()}
+        read = (load_file(file) for file in sorted(folder.glob("*.safetensors")))
+        saved = {first_names.get(name, name): value for part in read for name, value in part.items()}
         weights = {name: saved[first] for name, first in first_names.items()}
     # After an evaluation, parameters outside of the layers are still gathered.
     model.reshard()
@@ -107,13 +106,13 @@ def load_states(optimizer: torch.optim.Optimizer, states: States) -> None:
     optimizer.load_state_dict({**states, "state": sharded})
 
 
-def _first_names(model: nn.Module) -> Dict[str, str]:
+def _first_names(model: nn.Module) -> dict[str, str]:
     """Return the name of each weight, with the first name of the same tensor."""
-    first: Dict[int, str] = {}
+    first: dict[int, str] = {}
     return {name: first.setdefault(id(value), name) for name, value in model.state_dict(keep_vars=True).items()}
 
 
-def _gathered(value: torch.Tensor) -> Optional[torch.Tensor]:
+def _gathered(value: torch.Tensor) -> torch.Tensor | None:
     whole = value.full_tensor() if hasattr(value, "full_tensor") else value
     return whole.detach().cpu() if torch.distributed.get_rank() == 0 else None
 

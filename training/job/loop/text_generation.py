@@ -1,13 +1,14 @@
 """Generate the texts that a scorer needs in each evaluation, by all processes, in the evaluation's precision."""
 
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import transformers
 
 from training.job.processes import ranks
 from training.job.processes.protocols import Model
-from training.job.processes.reporting import ArgumentError, Unsupported
+from training.job.processes.reporting import ArgumentError
 from training.job.settings.job_settings import Settings
 from training.job.tasks.task import TextScorer
 
@@ -16,12 +17,7 @@ class TextGenerator:
     """Generates for the prompts of a scorer: the same texts in the same order in every process."""
 
     def __init__(self, scorer: TextScorer, settings: Settings) -> None:
-        """Take the prompts, and load the tokenizer, which decodes. Raises `Unsupported` or `ArgumentError`."""
-        if settings.device_kind == "xla":
-            raise Unsupported(
-                f"compiler trcomp cannot be combined with task {settings.task.name}: its evaluations generate text, "
-                "which XLA would compile again for every token; use compiler none"
-            )
+        """Take the prompts, and load the tokenizer, which decodes. Raises `ArgumentError`."""
         self._scorer, self._pad_token = scorer, settings.evaluated.metadata.pad_token_id
         self._batch_size = settings.arguments.eval_batch_size
         revision = None if settings.pretrained.is_folder else settings.arguments.model_revision or "main"
@@ -48,7 +44,7 @@ class TextGenerator:
             settings["synced_gpus"] = True
         order = sorted(range(len(prompts)), key=lambda at: (len(prompts[at]), at))
         size, own = self._batch_size, order[ranks.rank() :: ranks.count()]
-        made: List[Tuple[int, str]] = []
+        made: list[tuple[int, str]] = []
         for start in range(0, len(order[:: ranks.count()]), size):
             batch = own[start : start + size]
             rows = generate(model, [prompts[at] for at in batch or order[:1]], self._pad_token, settings, device)
@@ -59,8 +55,8 @@ class TextGenerator:
 
 
 def generate(
-    model: Any, prompts: Sequence[Sequence[int]], pad_token: int, settings: Dict[str, Any], device: Any
-) -> List[List[int]]:
+    model: Any, prompts: Sequence[Sequence[int]], pad_token: int, settings: dict[str, Any], device: Any
+) -> list[list[int]]:
     """Return the new tokens of each prompt, as one padded batch. `settings` have the names of transformers' `generate`.
 
     A decoder's prompts are padded on the left, so that new tokens follow them directly. An encoder's are padded on the
@@ -73,8 +69,8 @@ def generate(
     for row, prompt in enumerate(prompts):
         span = slice(len(prompt)) if is_encoder_decoder else slice(width - len(prompt), width)
         ids[row, span], mask[row, span] = torch.as_tensor(prompt), 1
-    defaults: Dict[str, Any] = {"use_cache": True, "pad_token_id": pad_token, "do_sample": False}
+    defaults: dict[str, Any] = {"use_cache": True, "pad_token_id": pad_token, "do_sample": False}
     output = model.generate(input_ids=ids.to(device), attention_mask=mask.to(device), **{**defaults, **settings})
     # An encoder-decoder's output starts with the decoder's start token.
-    rows: List[List[int]] = output[:, 1 if is_encoder_decoder else width :].tolist()
+    rows: list[list[int]] = output[:, 1 if is_encoder_decoder else width :].tolist()
     return rows

@@ -7,10 +7,10 @@ import platform
 import resource
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Dict, Iterator, Mapping, Optional
 
 import torch
 
@@ -57,7 +57,7 @@ def device_kind() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def describe(kind: str, processes: int) -> Dict[str, object]:
+def describe(kind: str, processes: int) -> dict[str, object]:
     """Return the device fields of the `start` event. Only a GPU has `memory_gib`."""
     if kind == "cuda":
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
@@ -91,8 +91,7 @@ def precision(requested: str, kind: str) -> str:
         flags, is_amd = _cpu_line("flags").split(), _cpu_line("vendor_id") == "AuthenticAMD"
         return "bf16" if "amx_bf16" in flags or (is_amd and "avx512_bf16" in flags) else "fp32"
     # Volta and Turing emulate bf16, which is slow.
-    capable = kind == "cuda" and torch.cuda.get_device_capability() >= (8, 0)
-    return "bf16" if capable else "fp16"
+    return "bf16" if torch.cuda.get_device_capability() >= (8, 0) else "fp16"
 
 
 def _check_fp8(kind: str) -> None:
@@ -126,17 +125,15 @@ def disable_cudnn_attention() -> None:
     H200, a plan took 0.15 s, as long as several steps, while the first call of another kernel took 0.0006 s. After
     that, either can be faster up to 128 tokens; at 384, cuDNN is twice as fast (docs/decisions/0014).
     """
-    # Earlier versions of torch do not use cuDNN for attention.
-    if hasattr(torch.backends.cuda, "enable_cudnn_sdp"):
-        torch.backends.cuda.enable_cudnn_sdp(False)
+    torch.backends.cuda.enable_cudnn_sdp(False)
 
 
-def peak_flops_per_second(name: str) -> Optional[float]:
+def peak_flops_per_second(name: str) -> float | None:
     """Return a device's peak FLOP/s in 16-bit matrix products, or None if it is unknown."""
     return next((peak for model, peak in FLOPS_PER_SECOND.items() if model in name), None)
 
 
-def memory_metrics(kind: str) -> Dict[str, float]:
+def memory_metrics(kind: str) -> dict[str, float]:
     """Return the peak memory so far in GiB: the process's, and the GPU's if the job uses one."""
     # ru_maxrss is in KiB on Linux and in bytes on macOS.
     unit = 1 if sys.platform == "darwin" else 1024
@@ -157,7 +154,7 @@ def process_age_seconds() -> float:
     return uptime_seconds - started_ticks / os.sysconf("SC_CLK_TCK")
 
 
-def installation_seconds(requirements: Path) -> Optional[float]:
+def installation_seconds(requirements: Path) -> float | None:
     """Return the seconds in which SageMaker's toolkit installed a job's packages; None if the job brought none.
 
     The toolkit unpacks the file `requirements` with the source just before the installation, and a package's files
@@ -208,19 +205,19 @@ def limit_to_free_memory(processes_here: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (min(finite), hard))
 
 
-def memory_limit_gib(kind: str, processes_here: int) -> Optional[float]:
+def memory_limit_gib(kind: str, processes_here: int) -> float | None:
     """Return the memory in GiB that `peak_gib` of this process can reach; None if it is unknown."""
     if kind == "cuda":
         return float(torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory) / GIB
     free, resident = free_bytes(), value_of(Path("/proc/self/status"), "VmRSS:")
-    if kind == "xla" or free is None or resident is None:
+    if free is None or resident is None:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
     share = resident * KIB + free // processes_here
     return (share if soft == resource.RLIM_INFINITY else min(share, soft)) / GIB
 
 
-def free_bytes() -> Optional[int]:
+def free_bytes() -> int | None:
     """Return the free memory of the machine, or of the container if it has a limit; None if it is unknown."""
     available = value_of(Path("/proc/meminfo"), "MemAvailable:")
     free = [] if available is None else [available * KIB]
@@ -231,7 +228,7 @@ def free_bytes() -> Optional[int]:
     return min(free, default=None)
 
 
-def _number(file: str) -> Optional[int]:
+def _number(file: str) -> int | None:
     try:
         return int(Path(file).read_text())
     except (OSError, ValueError):
@@ -263,7 +260,7 @@ def is_fixed(environment: Mapping[str, str]) -> bool:
     return bool(threads) and threads != environment.get(SERVICE_CPUS_VARIABLE)
 
 
-def usable_cpus(root: Path = Path("/"), cpus: Optional[int] = None) -> int:
+def usable_cpus(root: Path = Path("/"), cpus: int | None = None) -> int:
     """Return the number of CPUs for this job's threads: `cpus`, or the quota of its cgroup if that is less.
 
     By default, `cpus` is the number in the affinity mask. A quota of 1.5 CPUs counts as 2: both threads then wait

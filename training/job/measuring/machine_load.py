@@ -17,10 +17,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Collection, Dict, List, Optional, Set, Tuple
 
 INTERVAL_SECONDS = 20.0
 JOB_NAME = "TRAINING_JOB_NAME"
@@ -50,11 +50,11 @@ class Reading:
     """CPU seconds of all processes."""
     steal: float
     """CPU seconds that the hypervisor gave to other machines."""
-    sessions: Dict[int, float]
+    sessions: dict[int, float]
     """CPU seconds of the sessions of this group's jobs, by session id. Ended children are included."""
-    throttled: Optional[float] = None
+    throttled: float | None = None
     """Seconds in which a CPU limit stopped the job."""
-    memory_stalled: Optional[float] = None
+    memory_stalled: float | None = None
     """Seconds in which a process waited for memory."""
 
 
@@ -64,7 +64,7 @@ class Total:
 
     first: Reading
     last: Reading
-    ours: Dict[int, float] = field(default_factory=dict)
+    ours: dict[int, float] = field(default_factory=dict)
     """CPU seconds of each session of the group since the first reading. Sessions that ended keep their last value."""
 
     def add(self, reading: Reading) -> None:
@@ -73,7 +73,7 @@ class Total:
             self.ours[session] = max(self.ours.get(session, 0.0), seconds - self.first.sessions.get(session, 0.0))
         self.last = reading
 
-    def metrics(self, cpus: int) -> Dict[str, float]:
+    def metrics(self, cpus: int) -> dict[str, float]:
         """Return `machine/*`: percent of the time of `cpus` or of the elapsed time, and the mean number of CPUs.
 
         Empty without elapsed time.
@@ -104,7 +104,7 @@ class Members:
     def __init__(self, group: str, *sessions: int) -> None:
         self.group = group
         self.sessions = set(sessions)
-        self._checked: Set[str] = set()
+        self._checked: set[str] = set()
 
     def check(self, session: int, process: Path) -> None:
         """Add the session if one of its processes has the name of a job of the group."""
@@ -124,7 +124,7 @@ class MachineLoad:
         self._members = Members(group_of(os.environ.get(JOB_NAME, "")), os.getsid(0))
         self._gpu = GpuLoad() if reads_gpu else None
         self._ended = threading.Event()
-        self._total: Optional[Total] = None
+        self._total: Total | None = None
         self._thread = threading.Thread(target=self._run, name="machine-load", daemon=True)
 
     def start(self) -> "MachineLoad":
@@ -133,7 +133,7 @@ class MachineLoad:
         self._thread.start()
         return self
 
-    def metrics(self) -> Dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Take the last reading, and return the metrics since the first; empty without counters."""
         self._ended.set()
         self._thread.join()
@@ -166,7 +166,7 @@ def job_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def read(members: Members, root: Path = Path("/")) -> Optional[Reading]:
+def read(members: Members, root: Path = Path("/")) -> Reading | None:
     """Return the counters now, or None on a system without them. New sessions of the group are added to `members`."""
     try:
         counters = (root / "proc" / "stat").read_text().split()[1:9]
@@ -183,9 +183,9 @@ def read(members: Members, root: Path = Path("/")) -> Optional[Reading]:
     )
 
 
-def _sessions(members: Members, proc: Path) -> Dict[int, float]:
+def _sessions(members: Members, proc: Path) -> dict[int, float]:
     """Return the CPU seconds of the group's sessions."""
-    seconds: Dict[int, float] = {}
+    seconds: dict[int, float] = {}
     for process in proc.iterdir():
         if not process.name.isdigit():
             continue
@@ -211,7 +211,7 @@ def _job_name(environ: Path) -> str:
     return next((each[len(prefix) :] for each in variables if each.startswith(prefix)), "")
 
 
-def _throttled_seconds(cgroup: Path) -> Optional[float]:
+def _throttled_seconds(cgroup: Path) -> float | None:
     """Return the seconds in which a CPU limit stopped the job, from version 2 or 1 of control groups."""
     for path, name, per_second in (
         (cgroup / "cpu.stat", "throttled_usec", 1e6),
@@ -223,7 +223,7 @@ def _throttled_seconds(cgroup: Path) -> Optional[float]:
     return None
 
 
-def value_of(path: Path, name: str) -> Optional[int]:
+def value_of(path: Path, name: str) -> int | None:
     """Return the number in the line that begins with the name, or None."""
     try:
         lines = path.read_text().splitlines()
@@ -232,7 +232,7 @@ def value_of(path: Path, name: str) -> Optional[int]:
     return next((int(line.split()[1]) for line in lines if line.split()[:1] == [name]), None)
 
 
-def _stalled_seconds(path: Path) -> Optional[float]:
+def _stalled_seconds(path: Path) -> float | None:
     """Return the seconds in which some process waited for memory, from the kernel's pressure information."""
     try:
         text = path.read_text()
@@ -246,9 +246,9 @@ class GpuLoad:
     """Readings of the GPUs in use."""
 
     def __init__(self) -> None:
-        self._clock_percents: List[float] = []
-        self._slowed: List[bool] = []
-        self._shared: List[bool] = []
+        self._clock_percents: list[float] = []
+        self._slowed: list[bool] = []
+        self._shared: list[bool] = []
 
     def read(self, sessions: Collection[int]) -> None:
         """Add a reading for the jobs in these sessions; none if nvidia-smi does not answer."""
@@ -281,7 +281,7 @@ class GpuLoad:
         A GPU is shared if a process of `sessions` and one of another session use it. Process IDs that do not exist here
         do not count: a container sees the IDs of its host.
         """
-        users: Dict[str, Set[bool]] = {}
+        users: dict[str, set[bool]] = {}
         for line in output.splitlines():
             gpu, _, process = line.partition(",")
             with suppress(OSError, ValueError):
@@ -290,7 +290,7 @@ class GpuLoad:
         if ours:
             self._shared.append(any(False in kinds for kinds in ours))
 
-    def metrics(self) -> Dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return the median clock in percent of the highest, and the percentages of slowed and of shared readings."""
         metrics = {}
         if self._slowed:
@@ -301,11 +301,11 @@ class GpuLoad:
         return metrics
 
 
-def _percent(readings: List[bool]) -> float:
+def _percent(readings: list[bool]) -> float:
     return 100 * sum(readings) / len(readings)
 
 
-def _output(command: Tuple[str, ...]) -> Optional[str]:
+def _output(command: tuple[str, ...]) -> str | None:
     """Return the standard output of a command, or None if it fails."""
     try:
         done = subprocess.run(

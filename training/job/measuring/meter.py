@@ -10,9 +10,10 @@ queues an event on the device, which is read later.
 """
 
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -58,7 +59,7 @@ class Steady:
     work: Work
     """Work of this process during `seconds`."""
     steps: int
-    step_seconds: Tuple[float, float, float]
+    step_seconds: tuple[float, float, float]
     """Quartiles of the step time: p25, p50, p75."""
 
 
@@ -71,16 +72,16 @@ class Meter:
     def __init__(
         self, clock: Clock, warmup_steps: int, on_phase: Callable[[str, float], None] = lambda *_: None
     ) -> None:
-        self.phase_seconds: Dict[str, float] = {}
+        self.phase_seconds: dict[str, float] = {}
         self.work = NO_WORK
         self._clock, self._warmup_steps, self._on_phase = clock, warmup_steps, on_phase
         self._paused_seconds = 0.0
-        self._first_step_start: Optional[Instant] = None
-        self._warmup_end: Optional[Instant] = None
-        self._last_step_end: Optional[Instant] = None
+        self._first_step_start: Instant | None = None
+        self._warmup_end: Instant | None = None
+        self._last_step_end: Instant | None = None
         self._step_start: Any = None
-        self._spans: List[Tuple[Any, Any]] = []
-        self._step_seconds: List[float] = []
+        self._spans: list[tuple[Any, Any]] = []
+        self._step_seconds: list[float] = []
 
     def add_phase(self, name: str, seconds: float) -> None:
         """Add seconds to a phase and pass them to `on_phase`."""
@@ -121,13 +122,13 @@ class Meter:
         if warm is not self._last_step_end:
             self.add_phase("train_steady", _unpaused_seconds(warm, self._last_step_end))
 
-    def step_seconds(self) -> List[float]:
+    def step_seconds(self) -> list[float]:
         """Return the seconds of every step so far, in order. Waits for the device to finish the last step."""
         self._step_seconds += [self._clock.seconds_between(*span) for span in self._spans]
         self._spans = []
         return self._step_seconds
 
-    def steady(self) -> Optional[Steady]:
+    def steady(self) -> Steady | None:
         """Return the steady part of the training, or None if it has too few steps."""
         seconds = self.step_seconds()[self._warmup_steps :]
         if self._warmup_end is None or self._last_step_end is None or len(seconds) < MIN_STEADY_STEPS:
@@ -174,31 +175,18 @@ class CudaClock:
         return float(start.elapsed_time(end)) / 1000
 
 
-class XlaClock(CpuClock):
-    """Clock of an XLA device. XLA has no events, so a mark is the time at the CPU that feeds the device."""
-
-    def now(self) -> float:
-        import torch_xla.core.xla_model as xm
-
-        xm.mark_step()
-        xm.wait_device_ops()
-        return time.perf_counter()
-
-
 def clock_for(device_kind: str) -> Clock:
-    """Return the clock of a kind of device: the CPU's for unknown kinds."""
-    clocks: Dict[str, Callable[[], Clock]] = {"cuda": CudaClock, "xla": XlaClock}
-    return clocks.get(device_kind, CpuClock)()
+    return CudaClock() if device_kind == "cuda" else CpuClock()
 
 
 def throughput_metrics(
-    steady: Optional[Steady],
+    steady: Steady | None,
     steady_work: Work,
     parameters: int,
-    peak_flops_per_second: Optional[float],
-    attention_flops_per_pair: Optional[int] = None,
+    peak_flops_per_second: float | None,
+    attention_flops_per_pair: int | None = None,
     decoder_share: float = 0.0,
-) -> Dict[str, float]:
+) -> dict[str, float]:
     """Return `throughput/*`; empty without `steady`.
 
     `steady_work` and `peak_flops_per_second` cover all devices. `parameters` is the number of parameters that take part
@@ -209,7 +197,7 @@ def throughput_metrics(
         return {}
     p25, p50, p75 = steady.step_seconds
     tokens_per_second = steady_work.tokens / steady.seconds
-    metrics: Dict[str, float] = {
+    metrics: dict[str, float] = {
         "throughput/steady_samples_per_second": steady_work.samples / steady.seconds,
         "throughput/steady_tokens_per_second": tokens_per_second,
         "throughput/steady_steps": steady.steps,
@@ -232,7 +220,7 @@ def throughput_metrics(
     return metrics
 
 
-def attention_flops_per_pair(model: Model) -> Optional[int]:
+def attention_flops_per_pair(model: Model) -> int | None:
     """Return the FLOP of attention's two products for each pair of tokens of a row, over all layers.
 
     Each product takes 2 FLOP per pair and hidden unit, and a training three times a forward pass: 12 FLOP per layer and
@@ -247,7 +235,7 @@ def attention_flops_per_pair(model: Model) -> Optional[int]:
 
 def _passes_gradients(model: Model) -> bool:
     """Return False if the model's body is frozen as a whole, so that only its forward pass is computed."""
-    body: Optional[torch.nn.Module] = getattr(model, "base_model", None)
+    body: torch.nn.Module | None = getattr(model, "base_model", None)
     return body is None or any(each.requires_grad for each in body.parameters())
 
 
@@ -262,7 +250,7 @@ def multiplied_parameters(model: Model) -> int:
     gradient itself. In a body that is frozen as a whole, it counts as a third.
     """
     parameters = int(model.num_parameters(exclude_embeddings=True))
-    weight: Optional[torch.Tensor] = getattr(model.get_output_embeddings(), "weight", None)
+    weight: torch.Tensor | None = getattr(model.get_output_embeddings(), "weight", None)
     if weight is not None and weight is model.get_input_embeddings().weight:
         parameters += weight.numel()
     runs = 1.0
@@ -296,17 +284,17 @@ def decoder_share(model: Model) -> float:
         if not isinstance(module, torch.nn.Embedding)
         for weight in module.parameters(recurse=False)
     )
-    head: Optional[torch.Tensor] = getattr(model.get_output_embeddings(), "weight", None)
+    head: torch.Tensor | None = getattr(model.get_output_embeddings(), "weight", None)
     everything = int(model.num_parameters(exclude_embeddings=True))
     if head is not None and head is model.get_input_embeddings().weight:
         everything += head.numel()
     return 1.0 - float(in_encoder) / everything
 
 
-def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:
+def time_metrics(phase_seconds: Mapping[str, float]) -> dict[str, float]:
     return {f"time/{phase}_seconds": seconds for phase, seconds in phase_seconds.items()}
 
 
-def padding_metrics(work: Work) -> Dict[str, float]:
+def padding_metrics(work: Work) -> dict[str, float]:
     """Return the share of computed positions that are not padding."""
     return {"padding/efficiency": work.tokens / work.positions} if work.positions else {}

@@ -1,16 +1,15 @@
 """The processes of a job, on one host or several: their ranks, exchanges between them, and the signal to stop.
 
-Launchers pass the ranks in environment variables. The spawner of PyTorch/XLA, which SageMaker Training Compiler uses,
-imports torch_xla first and passes them through it. The service stores the checkpoint folders of all hosts under one
+Launchers pass the ranks in environment variables. The service stores the checkpoint folders of all hosts under one
 address, so only the first host writes checkpoints."""
 
 import os
 import signal
-import sys
 import threading
 import time
+from collections.abc import Callable, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, Callable, List, MutableMapping, Optional, Sequence, TypeVar
+from typing import Any, TypeVar
 
 from training.job.processes.protocols import Model
 
@@ -18,7 +17,6 @@ RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK")
 COUNT_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
 LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
 LOCAL_COUNT_VARIABLES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
-TORCHRUN_VARIABLE = "TORCHELASTIC_RUN_ID"
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 Value = TypeVar("Value")
@@ -26,11 +24,11 @@ Value = TypeVar("Value")
 
 def rank() -> int:
     """Return the rank of this process, from 0."""
-    return int(xla_model().get_ordinal()) if _under_spawner() else _first_set(RANK_VARIABLES, 0)
+    return _first_set(RANK_VARIABLES, 0)
 
 
 def count() -> int:
-    return int(xla_model().xrt_world_size()) if _under_spawner() else _first_set(COUNT_VARIABLES, 1)
+    return _first_set(COUNT_VARIABLES, 1)
 
 
 def local_count() -> int:
@@ -53,39 +51,25 @@ def on_first_host() -> bool:
     return rank() == local_rank()
 
 
-def _under_spawner() -> bool:
-    return "torch_xla" in sys.modules and not os.environ.get(TORCHRUN_VARIABLE)
-
-
-def xla_model() -> Any:
-    """Return the module of PyTorch/XLA."""
-    import torch_xla.core.xla_model
-
-    return torch_xla.core.xla_model
-
-
 def _first_set(variables: Sequence[str], otherwise: int) -> int:
     return next((int(os.environ[variable]) for variable in variables if os.environ.get(variable)), otherwise)
 
 
-def gather(value: Value) -> List[Value]:
+def gather(value: Value) -> list[Value]:
     """Return the values of all processes, by rank. All processes must call this at the same point."""
     if count() == 1:
         return [value]
     import torch
 
-    values: List[Any] = [None] * count()
+    values: list[Any] = [None] * count()
     torch.distributed.all_gather_object(values, value)
     return values
 
 
-def sum_over_processes(values: Sequence[float], device: object) -> List[float]:
+def sum_over_processes(values: Sequence[float], device: object) -> list[float]:
     """Return the sums over all processes. All processes must call this at the same point."""
     if count() == 1:
         return list(values)
-    if _under_spawner():
-        # Under the spawner, batches are always full, and all processes have the same number of them.
-        return [value * count() for value in values]
     import torch
 
     sums = torch.tensor(list(values), dtype=torch.float64, device=device)
@@ -97,17 +81,9 @@ def wait_for_all() -> None:
     """Wait until every process has called this."""
     if count() == 1:
         return
-    if _under_spawner():
-        xla_model().rendezvous("wait_for_all")
-        return
     import torch
 
     torch.distributed.barrier()
-
-
-def can_exchange_flags() -> bool:
-    """Return True if the processes can share a flag. The spawner's cannot without waiting for devices."""
-    return count() == 1 or not _under_spawner()
 
 
 class SharedFlag:
@@ -158,14 +134,14 @@ def gather_random_states(checkpoint: Path) -> None:
     Every process calls this after writing its own states under Trainer's file name. Returns when all processes have
     called it.
     """
-    if not on_several_hosts() or not can_exchange_flags():
+    if not on_several_hosts():
         wait_for_all()
         return
 
     def states_file(number: int) -> Path:
         return checkpoint / f"rng_state_{number}.pth"
 
-    own: Optional[bytes] = None
+    own: bytes | None = None
     if not on_first_host():
         file = states_file(rank())
         own = file.read_bytes()
@@ -205,7 +181,7 @@ class StopRequest:
         """
         self.is_requested = False
         self._may_finish_step = False
-        self._shared: Optional[SharedFlag] = None
+        self._shared: SharedFlag | None = None
         self._end_process, self._another_failed = end_process, another_failed
         self._end_lock = threading.Lock()
 

@@ -11,9 +11,9 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Callable, Dict, Iterator, Optional
 
 from training.job.processes import ranks
 
@@ -63,12 +63,12 @@ class Events:
 
     def __init__(
         self,
-        folder: Optional[Path] = None,
+        folder: Path | None = None,
         enabled: bool = True,
         descriptor: int = 1,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._file: Optional[int] = None
+        self._file: int | None = None
         if folder and enabled:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = os.open(str(folder / EVENTS_FILE), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -87,7 +87,7 @@ class Events:
                 self._write({"event": kind, "seq": self._sequence, "time": self._clock(), **fields})
                 self._enabled = kind != "failure"
 
-    def _write(self, event: Dict[str, object]) -> None:
+    def _write(self, event: dict[str, object]) -> None:
         self._sequence += 1
         # In ASCII, a character is a byte, and all white space is blanks. Without blanks between them, values alone have
         # blanks.
@@ -115,7 +115,7 @@ class Events:
         self._inside_a_line = False
 
 
-def _lines(event: Dict[str, object], text: str) -> Iterator[str]:
+def _lines(event: dict[str, object], text: str) -> Iterator[str]:
     """Yield the event as one line, or as parts of the form `sequence time number/count text`."""
     if len(text) <= MAX_CHARACTERS:
         yield EVENT_PREFIX + text
@@ -144,7 +144,7 @@ EXIT_STOPPED = 143
 """128 + SIGTERM."""
 
 
-def report(error: BaseException, events: Events, output: Optional[Path]) -> int:
+def report(error: BaseException, events: Events, output: Path | None) -> int:
     """Emit a `failure` event, write the `failure` file, and return the exit code.
 
     The process that fails first writes the file. The job's other processes then fail in an exchange with it, or their
@@ -166,7 +166,7 @@ def report(error: BaseException, events: Events, output: Optional[Path]) -> int:
     return EXIT_FAILED
 
 
-def another_process_failed(output: Optional[Path]) -> bool:
+def another_process_failed(output: Path | None) -> bool:
     return ranks.count() > 1 and output is not None and (output / FAILURE_FILE).exists()
 
 

@@ -2,8 +2,9 @@
 
 import dataclasses
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Literal, Optional, Sequence, Tuple
+from typing import Any, Literal
 
 from training.job.processes.reporting import ArgumentError
 from training.job.settings.declared import (
@@ -33,30 +34,30 @@ class Arguments(TrainingSettings):
 
     learning_rate: float = setting(math.nan, gt=0.0)
     """Peak learning rate, scaled to the global batch size. Required."""
-    bucket_lengths: Tuple[int, ...] = setting(())
+    bucket_lengths: tuple[int, ...] = setting(())
     """Bucket lengths in tokens, ascending. `max_length` is added when the last one is shorter."""
-    probe_precision: Optional[float] = setting(None, gt=0.0, lt=1.0, changes_training=False)
+    probe_precision: float | None = setting(None, gt=0.0, lt=1.0, changes_training=False)
     """Train only until the projected duration is this precise: half the width of its 95 % interval divided by its
     value. None trains to the end."""
-    probe_samples: Optional[int] = setting(None, ge=1, changes_training=False)
+    probe_samples: int | None = setting(None, ge=1, changes_training=False)
     """Samples after which a probe ends at the latest. None means a tenth of the training."""
     probe_eval_samples: int = setting(256, ge=1, changes_training=False)
     """Validation rows that a probe or a calibration evaluates."""
-    calibration_batch_sizes: Tuple[int, ...] = setting(())
+    calibration_batch_sizes: tuple[int, ...] = setting(())
     """Batch sizes per device, ascending. The job measures a few steps of each and trains nothing."""
     calibration_seconds: float = setting(2.0, gt=0.0)
     """Approximate seconds for which each batch size is measured."""
-    target_metric: Optional[QualityMetric] = setting(None, changes_training=False)
+    target_metric: QualityMetric | None = setting(None, changes_training=False)
     """Metric of the target."""
-    target_value: Optional[float] = setting(None, changes_training=False)
+    target_value: float | None = setting(None, changes_training=False)
     """Value to reach."""
-    target_direction: Optional[Literal["min", "max"]] = setting(None, changes_training=False)
+    target_direction: Literal["min", "max"] | None = setting(None, changes_training=False)
     """min: at or below the value; max: at or above. None means min for losses and perplexity, else max."""
     target_stop: bool = setting(False)
     """Stop training when the target is reached."""
-    quality_function: Optional[str] = setting(None, since="0.1.0")
+    quality_function: str | None = setting(None, since="0.1.0")
     """The user's own quality function, `FILE.py:NAME`. The channel `quality` has the file."""
-    quality_digest: Optional[str] = setting(None, since="0.1.0")
+    quality_digest: str | None = setting(None, since="0.1.0")
     """Digest of the file."""
 
 
@@ -88,7 +89,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     return Arguments(**values, adapter=AdapterSettings(**adapter) if adapter else None)
 
 
-def _name_value_pairs(argv: Sequence[str]) -> List[Tuple[str, str]]:
+def _name_value_pairs(argv: Sequence[str]) -> list[tuple[str, str]]:
     pairs = []
     for at in range(0, len(argv), 2):
         name = EARLIER_NAMES.get(argv[at][2:], argv[at][2:])
@@ -112,12 +113,12 @@ def _value(name: str, text: str) -> Any:
     return text if choices else CONVERSIONS[kind](text)
 
 
-CONVERSIONS: Dict[Any, Callable[[str], Any]] = {
+CONVERSIONS: dict[Any, Callable[[str], Any]] = {
     str: str,
     int: int,
     float: float,
     bool: lambda text: text.lower() == "true",
-    Tuple[str, ...]: lambda text: tuple(filter(None, text.split(","))),
-    Tuple[int, ...]: lambda text: tuple(int(part) for part in text.split(",") if part.strip()),
+    tuple[str, ...]: lambda text: tuple(filter(None, text.split(","))),
+    tuple[int, ...]: lambda text: tuple(int(part) for part in text.split(",") if part.strip()),
 }
 """Type of a value -> the conversion from text."""

@@ -6,12 +6,13 @@ value of None is not passed to the job.
 """
 
 import dataclasses
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Literal, Mapping, NamedTuple, Optional, Tuple, Union, get_args
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from training.job.tasks import DEFAULT_TASK, MAX_TOKENS, METRICS, TASKS
 
-Compiler = Literal["none", "inductor", "trcomp", "trcomp-off"]
 if TYPE_CHECKING:
     Task = str
     QualityMetric = str
@@ -61,7 +62,7 @@ class AdapterSettings:
     """Scale of their product, which is multiplied by `alpha` / `rank`."""
     dropout: float = setting(0.05, ge=0.0, lt=1.0)
     """Dropout of their input."""
-    targets: Tuple[str, ...] = setting(("auto",), min_length=1)
+    targets: tuple[str, ...] = setting(("auto",), min_length=1)
     """Linear layers with matrices, by the ends of their names, such as `query`. `auto` takes all but the head's."""
     save: Literal["merged", "adapter"] = setting("merged", changes_training=False)
     """Keep a plain model with the product added to its weights, or only what was trained, which then needs `peft` and
@@ -74,14 +75,14 @@ class TrainingSettings:
 
     task: Task = setting(DEFAULT_TASK)
     """Task to train."""
-    model: Optional[str] = setting(None, min_length=1, max_length=LONGEST_NAME)
+    model: str | None = setting(None, min_length=1, max_length=LONGEST_NAME)
     """Name on the Hub, folder, or `package:NAME` for a packaged model. Exactly one of `model` and `model_type` is
     required."""
-    model_revision: Optional[str] = setting(None, min_length=1, max_length=LONGEST_NAME)
+    model_revision: str | None = setting(None, min_length=1, max_length=LONGEST_NAME)
     """Branch, tag or commit of a model on the Hub. None means `main`."""
-    weights: Optional[Literal["pretrained", "random"]] = setting(None)
+    weights: Literal["pretrained", "random"] | None = setting(None)
     """Initial weights. None means `pretrained` for a `model` and `random` for a `model_type`."""
-    adapter: Optional[AdapterSettings] = setting(None, since="0.1.0")
+    adapter: AdapterSettings | None = setting(None, since="0.1.0")
     """Train few weights instead of all: see docs/adapters.md."""
     max_length: int = setting(128, ge=8, le=MAX_TOKENS)
     """Longest sequence in tokens, special tokens included. Longer sequences are cut."""
@@ -89,15 +90,15 @@ class TrainingSettings:
     batch_size: int = setting(32, ge=1, le=LARGEST_BATCH)
     """Training batch size per device, in samples. `auto` takes the largest of the range `sweep.batch_sizes` that gains
     speed and fits in memory: see docs/sweeps.md."""
-    eval_batch_size: Optional[int] = setting(None, ge=1, le=LARGEST_BATCH, changes_training=False)
+    eval_batch_size: int | None = setting(None, ge=1, le=LARGEST_BATCH, changes_training=False)
     """Evaluation batch size per device, in samples. None means the experiment's own `batch_size`, for every arm."""
     drop_last: bool = setting(False)
     """Leave out the rows at the end of an epoch that do not fill a batch on every device."""
     gradient_accumulation_steps: int = setting(1, ge=1, le=65_536)
     """Batches per device that make one optimizer step."""
-    epochs: Optional[float] = setting(None, gt=0.0, le=100_000.0)
+    epochs: float | None = setting(None, gt=0.0, le=100_000.0)
     """Passes over the training rows. Exactly one of `epochs` and `max_steps` is required."""
-    max_steps: Optional[int] = setting(None, ge=1, le=MAX_COUNT)
+    max_steps: int | None = setting(None, ge=1, le=MAX_COUNT)
     """Optimizer steps."""
     warmup_samples: int = setting(0, ge=0, le=MAX_COUNT)
     """Warm-up in samples, over which the learning rate rises from 0."""
@@ -132,19 +133,18 @@ class TrainingSettings:
     optimizer: Literal["auto", "adamw"] = setting("auto")
     """AdamW: `auto` takes the fused kernel where torch has one, and on a CPU leaves out the embeddings of tokens that
     do not occur (equal but for rounding); `adamw` uses one kernel per operation, and trains all."""
-    dataloader_workers: Optional[int] = setting(None, ge=0, le=256, changes_training=False)
+    dataloader_workers: int | None = setting(None, ge=0, le=256, changes_training=False)
     """Processes per device that build batches. None means 0: fetching a batch from a process takes longer than building
     it."""
-    compiler: Compiler = setting("none")
-    """Compiler: `inductor` is `torch.compile`, `trcomp` SageMaker Training Compiler, and `trcomp-off` its image with
-    the compiler off."""
+    compiler: Literal["none", "inductor"] = setting("none")
+    """Compiler: `inductor` is `torch.compile`."""
     compile_scope: Literal["layers", "model"] = setting("layers", compiler="inductor")
     """Inductor: compile one program for the repeated `layers`, or the whole `model`, which takes longer to compile."""
     compile_mode: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = setting(
         "default", compiler="inductor"
     )
     """Inductor: mode of `torch.compile`. `reduce-overhead` and `max-autotune` use CUDA graphs on a GPU."""
-    compile_dynamic: Optional[bool] = setting(None, compiler="inductor")
+    compile_dynamic: bool | None = setting(None, compiler="inductor")
     """Inductor: one program for all lengths (true), or one per length (false). None means true if padding is `longest`,
     or on a CPU with several bucket lengths."""
     sharding: Literal["none", "fsdp2"] = setting("none", since="0.1.0")
@@ -155,15 +155,15 @@ class TrainingSettings:
     """Optimizer steps between two logged losses."""
     eval_strategy: Literal["end", "epoch", "steps", "samples"] = setting("epoch", changes_training=False)
     """Evaluate after every epoch, every `eval_steps`, or every `eval_samples`, and always at the end."""
-    eval_steps: Optional[int] = setting(None, ge=1, le=MAX_COUNT, changes_training=False)
+    eval_steps: int | None = setting(None, ge=1, le=MAX_COUNT, changes_training=False)
     """Optimizer steps between two evaluations."""
     save_strategy: Literal["none", "epoch", "steps"] = setting("none", changes_training=False)
     """Write no checkpoints, one per epoch, or one every `save_steps`."""
-    save_steps: Optional[int] = setting(None, ge=1, le=MAX_COUNT, changes_training=False)
+    save_steps: int | None = setting(None, ge=1, le=MAX_COUNT, changes_training=False)
     """Optimizer steps between two checkpoints."""
     save_total_limit: int = setting(1, ge=1, le=1_000, changes_training=False)
     """Checkpoints to keep. The best one is always kept."""
-    best_metric: Optional[QualityMetric] = setting(None)
+    best_metric: QualityMetric | None = setting(None)
     """Evaluation metric that selects the model to keep; None keeps the last one. Requires a checkpoint after every
     evaluation."""
     save_model: bool = setting(True, changes_training=False)
@@ -178,7 +178,7 @@ def traits_of(field: "dataclasses.Field[Any]") -> Traits:
     return traits
 
 
-SETTINGS: Dict[str, "dataclasses.Field[Any]"] = {field.name: field for field in dataclasses.fields(TrainingSettings)}
+SETTINGS: dict[str, "dataclasses.Field[Any]"] = {field.name: field for field in dataclasses.fields(TrainingSettings)}
 
 
 ADAPTER_PACKAGES = {"lora": ("peft==0.21.2",), "qlora": ("peft==0.21.2", "bitsandbytes==0.50.2"), "frozen": ()}
@@ -190,11 +190,11 @@ ADAPTER_SETTINGS = {ADAPTER_PREFIX + field.name: field for field in dataclasses.
 
 def type_of(field: "dataclasses.Field[Any]") -> Any:
     """Return the type of a setting's values other than None."""
-    optional = getattr(field.type, "__origin__", None) is Union
-    return get_args(field.type)[0] if optional else field.type
+    # `|` makes a `typing.Union` of a Literal, and a `types.UnionType` of classes.
+    return get_args(field.type)[0] if get_origin(field.type) in (Union, UnionType) else field.type
 
 
-def choices_of(field: "dataclasses.Field[Any]") -> Tuple[str, ...]:
+def choices_of(field: "dataclasses.Field[Any]") -> tuple[str, ...]:
     """Return the values that a setting can have, as texts; empty if they cannot be listed."""
     kind = type_of(field)
     return ("true", "false") if kind is bool else get_args(kind) if getattr(kind, "__origin__", None) is Literal else ()
@@ -208,7 +208,7 @@ SHARDING_SINCE = (2, 6)
 """First version of torch with `torch.distributed.fsdp.fully_shard`."""
 
 
-def contradictions(settings: TrainingSettings, evaluation: Tuple[str, Optional[int]]) -> Iterator[str]:
+def contradictions(settings: TrainingSettings, evaluation: tuple[str, int | None]) -> Iterator[str]:
     """Yield a sentence for each pair of settings that cannot be combined.
 
     `evaluation` is the job's strategy of evaluations with their distance in steps: the experiment may set it in
@@ -219,10 +219,6 @@ def contradictions(settings: TrainingSettings, evaluation: Tuple[str, Optional[i
     if settings.epochs is not None and settings.max_steps is not None:
         yield f"epochs {settings.epochs:g} and max_steps {settings.max_steps} cannot be combined: set only one"
     yield from unused_options(settings)
-    if settings.compiler == "trcomp":
-        for name, value, other in (("precision", "fp8", "bf16"), ("kernels", "liger", "torch")):
-            if getattr(settings, name) == value:
-                yield f"compiler 'trcomp' cannot use {name} {value!r}: use {other!r}"
     if settings.adapter is not None:
         yield from _contradictions_of_adapter(settings, settings.adapter)
     if settings.sharding != "none":
@@ -255,8 +251,6 @@ def unused_options(settings: TrainingSettings) -> Iterator[str]:
 def _contradictions_of_adapter(settings: TrainingSettings, adapter: AdapterSettings) -> Iterator[str]:
     if settings.weights == "random" or settings.model is None:
         yield "adapter needs pretrained weights, which it leaves as they are: set model, or train without adapter"
-    if settings.compiler in ("trcomp", "trcomp-off"):
-        yield f"adapter and compiler {settings.compiler!r} cannot be combined: its images are older than peft"
     for name, other in (("sharding", "fsdp2"), ("precision", "fp8")):
         if getattr(settings, name) == other:
             yield f"adapter and {name} {other!r} cannot be combined: use {SETTINGS[name].default!r}"
@@ -267,8 +261,6 @@ def _contradictions_of_adapter(settings: TrainingSettings, adapter: AdapterSetti
 
 
 def _contradictions_of_sharding(settings: TrainingSettings) -> Iterator[str]:
-    if settings.compiler not in ("none", "inductor"):
-        yield f"sharding 'fsdp2' needs compiler 'none' or 'inductor', not {settings.compiler!r}"
     if settings.compile_scope != "layers":
         yield f"sharding 'fsdp2' needs compile_scope 'layers', not {settings.compile_scope!r}"
     if settings.compile_mode in CUDA_GRAPH_MODES:
@@ -278,6 +270,6 @@ def _contradictions_of_sharding(settings: TrainingSettings) -> Iterator[str]:
         )
 
 
-def _cadence(strategy: str, steps: Optional[int]) -> str:
+def _cadence(strategy: str, steps: int | None) -> str:
     phrases = {"end": "at the end", "none": "never", "epoch": "every epoch", "steps": f"every {steps} steps"}
     return phrases.get(strategy, f"every number of {strategy}")

@@ -1,13 +1,13 @@
 """Settings of one job: its arguments, folders and data, resolved before the training starts."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any
 
 import torch
-import transformers
 
-from training.job.compilation.compilers import Inductor, NoCompiler, TrainingCompiler
+from training.job.compilation.compilers import Inductor, NoCompiler
 from training.job.data.channels import Channel, read_channel
 from training.job.data.padding import Padding, padding_kind
 from training.job.measuring import hardware
@@ -20,8 +20,6 @@ from training.job.tasks.own_quality import OwnQuality
 from training.job.weights.checkpoints import NO_PROGRESS, UNFINISHED, BestEvaluation, Progress, Target, newest
 from training.job.weights.pretrained import Pretrained
 
-TRANSFORMERS_FOR_SHARDING = (4, 49)
-"""Earliest version of transformers with which sharding is tested: AWS's first images with torch 2.6 have it."""
 RESUMED_VALUES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "cpu": {"precision": ("fp32", "bf16"), "attention": ("blockwise", "eager", "sdpa")},
     "cuda": {"attention": ("eager", "sdpa", "flash_attention_2")},
@@ -45,11 +43,11 @@ class Folders:
     """Channel with the training rows."""
     validation: Path
     """Channel with the validation rows."""
-    pretrained: Optional[Path]
+    pretrained: Path | None
     """Channel with the initial model. None loads the model from the Hub."""
-    checkpoints: Optional[Path]
+    checkpoints: Path | None
     """Folder for checkpoints, which the service keeps when the job is interrupted. None if there is no such folder."""
-    quality: Optional[Path] = None
+    quality: Path | None = None
     """Channel with the user's own quality function. None if the job has none."""
 
 
@@ -62,9 +60,9 @@ class Settings:
     folders: Folders
     """The container's folders."""
     compiler: NoCompiler
-    """Compiler, checked but not yet applied."""
+    """Compiler, not yet applied."""
     device_kind: str
-    """cpu | cuda | xla."""
+    """cpu | cuda."""
     precision: str
     """fp32 | bf16 | fp16 | fp8; never auto."""
     attention: str
@@ -75,7 +73,7 @@ class Settings:
     """Training rows."""
     validation: Channel
     """Validation rows."""
-    resumed: Optional[Tuple[Path, Progress]]
+    resumed: tuple[Path, Progress] | None
     """Checkpoint to resume from, and its progress; None for a new training."""
 
     @property
@@ -118,8 +116,8 @@ class Settings:
 
     @property
     def eval_padding(self) -> Padding:
-        """Padding of evaluation batches. Buckets limit compilations, and only XLA compiles the evaluation."""
-        kind = "longest" if self.padding.kind == "buckets" and self.device_kind != "xla" else self.padding.kind
+        """Padding of evaluation batches. Buckets limit compilations, and no compiler compiles it."""
+        kind = "longest" if self.padding.kind == "buckets" else self.padding.kind
         return Padding(kind, self.validation.metadata.max_length, self.arguments.bucket_lengths)
 
     @property
@@ -151,7 +149,7 @@ class Settings:
         return self.arguments.save_strategy != "none"
 
     @property
-    def unfinished_checkpoints(self) -> Optional[Path]:
+    def unfinished_checkpoints(self) -> Path | None:
         """Folder of a checkpoint until it is complete; None if the job writes no checkpoints.
 
         Processes on other hosts write to a temporary folder and send its content to the first host (see
@@ -167,7 +165,7 @@ class Settings:
         return self.resumed[1] if self.resumed else NO_PROGRESS
 
     @property
-    def target(self) -> Optional[Target]:
+    def target(self) -> Target | None:
         """Target of the training, or None."""
         arguments = self.arguments
         if arguments.target_metric is None or arguments.target_value is None:
@@ -182,7 +180,7 @@ class Settings:
         return replace(before, stops=stops) if same else target
 
     @property
-    def quality(self) -> Optional[OwnQuality]:
+    def quality(self) -> OwnQuality | None:
         """The user's own quality function; None without one, and where only the evaluation's duration is of interest.
 
         Raises `ArgumentError` if its file cannot be imported.
@@ -194,12 +192,12 @@ class Settings:
         return OwnQuality(folder, arguments.quality_function, (arguments.target_metric, arguments.best_metric))
 
     @property
-    def best(self) -> Optional[BestEvaluation]:
+    def best(self) -> BestEvaluation | None:
         """Best evaluation of earlier starts; None if `best_metric` is not set."""
         metric = self.arguments.best_metric
         return BestEvaluation(**(self.progress_before.best or {"metric": metric})) if metric else None
 
-    def effective(self) -> Dict[str, Any]:
+    def effective(self) -> dict[str, Any]:
         """Return the effective hyperparameters: the arguments, with `auto` resolved where the job decides."""
         resolved = {name: getattr(self, name) for name in ("precision", "attention")}
         buckets = self.arguments.bucket_lengths if self.padding_kind == "buckets" else ()
@@ -212,13 +210,11 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     """Return the settings. Raises `ArgumentError`, `BadData` or `Unsupported` if they are invalid."""
     arguments = parse(argv)
     folders = read_folders(environment)
-    compiler = compiler_of(arguments)
-    compiler.check()
-    device_kind = compiler.device_kind or hardware.device_kind()
+    device_kind = hardware.device_kind()
     if device_kind == "cpu" and torch.version.cuda and environment.get("CUDA_VISIBLE_DEVICES"):
         problem = f"its NVIDIA driver may be too old for CUDA {torch.version.cuda}, see nvidia-smi"
         events.emit("note", message=f"PyTorch cannot use this machine's GPU, so the job trains on the CPU: {problem}")
-    check_sharding(arguments, torch.__version__, transformers.__version__)
+    check_sharding(arguments, torch.__version__)
     resumed = None
     if folders.checkpoints is not None:
         resumed = newest(folders.checkpoints, lambda message: events.emit("note", message=message))
@@ -231,7 +227,7 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     return Settings(
         arguments=arguments,
         folders=folders,
-        compiler=compiler,
+        compiler=compiler_of(arguments),
         device_kind=device_kind,
         precision=hardware.precision(arguments.precision, device_kind),
         # Without padding, the loaded model gets an implementation of our own.
@@ -250,13 +246,13 @@ def compiler_of(arguments: Arguments) -> NoCompiler:
     if arguments.compiler == "inductor":
         mode = arguments.compile_mode
         return Inductor(arguments.compile_scope, mode, records_cuda_graphs=mode in CUDA_GRAPH_MODES)
-    return TrainingCompiler() if arguments.compiler == "trcomp" else NoCompiler()
+    return NoCompiler()
 
 
 def read_folders(environment: Mapping[str, str]) -> Folders:
     """Return the folders that the environment names."""
 
-    def optional(variable: str) -> Optional[Path]:
+    def optional(variable: str) -> Path | None:
         return Path(environment[variable]) if environment.get(variable) else None
 
     # SageMaker synchronises this folder with S3, if it exists.
@@ -273,24 +269,13 @@ def read_folders(environment: Mapping[str, str]) -> Folders:
     )
 
 
-def check_sharding(arguments: Arguments, torch_version: str, transformers_version: str) -> None:
-    """Raise `Unsupported` if this job cannot shard its model as requested. Versions are texts such as `2.6.0`."""
-    if arguments.sharding == "none":
-        return
-    reason = ""
-    if _minor(torch_version) < SHARDING_SINCE:
-        reason = f"needs torch 2.6 or later, but torch {torch_version} is installed"
-    elif _minor(transformers_version) < TRANSFORMERS_FOR_SHARDING:
-        reason = f"needs transformers 4.49 or later, but transformers {transformers_version} is installed"
-    if reason:
-        raise Unsupported(f"sharding {arguments.sharding} {reason}")
+def check_sharding(arguments: Arguments, version: str) -> None:
+    """Raise `Unsupported` if this version of torch, such as `2.6.0`, cannot shard a model."""
+    if arguments.sharding != "none" and tuple(int(part) for part in version.split(".")[:2]) < SHARDING_SINCE:
+        raise Unsupported(f"sharding {arguments.sharding} needs torch 2.6 or later, but torch {version} is installed")
 
 
-def _minor(version: str) -> Tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2])
-
-
-def _with_resumed_values(arguments: Arguments, device_kind: str, resumed: Optional[Tuple[Path, Progress]]) -> Arguments:
+def _with_resumed_values(arguments: Arguments, device_kind: str, resumed: tuple[Path, Progress] | None) -> Arguments:
     """Return the arguments with the checkpoint's values of `auto`, which this machine might choose differently."""
     before = resumed[1].identity if resumed else {}
     fields = RESUMED_VALUES.get(device_kind, {})

@@ -2,7 +2,7 @@
 
 import hashlib
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any
 
 from training.job.processes.reporting import ArgumentError
 from training.job.settings.arguments import EARLIER_DROPOUT, EARLIER_NAMES, EARLIER_VALUES, FIELDS
@@ -11,7 +11,7 @@ from training.job.settings.job_settings import Settings
 from training.job.weights.adapters import weights_digest
 
 
-def identity(settings: Settings, model: Any) -> Dict[str, Any]:
+def identity(settings: Settings, model: Any) -> dict[str, Any]:
     """Return everything that determines the trained weights, by name: settings, data, and the initial model."""
     values = {name: value for name, value in settings.effective().items() if traits_of(FIELDS[name]).changes_training}
     # The checkpoint stores JSON, which has lists but no tuples.
@@ -24,7 +24,7 @@ def identity(settings: Settings, model: Any) -> Dict[str, Any]:
     }
 
 
-def check_same(checkpoint: Path, before: Dict[str, Any], now: Dict[str, Any], requested: Any) -> None:
+def check_same(checkpoint: Path, before: dict[str, Any], now: dict[str, Any], requested: Any) -> None:
     """Raise `ArgumentError` when a checkpoint belongs to a different training. `requested` are the job's arguments."""
     before = _with_current_names(before)
     dropout = before.pop(EARLIER_DROPOUT, None)
@@ -51,7 +51,7 @@ def _other_version(checkpoint: Path, difference: str) -> ArgumentError:
     )
 
 
-def _with_current_names(before: Dict[str, Any]) -> Dict[str, Any]:
+def _with_current_names(before: dict[str, Any]) -> dict[str, Any]:
     """Return an identity with the current names and values. An earlier version may have written it."""
     current = {**EARLIER_VALUES, **{EARLIER_NAMES.get(name, name): value for name, value in before.items()}}
     if current.get("max_steps") == -1:

@@ -3,7 +3,8 @@
 A new task is a new file and its line in `TASKS`. It belongs here and nowhere else.
 """
 
-from typing import Any, List, Mapping, Optional, Tuple
+from collections.abc import Mapping
+from typing import Any
 
 from training.job.tasks.causal_lm import CausalLM
 from training.job.tasks.chat import Chat
@@ -46,7 +47,7 @@ __all__ = [
     "find_task",
 ]
 
-_TASKS: Tuple[Task, ...] = (
+_TASKS: tuple[Task, ...] = (
     Classification(),
     QuestionAnswering(),
     CausalLM(),
@@ -62,7 +63,7 @@ TASKS = {task.name: task for task in _TASKS}
 DEFAULT_TASK = Classification.name
 
 
-def find_task(config: Mapping[str, Any]) -> Optional[Task]:
+def find_task(config: Mapping[str, Any]) -> Task | None:
     """Return the task of a saved model, given its configuration. None if it fits no task.
 
     The last task of `TASKS` that fits: a special case follows the task that would also take its models.
@@ -70,9 +71,9 @@ def find_task(config: Mapping[str, Any]) -> Optional[Task]:
     return next((task for task in reversed(list(TASKS.values())) if task.fits(config)), None)
 
 
-def _in_order() -> List[Metric]:
+def _in_order() -> list[Metric]:
     """Return the metrics of all tasks but the loss, each before those that its task prefers it to."""
-    ordered: List[Metric] = []
+    ordered: list[Metric] = []
     for task in TASKS.values():
         at = len(ordered)
         for metric in (each for each in reversed(task.metrics) if each != LOSS):

@@ -14,8 +14,9 @@ best answer's by more than `null_threshold`, the answer is empty. Probabilities 
 """
 
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,13 +27,13 @@ MAX_PAIRS_IN_MEMORY = 400_000
 WINDOWS_PER_BATCH = 16
 """Windows in one batch of the model."""
 
-Row = Tuple[List[int], List[int]]
+Row = tuple[list[int], list[int]]
 """Token ids and type ids of one window, without padding."""
-Offsets = List[Tuple[int, int]]
+Offsets = list[tuple[int, int]]
 """Characters that each token of a text covers: the first, and one past the last."""
 Lines = Sequence[np.ndarray]
 """Logits, one array per window."""
-Forward = Callable[[Dict[str, np.ndarray]], Tuple[np.ndarray, np.ndarray]]
+Forward = Callable[[dict[str, np.ndarray]], tuple[np.ndarray, np.ndarray]]
 """Runs the model on a padded batch and returns the start logits and the end logits, windows x positions."""
 
 
@@ -41,16 +42,16 @@ class AnswerOptions(NamedTuple):
 
     max_length: int = 384
     """Tokens of a window, including the question and special tokens."""
-    doc_stride: Optional[int] = None
+    doc_stride: int | None = None
     """Tokens that neighbouring windows share; None means 128, but at most a third of a window."""
     n_best_answers: int = 20
     """Number of likeliest starts and of likeliest ends of a window that are paired."""
     max_answer_length: int = 30
     """Longest answer, in tokens."""
-    null_threshold: Optional[float] = None
+    null_threshold: float | None = None
     """Excess of the empty answer's logits above which nothing is answered; None always answers."""
 
-    def handling_impossible(self, requested: Optional[bool]) -> "AnswerOptions":
+    def handling_impossible(self, requested: bool | None) -> "AnswerOptions":
         """Return the options of a request that permits the empty answer, forbids it, or with None leaves it open."""
         known = self.null_threshold
         return self if requested is None else self._replace(null_threshold=(known or 0.0) if requested else None)
@@ -72,8 +73,8 @@ class Windows(NamedTuple):
 class Tokens(NamedTuple):
     """A question with its whole context, as tokens."""
 
-    ids: List[int]
-    type_ids: List[int]
+    ids: list[int]
+    type_ids: list[int]
     context_at: int
     """Position of the first context token."""
     offsets: Offsets
@@ -110,7 +111,7 @@ def stride_of(options: AnswerOptions, window_tokens: int) -> int:
     return min(128 if options.doc_stride is None else options.doc_stride, window_tokens // 3)
 
 
-def tokenize(tokenizer: Any, questions: Sequence[Tuple[str, str]]) -> Iterator[Tokens]:
+def tokenize(tokenizer: Any, questions: Sequence[tuple[str, str]]) -> Iterator[Tokens]:
     """Yield the tokens of each (question, context), with a fast tokenizer.
 
     Leading blanks of the question are dropped: SQuAD has questions with hundreds of them. If the tokenizer pads on the
@@ -129,7 +130,7 @@ def tokenize(tokenizer: Any, questions: Sequence[Tuple[str, str]]) -> Iterator[T
         yield Tokens(ids, encoding.type_ids, first, offsets, next(special, 0))
 
 
-def cut(tokens: Tokens, window_tokens: int, stride: int) -> Tuple[List[Row], Windows]:
+def cut(tokens: Tokens, window_tokens: int, stride: int) -> tuple[list[Row], Windows]:
     """Return the windows of one question. Neighbours share `stride` tokens of the context.
 
     Raises ValueError if a window has no room for more context tokens than it shares with its neighbour.
@@ -149,7 +150,7 @@ def cut(tokens: Tokens, window_tokens: int, stride: int) -> Tuple[List[Row], Win
     counts = [min(room, length - first) for first in first_token]
     before, after = tokens.context_at, tokens.context_at + length
 
-    def window_of(values: List[int], first: int, count: int) -> List[int]:
+    def window_of(values: list[int], first: int, count: int) -> list[int]:
         return values[:before] + values[before + first : before + first + count] + values[after:]
 
     rows = [
@@ -162,7 +163,7 @@ def cut(tokens: Tokens, window_tokens: int, stride: int) -> Tuple[List[Row], Win
 
 def answer_question(
     tokenizer: Any, forward: Forward, question: str, context: str, options: AnswerOptions, top_k: int
-) -> List[Dict[str, Any]]:
+) -> list[dict[str, Any]]:
     """Return the `top_k` best answers to a question as `answers_of` does, the best first.
 
     Raises ValueError if the question is so long that a window has no room for the context.
@@ -171,9 +172,9 @@ def answer_question(
     room, stride = tokens.room(options.max_length), stride_of(options, options.max_length)
     # Training refuses a question that leaves no more room than windows share. Here, windows share half of the room.
     rows, windows = cut(tokens, options.max_length, stride if stride < room else max(0, room // 2))
-    starts: List[np.ndarray] = []
-    ends: List[np.ndarray] = []
-    nulls: List[Tuple[float, float]] = []
+    starts: list[np.ndarray] = []
+    ends: list[np.ndarray] = []
+    nulls: list[tuple[float, float]] = []
     for first in range(0, len(rows), WINDOWS_PER_BATCH):
         batch = rows[first : first + WINDOWS_PER_BATCH]
         width = max(len(ids) for ids, _ in batch)
@@ -187,8 +188,8 @@ def answer_question(
     return answers_of(context, tokens.offsets, windows, starts, ends, options, top_k, nulls)
 
 
-def _padded(tokenizer: Any, rows: Sequence[Row], width: int) -> Dict[str, np.ndarray]:
-    def filled(lines: Sequence[List[int]], filler: int) -> np.ndarray:
+def _padded(tokenizer: Any, rows: Sequence[Row], width: int) -> dict[str, np.ndarray]:
+    def filled(lines: Sequence[list[int]], filler: int) -> np.ndarray:
         array = np.full((len(lines), width), filler, dtype=np.int64)
         for row, line in zip(array, lines):
             row[width - len(line) if tokenizer.padding_side == "left" else 0 :][: len(line)] = line
@@ -209,8 +210,8 @@ def answers_of(
     ends: Lines,
     options: AnswerOptions,
     top_k: int = 1,
-    nulls: Sequence[Tuple[float, float]] = (),
-) -> List[Dict[str, Any]]:
+    nulls: Sequence[tuple[float, float]] = (),
+) -> list[dict[str, Any]]:
     """Return the `top_k` best answers of one question as `{"answer", "score", "start", "end"}`, the best first.
 
     `start` and `end` are characters of the context. `nulls` are the start and the end logit of each window's CLS token;
@@ -242,12 +243,12 @@ def is_null(empty: Any, best: Any, options: AnswerOptions) -> Any:
     return empty - best > options.null_threshold
 
 
-def no_answer() -> Dict[str, Any]:
+def no_answer() -> dict[str, Any]:
     """Return the empty answer."""
     return {"answer": "", "score": 0.0, "start": 0, "end": 0}
 
 
-def stripped(context: str, start: int, end: int) -> Tuple[str, int, int]:
+def stripped(context: str, start: int, end: int) -> tuple[str, int, int]:
     """Return the text from `start` to `end` without the blanks around it, and its new start and end.
 
     `end` is one past the last character. The text is empty if it consists of blanks.
@@ -260,11 +261,11 @@ def stripped(context: str, start: int, end: int) -> Tuple[str, int, int]:
 
 def n_best_spans(
     windows: Windows, starts: Lines, ends: Lines, options: AnswerOptions, top_k: int
-) -> List[Tuple[float, int, int]]:
+) -> list[tuple[float, int, int]]:
     """Return the `top_k` best distinct spans of one question as (sum of logits, first token, last token)."""
     windows = windows._replace(context_at=np.zeros_like(windows.tokens))
     spans, sums = best_of_windows(_stacked(starts), _stacked(ends), windows, options, top_k)
-    best: Dict[Tuple[int, int], float] = {}
+    best: dict[tuple[int, int], float] = {}
     for (first, last), total in zip(spans.reshape(-1, 2).tolist(), sums.ravel().tolist()):
         if total > best.get((first, last), -np.inf):
             best.pop((first, last), None)  # Equal sums keep the order of the windows that they come from.
@@ -282,7 +283,7 @@ def _stacked(lines: Lines) -> np.ndarray:
 
 def best_of_windows(
     start_logits: np.ndarray, end_logits: np.ndarray, windows: Windows, options: AnswerOptions, top_k: int
-) -> Tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the best spans of each window, windows x spans x 2, and their sums of logits; -inf for a missing span."""
     step = max(1, MAX_PAIRS_IN_MEMORY // options.n_best_answers**2)
     width = int(windows.tokens.max())
@@ -308,7 +309,7 @@ def _in_context(logits: np.ndarray, windows: Windows, width: int) -> np.ndarray:
 
 def _best_pairs(
     starts: np.ndarray, ends: np.ndarray, options: AnswerOptions, top_k: int
-) -> Tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the `top_k` best (first, last) of each window, and the sums of their logits, the highest first."""
     rows = np.arange(len(starts))[:, None]
     first, last = (_highest(logits, options.n_best_answers) for logits in (starts, ends))

@@ -1,8 +1,9 @@
 """Causal language modelling: predict each token from those before it."""
 
 import math
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any
 
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text
@@ -51,7 +52,7 @@ class CausalLM(Task):
     """Texts packed into blocks of equal length, or one row per text. Evaluations read every text as rows of its own."""
 
     name = "causal-lm"
-    other_names: Tuple[str, ...] = ("clm", "language-modeling", "pretraining")
+    other_names: tuple[str, ...] = ("clm", "language-modeling", "pretraining")
     row = "text"
     without_rows = "only blank texts"
     group = "text"
@@ -68,7 +69,7 @@ class CausalLM(Task):
     has_new_head = False
     head = "AutoModelForCausalLM"
     architectures = ("ForCausalLM", "LMHeadModel")
-    metrics: Tuple[Metric, ...] = (LOSS, Metric("eval_perplexity", "perplexity", best=1.0, decimals=2))
+    metrics: tuple[Metric, ...] = (LOSS, Metric("eval_perplexity", "perplexity", best=1.0, decimals=2))
     answer_fields = (("generated_text", "string"),)
     answer_parameters = (("max_new_tokens", "long", 50), ("do_sample", "boolean", False))
     parameter_rules: Mapping[str, Rule] = {
@@ -87,15 +88,15 @@ class CausalLM(Task):
     returns_prompt = True
     """True if an answer begins with the text that it continues, unless the request says otherwise."""
 
-    def columns(self, names: ColumnNames) -> Dict[str, str]:
+    def columns(self, names: ColumnNames) -> dict[str, str]:
         """Return the text column. Labels are not read."""
         return {names.text: "string"}
 
-    def foreign_columns(self, names: ColumnNames) -> Dict[str, str]:
+    def foreign_columns(self, names: ColumnNames) -> dict[str, str]:
         """Return `completion` if the texts are prompts: to train on the prompts alone is hardly meant."""
         return {"completion": f"task: chat and data.columns.prompt: {names.text}"} if names.text == "prompt" else {}
 
-    def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Optional[Row]:
+    def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Row | None:
         """Check the text. Blank texts are left out: they contain nothing to learn."""
         if isinstance(values[0], list) and values[0] and isinstance(values[0][0], dict):
             raise BadData(
@@ -146,7 +147,7 @@ class CausalLM(Task):
         length = options["max_length"]
         return f"do not fill one block of max_length {length} tokens; reduce max_length, or set packing to false"
 
-    def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Dict[str, Any]:
+    def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> dict[str, Any]:
         """Make a decoder of an architecture that is an encoder by default, such as BERT: it attends to later tokens."""
         import transformers
 
@@ -157,7 +158,7 @@ class CausalLM(Task):
             return {}  # Loading the model raises the same error with a message.
         return {"is_decoder": True} if hasattr(config, "is_decoder") else {}
 
-    def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
+    def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
         """Return each token as its own label: the models shift the labels. Padding and filler rows have none."""
         labels = batch.input_ids.copy()
         labels[batch.attention_mask == 0] = IGNORED_LABEL
@@ -185,12 +186,12 @@ class CausalLM(Task):
         """Return the scorer of reduced predictions."""
         return TokenLoss(channel.rows.numbers.argsort())
 
-    def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
+    def read_inputs(self, inputs: object, arguments: Mapping[str, Any] | None) -> list[Example]:
         """Return the texts to continue."""
         self.checked_parameters(arguments)
         return super().read_inputs(inputs, arguments)
 
-    def checked_parameters(self, arguments: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+    def checked_parameters(self, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the parameters of a request. Raises `BadInputs`."""
         options = parameters(arguments, self.parameter_rules)
         for name in ("temperature", "top_k", "top_p"):
@@ -198,7 +199,7 @@ class CausalLM(Task):
                 raise BadInputs(f"parameter {name} requires do_sample true: without sampling, it has no effect")
         return options
 
-    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
+    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
         """Tokenize the texts. Raises `BadInputs` for a text that leaves no room for new tokens."""
         rows = loaded.rows([each.text for each in examples])
         for example, row in zip(examples, rows):
@@ -217,17 +218,17 @@ class CausalLM(Task):
                 f"accepts at most {loaded.max_length} in total, so shorten the text or lower max_new_tokens"
             )
 
-    def generation_settings(self, loaded: LoadedModel) -> Dict[str, Any]:
+    def generation_settings(self, loaded: LoadedModel) -> dict[str, Any]:
         """Return arguments of transformers' `generate` that do not come from a request."""
         return {}
 
-    def generate(self, loaded: LoadedModel, encoded: Sequence[EncodedInput]) -> List[Any]:
+    def generate(self, loaded: LoadedModel, encoded: Sequence[EncodedInput]) -> list[Any]:
         """Return `{"generated_text"}` for each text. Texts with the same parameters run together.
 
         By default each new token is the likeliest one, so the same text always has the same continuation. Transformers'
         pipeline samples by default (`do_sample`).
         """
-        made: List[Any] = [None] * len(encoded)
+        made: list[Any] = [None] * len(encoded)
         for same, options in same_options(encoded):
             settings = {"do_sample": False, "max_new_tokens": self.new_tokens, **options}
             settings.update(self.generation_settings(loaded))
@@ -246,7 +247,7 @@ class TokenLoss:
         """Store the positions of the rows of the data in the order of evaluation."""
         self._order, self._sums = order, order[:0]
 
-    def __call__(self, prediction: Any) -> Dict[str, float]:
+    def __call__(self, prediction: Any) -> dict[str, float]:
         self._sums = prediction.predictions
         # Replaces Trainer's eval_loss, which is the mean of the batch means.
         loss_sum, tokens = prediction.predictions.astype("float64").sum(axis=0)[:2]
@@ -254,10 +255,10 @@ class TokenLoss:
         # Without a perplexity if the model diverged.
         return {"loss": loss, **({"perplexity": math.exp(loss)} if loss <= LARGEST_EXPONENT else {})}
 
-    def tables(self) -> Dict[str, List[Dict[str, Any]]]:
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return an empty dictionary: this task has no tables."""
         return {}
 
-    def rows(self) -> List[Dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return each row's predicted `tokens` and their summed `loss`: a row of text has no single prediction."""
         return [{"loss": loss, "tokens": int(tokens)} for loss, tokens, *_ in self._sums[self._order].tolist()]

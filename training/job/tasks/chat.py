@@ -5,9 +5,10 @@
 
 import json
 from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any
 
 from training.job.data import SEGMENTS
 from training.job.processes.reporting import BadData
@@ -66,7 +67,7 @@ class Chat(CausalLM):
     without_rows = "no conversations"
     group = "conversation"
     left_out = "left out, because max_length cuts off their whole answer"
-    usual_columns: Mapping[Tuple[str, ...], str] = {
+    usual_columns: Mapping[tuple[str, ...], str] = {
         ("messages",): "task: chat",
         ("conversations",): "task: chat and data.columns.messages: conversations",
         ("prompt", "completion"): "task: chat and data.columns.prompt: prompt",
@@ -120,7 +121,7 @@ class Chat(CausalLM):
         """Return whether a saved configuration is of a model that this task trained."""
         return config.get("trainfare_task") == self.name and super().fits(config)
 
-    def columns(self, names: ColumnNames) -> Dict[str, str]:
+    def columns(self, names: ColumnNames) -> dict[str, str]:
         """Return the column of messages, or the columns of prompt and completion."""
         if names.prompt:
             return {names.prompt: "object", names.completion: "object"}
@@ -205,7 +206,7 @@ class Chat(CausalLM):
         model.config.trainfare_task = self.name
         return model
 
-    def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
+    def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
         """Return the tokens of the answers as labels: the models shift the labels. Other tokens have none."""
         import numpy as np
 
@@ -245,14 +246,14 @@ class Chat(CausalLM):
         """Return the messages of a row to answer, or a text."""
         return checked_messages(place, column, value, "user")
 
-    def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
+    def read_inputs(self, inputs: object, arguments: Mapping[str, Any] | None) -> list[Example]:
         """Return the conversations to answer: a list of messages, a text of the user, or a list of these."""
         if inputs == []:
             raise BadInputs("inputs is an empty list: give at least one message")
         is_one = not isinstance(inputs, list) or all(isinstance(each, dict) for each in inputs)
         options = self.checked_parameters(arguments)
         examples = []
-        values: List[object] = inputs if isinstance(inputs, list) and not is_one else [inputs]
+        values: list[object] = inputs if isinstance(inputs, list) and not is_one else [inputs]
         for at, value in enumerate(values):
             location = "inputs" if is_one else f"inputs[{at}]"
             if not isinstance(value, (str, list)):
@@ -268,7 +269,7 @@ class Chat(CausalLM):
             examples.append(Example(location, messages[-1]["content"], options=options, detail=messages))
         return examples
 
-    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
+    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
         """Render and tokenize the conversations. Raises `BadInputs` for one that leaves no room for an answer."""
         try:
             made = template_of(loaded.tokenizer).tokens([(each.detail, True) for each in examples])
@@ -278,13 +279,13 @@ class Chat(CausalLM):
             self.check_room(loaded, example, len(ids))
         return [EncodedInput(each, (TokenRow(ids, None),)) for each, ids in zip(examples, made)]
 
-    def generation_settings(self, loaded: LoadedModel) -> Dict[str, Any]:
+    def generation_settings(self, loaded: LoadedModel) -> dict[str, Any]:
         """Return the tokens that end an answer."""
         ends = loaded.model.generation_config.eos_token_id
         return {"eos_token_id": stop_tokens(ends, template_of(loaded.tokenizer).stop)}
 
 
-def checked_messages(place: object, column: str, value: Any, role_of_text: str = "") -> List[Message]:
+def checked_messages(place: object, column: str, value: Any, role_of_text: str = "") -> list[Message]:
     """Return messages with a role and a text each. Raises `BadData`.
 
     With `role_of_text`, the value may also be a text, which is one message of this role.
@@ -316,23 +317,23 @@ def _message(place: object, name: str, value: Any) -> Message:
     return {"role": role, "content": checked_text(place, f"{name}.content", content, may_be_blank=role == "system")}
 
 
-def _joined(conversations: Sequence[Conversation]) -> Tuple[List[int], List[int], List[int]]:
+def _joined(conversations: Sequence[Conversation]) -> tuple[list[int], list[int], list[int]]:
     """Return tokens, flat answers and lengths of a row that holds the conversations one after the other."""
-    ids: List[int] = []
-    answers: List[int] = []
+    ids: list[int] = []
+    answers: list[int] = []
     for each in conversations:
         answers += [at + len(ids) for span in each.answers for at in span]
         ids += each.ids
     return ids, answers, [len(each.ids) for each in conversations]
 
 
-def best_fit(lengths: Sequence[int], room: int) -> List[List[int]]:
+def best_fit(lengths: Sequence[int], room: int) -> list[list[int]]:
     """Divide rows among blocks of at most `room` tokens, and return the numbers of each block's rows.
 
     The longest come first, each into the block that it fills best (best fit decreasing; Johnson 1973).
     """
-    blocks: List[List[int]] = []
-    left: List[Tuple[int, int]] = []  # room left and number of each block, ascending
+    blocks: list[list[int]] = []
+    left: list[tuple[int, int]] = []  # room left and number of each block, ascending
     for row in sorted(range(len(lengths)), key=lambda at: -lengths[at]):
         at = bisect_left(left, (lengths[row], -1))
         free, block = left.pop(at) if at < len(left) else (room, len(blocks))
@@ -343,7 +344,7 @@ def best_fit(lengths: Sequence[int], room: int) -> List[List[int]]:
     return blocks
 
 
-def _samples(chosen: Sequence[Tuple[Row, Conversation]]) -> "Dict[str, pa.Array]":
+def _samples(chosen: Sequence[tuple[Row, Conversation]]) -> "dict[str, pa.Array]":
     """Return the table of prompts for which evaluations generate, with the data's answers."""
     import pyarrow as pa
 
@@ -370,18 +371,18 @@ class AnswerScorer(TokenLoss):
         longest = max(map(len, self.prompts), default=0)
         new_tokens = min(SAMPLE_TOKENS, channel.metadata.max_length - longest)
         self.generation_settings = {"max_new_tokens": new_tokens, "eos_token_id": stop}
-        self._texts: List[str] = []
+        self._texts: list[str] = []
 
-    def take_texts(self, texts: List[str]) -> None:
+    def take_texts(self, texts: list[str]) -> None:
         """Take the generated answers."""
         self._texts = texts
 
-    def __call__(self, prediction: Any) -> Dict[str, float]:
+    def __call__(self, prediction: Any) -> dict[str, float]:
         """Return the metrics of the answers' tokens."""
         tokens, right = prediction.predictions.astype("float64").sum(axis=0)[1:]
         return {**super().__call__(prediction), "token_accuracy": float(right / tokens)}
 
-    def tables(self) -> Dict[str, List[Dict[str, Any]]]:
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return the generated answers beside the data's."""
         names = ("row", "prompt", "answer")
         rows = [{**dict(zip(names, each)), "generated": text} for each, text in zip(self._samples, self._texts)]

@@ -5,13 +5,14 @@ be a prefix of it. What follows, up to the next message, is the answer: it inclu
 comes after the same tokens as in a request.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 from training.job.processes.reporting import BadData
 
-Message = Dict[str, str]
+Message = dict[str, str]
 """`{"role": ..., "content": ...}`."""
 TEMPLATES = {
     "chatml": "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + "
@@ -20,7 +21,7 @@ TEMPLATES = {
 """Templates that can be named."""
 
 
-def read_template(value: Optional[str]) -> Optional[str]:
+def read_template(value: str | None) -> str | None:
     """Return the template of a field's value: a name, or a file. Raises ValueError."""
     if value is None or value in TEMPLATES:
         return TEMPLATES.get(value or "")
@@ -35,8 +36,8 @@ def read_template(value: Optional[str]) -> Optional[str]:
 class Conversation(NamedTuple):
     """The tokens of a conversation, or of its beginning."""
 
-    ids: List[int]
-    answers: List[Tuple[int, int]]
+    ids: list[int]
+    answers: list[tuple[int, int]]
     """First token of each answer that is trained, and the token after it."""
 
     def cut(self, length: int) -> "Conversation":
@@ -55,7 +56,7 @@ PROBE = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": 
 class Template:
     """A tokenizer's chat template, and the tokens of the conversations that it renders."""
 
-    def __init__(self, tokenizer: Any, template: Optional[str] = None) -> None:
+    def __init__(self, tokenizer: Any, template: str | None = None) -> None:
         """Take the template, by default the tokenizer's own. Raises `BadData` if answers cannot be found by it."""
         if template:
             tokenizer.chat_template = template
@@ -88,7 +89,7 @@ class Template:
         self.stop = ends[-1]
         """Token that ends an answer."""
 
-    def conversations(self, rows: Sequence[Tuple[List[Message], int, object]]) -> List[Conversation]:
+    def conversations(self, rows: Sequence[tuple[list[Message], int, object]]) -> list[Conversation]:
         """Return the tokens and answers of conversations: messages, number of the first that is trained, and location.
 
         Raises `BadData` with the location if the template does not render an answer after its prompt.
@@ -118,11 +119,11 @@ class Template:
             made.append(Conversation(ids, list(zip(bounds[::2], bounds[1::2]))))
         return made
 
-    def tokens(self, chats: Sequence[Tuple[List[Message], bool]]) -> List[List[int]]:
+    def tokens(self, chats: Sequence[tuple[list[Message], bool]]) -> list[list[int]]:
         """Return the tokens of messages, each with the prompt for an answer or not. Raises `BadData`."""
         return self._encoded(chats, [self._text(*each) for each in chats])
 
-    def _text(self, messages: List[Message], has_prompt: bool, place: str = "") -> str:
+    def _text(self, messages: list[Message], has_prompt: bool, place: str = "") -> str:
         try:
             return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=has_prompt))
         except Exception as error:  # Jinja's, or any of the template's own
@@ -130,7 +131,7 @@ class Template:
             roles = ", ".join(message["role"] for message in messages)
             raise BadData(f"{place}the chat template refuses messages of {roles}: {reason}") from error
 
-    def _encoded(self, chats: Sequence[Tuple[List[Message], bool]], texts: Sequence[str]) -> List[List[int]]:
+    def _encoded(self, chats: Sequence[tuple[list[Message], bool]], texts: Sequence[str]) -> list[list[int]]:
         if not texts:
             return []
         made = list(self._tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"])
@@ -140,7 +141,7 @@ class Template:
                 made[at] = self._sanitized(messages, has_prompt, made[at])
         return made
 
-    def _sanitized(self, messages: List[Message], has_prompt: bool, otherwise: List[int]) -> List[int]:
+    def _sanitized(self, messages: list[Message], has_prompt: bool, otherwise: list[int]) -> list[int]:
         """Return the tokens with control tokens in messages as plain text, if transformers can do so, as 5.23 can."""
         try:
             made = self._tokenizer.apply_chat_template(
@@ -162,7 +163,7 @@ def _common(first: Sequence[int], second: Sequence[int]) -> int:
     return next((at for at in range(shorter) if first[at] != second[at]), shorter)
 
 
-def stop_tokens(ends: Any, stop: int) -> List[int]:
+def stop_tokens(ends: Any, stop: int) -> list[int]:
     """Return the tokens that end a text, which a configuration has as a number, a list or None, and `stop`."""
     known = [] if ends is None else ends if isinstance(ends, list) else [ends]
     return list(dict.fromkeys([*known, stop]))

@@ -3,7 +3,8 @@
 import difflib
 import json
 import re
-from typing import Any, Iterable, List, Optional
+from collections.abc import Iterable
+from typing import Any
 
 from training.job.processes.reporting import BadData
 
@@ -45,7 +46,7 @@ def checked_number(place: object, column: str, value: Any) -> float:
     return float(value)
 
 
-def checked_list(place: object, column: str, value: Any) -> List[Any]:
+def checked_list(place: object, column: str, value: Any) -> list[Any]:
     """Return the value of a column of lists. Raises `BadData` for anything else."""
     value = from_json(value)
     if isinstance(value, list):
@@ -99,6 +100,6 @@ def nearest(value: str, known: Iterable[str]) -> str:
     return f" Did you mean {name!r}?" if name else ""
 
 
-def nearest_name(value: str, known: Iterable[str]) -> Optional[str]:
+def nearest_name(value: str, known: Iterable[str]) -> str | None:
     """Return the known name closest to `value`, or None if none is close."""
     return next(iter(difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)), None)

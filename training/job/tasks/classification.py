@@ -1,6 +1,7 @@
 """Classification: one label for each text or pair of texts."""
 
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence, Tuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_label, checked_text, from_json
@@ -36,20 +37,20 @@ class Classification(Task):
     """One of several classes for each row, scored from a confusion matrix."""
 
     name = "classification"
-    other_names: Tuple[str, ...] = ("sentiment-analysis", "sequence-classification")
+    other_names: tuple[str, ...] = ("sentiment-analysis", "sequence-classification")
     classes = "one"
     reports_first_rows = True
-    integer_columns: Tuple[str, ...] = ("label",)
+    integer_columns: tuple[str, ...] = ("label",)
     head = "AutoModelForSequenceClassification"
     architectures = ("ForSequenceClassification",)
     problem_type = "single_label_classification"
-    metrics: Tuple[Metric, ...] = (
+    metrics: tuple[Metric, ...] = (
         Metric("eval_accuracy", "accuracy", "fraction", higher_is_better=True, best=1.0),
         Metric("eval_f1_macro", "macro F1", "fraction", higher_is_better=True, best=1.0),
         LOSS,
     )
     optional_inputs = ("text_pair",)
-    answer_fields: Tuple[Tuple[str, str], ...] = (("label", "string"), ("score", "double"))
+    answer_fields: tuple[tuple[str, str], ...] = (("label", "string"), ("score", "double"))
     example: Mapping[str, str] = {**Task.example, "text_pair": "The days are getting shorter."}
     accepts_blanks = True
     # With `top_k`, the answer is a list of that many labels, the likeliest first. If null, the list has all labels.
@@ -59,12 +60,12 @@ class Classification(Task):
     }
     pipeline = "text-classification"
 
-    def columns(self, names: ColumnNames) -> Dict[str, str]:
+    def columns(self, names: ColumnNames) -> dict[str, str]:
         """Return the columns with the text, the label and, for pairs, the second text."""
         pair = {names.text_pair: "string"} if names.text_pair else {}
         return {names.text: "string", **self.label_columns(names), **pair}
 
-    def label_columns(self, names: ColumnNames) -> Dict[str, str]:
+    def label_columns(self, names: ColumnNames) -> dict[str, str]:
         """Return the columns with the labels."""
         return {names.label: "string or long"}
 
@@ -76,7 +77,7 @@ class Classification(Task):
             raise BadData(f"{place}: column {names.label!r} is a list; {several}")
         return Row(number, texts, (checked_label(place, names.label, values[1]),))
 
-    def texts(self, place: object, values: Sequence[Any], names: ColumnNames) -> Tuple[str, ...]:
+    def texts(self, place: object, values: Sequence[Any], names: ColumnNames) -> tuple[str, ...]:
         """Check the texts of a row and return them: the second is the last value."""
         pair = (checked_text(place, names.text_pair, values[-1]),) if names.text_pair else ()
         return (checked_text(place, names.text, values[0]), *pair)
@@ -94,11 +95,11 @@ class Classification(Task):
 
         return encode
 
-    def encoded_labels(self, rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> "Dict[str, pa.Array]":
+    def encoded_labels(self, rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> "dict[str, pa.Array]":
         """Return the columns of the channel with the labels of rows."""
         return {"label": integers([number for [number] in classes])}
 
-    def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Dict[str, Any]:
+    def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> dict[str, Any]:
         """Return the labels and what the model needs to read a row."""
         names = dict(enumerate(metadata.label_names))
         return {
@@ -111,7 +112,7 @@ class Classification(Task):
             "pad_token_id": metadata.pad_token_id,
         }
 
-    def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
+    def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
         """Return the class of each row."""
         import numpy as np
 
@@ -127,7 +128,7 @@ class Classification(Task):
         """Return whether an empty text has no tokens at all."""
         return not loaded.adds_special_tokens
 
-    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
+    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
         """Tokenize the texts. Inputs that are too long are truncated; in a pair, the longer text first."""
         rows = loaded.rows([each.text if each.pair is None else (each.text, each.pair) for each in examples])
         encoded = []
@@ -139,11 +140,11 @@ class Classification(Task):
             encoded.append(EncodedInput(example, (row if is_typed else TokenRow(row.ids, None),)))
         return encoded
 
-    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> List[Any]:
+    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> list[Any]:
         """Return the logits of each row."""
         return list(loaded.forward(rows).logits.float())
 
-    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> List[Any]:
+    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> list[Any]:
         """Return `{"label", "score"}` for each input, or a list of them with `top_k`: see `transformers.pipeline`."""
         import torch
 
@@ -170,7 +171,7 @@ def _function(config: Any) -> str:
     return "softmax"
 
 
-def _answer(scores: List[float], names: Mapping[int, str], options: Mapping[str, Any]) -> Any:
+def _answer(scores: list[float], names: Mapping[int, str], options: Mapping[str, Any]) -> Any:
     if "top_k" not in options:
         best = max(range(len(scores)), key=scores.__getitem__)
         return {"label": names[best], "score": scores[best]}

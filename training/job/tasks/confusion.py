@@ -1,7 +1,8 @@
 """Scores of classes from a confusion matrix."""
 
 import json
-from typing import Any, Dict, List, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ class DataOrder:
 
     def __init__(self, channel: Channel) -> None:
         file = channel.folder / SOURCE_ROWS
-        self.first_rows: List[int] = json.loads(file.read_text("utf-8")) if file.exists() else []
+        self.first_rows: list[int] = json.loads(file.read_text("utf-8")) if file.exists() else []
         """Numbers in the data of the first rows, whose predictions an evaluation reports."""
         self._order = channel.rows.numbers.argsort()
 
@@ -33,10 +34,10 @@ class ClassScorer:
     def __init__(self, channel: Channel) -> None:
         self._label_names = list(channel.metadata.label_names)
         self._order = DataOrder(channel)
-        self._tables: Dict[str, List[Dict[str, Any]]] = {}
+        self._tables: dict[str, list[dict[str, Any]]] = {}
         self._labels, self._logits = np.zeros(0, int), np.zeros((0, len(self._label_names)))
 
-    def __call__(self, prediction: Any) -> Dict[str, float]:
+    def __call__(self, prediction: Any) -> dict[str, float]:
         logits = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
         labels, names, order = prediction.label_ids, self._label_names, self._order
         self._labels, self._logits = labels, logits
@@ -49,11 +50,11 @@ class ClassScorer:
         }
         return {**summary(matrix), **commonest_scores(matrix)}
 
-    def tables(self) -> Dict[str, List[Dict[str, Any]]]:
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return the tables of the last evaluation, by file name."""
         return self._tables
 
-    def rows(self) -> List[Dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return each row's label and the predicted one, and the probability of every label in `scores`."""
         names, logits = self._label_names, self._order.all(self._logits).astype(np.float64)
         exponents = np.exp(logits - logits.max(axis=-1, keepdims=True))
@@ -70,12 +71,12 @@ def confusion_matrix(actual: np.ndarray, predicted: np.ndarray, classes: int) ->
     return counts.reshape(classes, classes)
 
 
-def class_scores(matrix: np.ndarray) -> Dict[str, np.ndarray]:
+def class_scores(matrix: np.ndarray) -> dict[str, np.ndarray]:
     """Return precision, recall, f1 and support of each class; a ratio without a denominator counts as 0."""
     return scores_of_counts(np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0))
 
 
-def scores_of_counts(right: np.ndarray, support: np.ndarray, predicted: np.ndarray) -> Dict[str, np.ndarray]:
+def scores_of_counts(right: np.ndarray, support: np.ndarray, predicted: np.ndarray) -> dict[str, np.ndarray]:
     """Return the scores of classes: `right` of the rows `predicted` as a class are among the `support` rows of it."""
     right = right.astype(float)
     return {
@@ -86,7 +87,7 @@ def scores_of_counts(right: np.ndarray, support: np.ndarray, predicted: np.ndarr
     }
 
 
-def summary(matrix: np.ndarray) -> Dict[str, float]:
+def summary(matrix: np.ndarray) -> dict[str, float]:
     """Return accuracy, weighted F1, and macro means (over the classes that occur or are predicted, as scikit-learn)."""
     scores = class_scores(matrix)
     present = matrix.sum(axis=0) + matrix.sum(axis=1) > 0
@@ -95,7 +96,7 @@ def summary(matrix: np.ndarray) -> Dict[str, float]:
     return {"accuracy": float(np.trace(matrix) / matrix.sum()), **macro, "f1_weighted": weighted}
 
 
-def commonest_scores(matrix: np.ndarray) -> Dict[str, float]:
+def commonest_scores(matrix: np.ndarray) -> dict[str, float]:
     """Return accuracy and macro F1 of always answering the commonest class, under their names with `COMMONEST`."""
     support, constant = matrix.sum(axis=1), np.zeros_like(matrix)
     constant[:, support.argmax()] = support
@@ -103,18 +104,18 @@ def commonest_scores(matrix: np.ndarray) -> Dict[str, float]:
     return {f"{name}{COMMONEST}": scores[name] for name in ("accuracy", "f1_macro")}
 
 
-def per_class_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:
+def per_class_rows(matrix: np.ndarray, label_names: Sequence[str]) -> list[dict[str, Any]]:
     """Return one row for each class."""
     return score_rows(class_scores(matrix), label_names)
 
 
-def score_rows(scores: Dict[str, np.ndarray], label_names: Sequence[str]) -> List[Dict[str, Any]]:
+def score_rows(scores: dict[str, np.ndarray], label_names: Sequence[str]) -> list[dict[str, Any]]:
     """Return one row for each class, given their scores."""
     columns = {name: values.tolist() for name, values in scores.items()}
     return [{"label": label, **dict(zip(columns, row))} for label, *row in zip(label_names, *columns.values())]
 
 
-def confusion_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[str, Any]]:
+def confusion_rows(matrix: np.ndarray, label_names: Sequence[str]) -> list[dict[str, Any]]:
     """Return one row for each pair of classes that occurred. With many classes, most pairs never occur."""
     return [
         {"actual": label_names[actual], "predicted": label_names[predicted], "count": int(matrix[actual, predicted])}
@@ -124,7 +125,7 @@ def confusion_rows(matrix: np.ndarray, label_names: Sequence[str]) -> List[Dict[
 
 def prediction_rows(
     source_rows: Sequence[int], labels: np.ndarray, logits: np.ndarray, label_names: Sequence[str]
-) -> List[Dict[str, Any]]:
+) -> list[dict[str, Any]]:
     """Return one row for each prediction, with the model's probability for the predicted class."""
     logits = logits.astype(np.float64)
     # Softmax of the largest logit: 1 / sum of exp(logit - largest).

@@ -15,9 +15,10 @@ Both depend on the batch size. An evaluation computes them over all its rows at 
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Literal, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from training.job.data import TEXT_LENGTHS
 from training.job.processes.reporting import BadData
@@ -95,11 +96,11 @@ class Embedding(Task):
         # A model that was trained further for another task has the mark too.
         return POOLING in config and first.endswith("Model") and not first.endswith("HeadModel")
 
-    def metrics_of(self, names: ColumnNames) -> Tuple[Metric, ...]:
+    def metrics_of(self, names: ColumnNames) -> tuple[Metric, ...]:
         """Return Spearman's correlation for pairs with a score, and else the ranking metrics."""
         return self.metrics[:1] if names.score else self.metrics[1:]
 
-    def columns(self, names: ColumnNames) -> Dict[str, str]:
+    def columns(self, names: ColumnNames) -> dict[str, str]:
         """Return the columns with the texts, and with the score if there is one."""
         texts = (names.text, names.text_pair or "text_pair", *([names.negative] if names.negative else []))
         return {**dict.fromkeys(texts, "string"), **({names.score: "double"} if names.score else {})}
@@ -162,8 +163,8 @@ class Embedding(Task):
         encode = model.forward
 
         def forward(
-            input_ids: "Tensor", attention_mask: "Tensor", labels: "Optional[Tensor]" = None, **inputs: Any
-        ) -> "Dict[str, Tensor]":
+            input_ids: "Tensor", attention_mask: "Tensor", labels: "Tensor | None" = None, **inputs: Any
+        ) -> "dict[str, Tensor]":
             hidden = encode(input_ids=input_ids, attention_mask=attention_mask, **inputs)[0]
             vectors = pooled(hidden, attention_mask, pooling)
             if labels is None:
@@ -179,7 +180,7 @@ class Embedding(Task):
         """Return the cosine of each pair with a score, or the vectors of each pair that matches."""
         return predictions[:, :2] if labels.dim() == 2 else (predictions[:, 0] * predictions[:, 1]).sum(dim=-1)
 
-    def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
+    def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
         """Return the score of each row; without scores, numbers of its texts, rows x texts, equal for equal texts.
 
         A filler row has NaN, or -100.
@@ -201,7 +202,7 @@ class Embedding(Task):
         """Return the scorer of embeddings."""
         return EmbeddingScorer(channel)
 
-    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
+    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
         """Tokenize the texts. Texts that are too long are truncated."""
         rows = loaded.rows([each.text for each in examples])
         for example, row in zip(examples, rows):
@@ -209,7 +210,7 @@ class Embedding(Task):
                 raise BadInputs(f"{example.location} has no tokens: give a text")
         return [EncodedInput(each, (TokenRow(row.ids, None),)) for each, row in zip(examples, rows)]
 
-    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> List[Any]:
+    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> list[Any]:
         """Return the vector of each row."""
         import torch
 
@@ -219,7 +220,7 @@ class Embedding(Task):
         mask = places >= hidden.shape[1] - lengths if loaded.pads_left else places < lengths
         return list(pooled(hidden, mask, getattr(loaded.model.config, POOLING, "mean")))
 
-    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> List[Any]:
+    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> list[Any]:
         """Return `{"embedding"}` for each text, a list of numbers whose squares sum to 1."""
         return [{"embedding": vector.tolist()} for vector in outputs]
 
@@ -227,7 +228,7 @@ class Embedding(Task):
         """Write what makes the folder a model of sentence-transformers."""
         pooling, size = metadata.options["pooling"], model.config.hidden_size
         modes = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
-        files: Dict[str, Any] = {
+        files: dict[str, Any] = {
             "modules.json": [
                 {"idx": at, "name": str(at), "path": path, "type": f"sentence_transformers.models.{name}"}
                 for at, (name, path) in enumerate(MODULES)
@@ -295,17 +296,17 @@ class EmbeddingScorer:
 
     def __init__(self, channel: "Channel") -> None:
         rows = [channel.rows[at] for at in range(len(channel.rows))]
-        self._order: List[int] = channel.rows.numbers.argsort().tolist()
-        self._rows: List[float] = []
+        self._order: list[int] = channel.rows.numbers.argsort().tolist()
+        self._rows: list[float] = []
         self._scores = [row["score"] for row in rows if not math.isnan(row["score"])]
-        number_of: Dict[bytes, int] = {}
+        number_of: dict[bytes, int] = {}
         ends = (row[TEXT_LENGTHS].cumsum() for row in rows)
         self._texts = [
             [number_of.setdefault(row["input_ids"][start:end].tobytes(), len(number_of)) for start, end in _spans(each)]
             for row, each in zip(rows, ends)
         ]
 
-    def __call__(self, prediction: Any) -> Dict[str, float]:
+    def __call__(self, prediction: Any) -> dict[str, float]:
         import numpy as np
 
         if self._scores:
@@ -318,17 +319,17 @@ class EmbeddingScorer:
         means = {"loss": loss, f"ndcg_at_{FIRST_ANSWERS}": ndcg, f"mrr_at_{FIRST_ANSWERS}": reciprocal}
         return {name: float(values.mean()) for name, values in means.items()}
 
-    def tables(self) -> Dict[str, List[Dict[str, Any]]]:
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return an empty dictionary: this task has no tables."""
         return {}
 
-    def rows(self) -> List[Dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return each row's score and cosine, or the place of the first right answer, where 1 is the best."""
         scores = [*map(float, self._scores)] or [1] * len(self._rows)
         return [{"reference": scores[at], "prediction": self._rows[at]} for at in self._order]
 
 
-def _spans(ends: Any) -> List[Tuple[int, int]]:
+def _spans(ends: Any) -> list[tuple[int, int]]:
     return list(zip([0, *ends[:-1].tolist()], ends.tolist()))
 
 
@@ -354,7 +355,7 @@ def ranking(vectors: "np.ndarray", texts: "np.ndarray") -> "np.ndarray":
 
     _, at = np.unique(texts[:, 1], return_index=True)
     answers, candidates = vectors[at, 1].astype(np.float32), texts[at, 1]
-    of_first: Dict[int, List[int]] = {}
+    of_first: dict[int, list[int]] = {}
     results = []
     for first, answer in zip(texts[:, 0].tolist(), np.searchsorted(candidates, texts[:, 1]).tolist()):
         of_first.setdefault(first, []).append(answer)

@@ -1,12 +1,13 @@
 """Token ids of texts, with a fast tokenizer of transformers, and the columns of a channel that hold them."""
 
-from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def encodings(tokenizer: Any, texts: Sequence[str], pairs: Optional[Sequence[str]], max_length: Optional[int]) -> Any:
+def encodings(tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int | None) -> Any:
     """Return the encodings of texts or pairs of texts, truncated to `max_length` tokens; None does not truncate.
 
     The longer text of a pair is truncated first. They equal the result of `tokenizer(texts, pairs, ...)`, but have
@@ -39,7 +40,7 @@ def takes_types(tokenizer: Any) -> bool:
     return "token_type_ids" in tokenizer.model_input_names
 
 
-def token_columns(ids: Sequence[Sequence[int]], types: Optional[Sequence[Sequence[int]]]) -> "Dict[str, pa.Array]":
+def token_columns(ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None) -> "dict[str, pa.Array]":
     """Return the columns of a channel with token ids and, if the model reads them, token types."""
     import pyarrow as pa
 

@@ -1,7 +1,8 @@
 """Classifiers of transformers whose labels are floats: their loss without filler rows, and the start of their head."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from training.job.tasks.classification import Classification
 from training.job.tasks.task import Option
@@ -29,7 +30,7 @@ class FloatLabels(Classification):
 
     options: Mapping[str, Option] = {START_AT_MEAN: START_OPTION}
     training_options = (START_AT_MEAN,)
-    integer_columns: Tuple[str, ...] = ()
+    integer_columns: tuple[str, ...] = ()
     computes_loss = True
 
     def fits(self, config: Mapping[str, Any]) -> bool:
@@ -64,7 +65,7 @@ class FloatLabels(Classification):
         """Return the loss of each label. `logits` are rows x outputs; `labels` and the result have the same shape."""
 
 
-def _new_bias(model: Any) -> "Optional[Tensor]":
+def _new_bias(model: Any) -> "Tensor | None":
     """Return the bias of the head's output; None if it has none, or was trained before."""
     from torch import nn
 

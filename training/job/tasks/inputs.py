@@ -1,6 +1,7 @@
 """Inputs of a trained model: examples, their tokens, and checks. Each error is one sentence."""
 
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from training.job.tasks.checks import is_unicode, nearest, short_text
 
@@ -12,7 +13,7 @@ class Example(NamedTuple):
     """Location of this input for messages, such as `inputs[1]`."""
     text: str
     """The text, or the question."""
-    pair: Optional[str] = None
+    pair: str | None = None
     """The second text, or the question's context."""
     options: Mapping[str, Any] = {}
     """The request's parameters."""
@@ -23,9 +24,9 @@ class Example(NamedTuple):
 class TokenRow(NamedTuple):
     """One row of a batch."""
 
-    ids: List[int]
+    ids: list[int]
     """Token ids, special tokens included, without padding."""
-    types: Optional[List[int]]
+    types: list[int] | None
     """Token types: 0 for the first text, 1 for the second. None for a single text, or a model without token types."""
 
 
@@ -34,7 +35,7 @@ class EncodedInput(NamedTuple):
 
     example: Any
     """The example, as returned by the task's `read_inputs`."""
-    rows: Tuple[TokenRow, ...]
+    rows: tuple[TokenRow, ...]
     """One row, or one row per window for a question with a long context."""
     detail: Any = None
     """Data that the task needs to turn the model's output into an answer."""
@@ -49,7 +50,7 @@ class BadInputs(ValueError):
     """Invalid input for a model. The message is one sentence with the field and the reason."""
 
 
-def same_options(encoded: Sequence[EncodedInput]) -> Iterator[Tuple[List[int], Mapping[str, Any]]]:
+def same_options(encoded: Sequence[EncodedInput]) -> Iterator[tuple[list[int], Mapping[str, Any]]]:
     """Yield the positions of inputs with the same parameters, and these parameters: one batch can generate for them."""
     left = list(range(len(encoded)))
     while left:
@@ -73,7 +74,7 @@ def text(location: str, value: object, may_be_blank: bool = True) -> str:
     return value
 
 
-def fields(location: str, value: object, needed: Tuple[str, ...], optional: Tuple[str, ...] = ()) -> Dict[str, Any]:
+def fields(location: str, value: object, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
     """Check that an object has all fields of `needed` and no others except `optional`, and return it."""
     names = " and ".join(repr(name) for name in needed)
     if not isinstance(value, dict):
@@ -91,7 +92,7 @@ def fields(location: str, value: object, needed: Tuple[str, ...], optional: Tupl
     return value
 
 
-def parameters(arguments: Optional[Mapping[str, Any]], rules: Mapping[str, Rule]) -> Dict[str, Any]:
+def parameters(arguments: Mapping[str, Any] | None, rules: Mapping[str, Rule]) -> dict[str, Any]:
     """Check each parameter by its rule, and return the parameters."""
     if arguments is None:
         return {}

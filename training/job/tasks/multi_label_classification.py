@@ -1,7 +1,8 @@
 """Classification with several labels: any number of labels for each text or pair of texts."""
 
 import math
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence, Tuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_label, checked_list, short_text
@@ -44,7 +45,7 @@ class MultiLabelClassification(FloatLabels):
     }
     scoring_options = ("threshold",)
     answering_options = ("threshold",)
-    metrics: Tuple[Metric, ...] = (
+    metrics: tuple[Metric, ...] = (
         Metric("eval_f1_micro", "micro F1", "fraction", higher_is_better=True, best=1.0),
         Metric("eval_f1_macro", "macro F1", "fraction", higher_is_better=True, best=1.0),
         Metric("eval_exact_labels", "rows with exactly their labels", "fraction", higher_is_better=True, best=1.0),
@@ -58,7 +59,7 @@ class MultiLabelClassification(FloatLabels):
         "function_to_apply": rule(lambda value: value in ("sigmoid", "none"), "sigmoid or none"),
     }
 
-    def label_columns(self, names: ColumnNames) -> Dict[str, str]:
+    def label_columns(self, names: ColumnNames) -> dict[str, str]:
         """Return the column with the lists of labels, or the column of each label."""
         return dict.fromkeys(names.labels, "boolean") if names.labels else {names.label: "object"}
 
@@ -70,7 +71,7 @@ class MultiLabelClassification(FloatLabels):
         set_labels = [name for name, value in zip(names.labels, values[1:]) if _has_label(place, name, value)]
         return Row(number, texts, tuple(set_labels))
 
-    def encoded_labels(self, rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> "Dict[str, pa.Array]":
+    def encoded_labels(self, rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> "dict[str, pa.Array]":
         """Return the column with the class numbers of each row."""
         import pyarrow as pa
 
@@ -84,7 +85,7 @@ class MultiLabelClassification(FloatLabels):
         counts = np.bincount(train.rows.columns["labels"].joined(), minlength=len(train.metadata.label_names)) + 0.5
         return np.asarray(np.log(counts / (len(train.rows) + 1 - counts)))
 
-    def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
+    def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
         """Return 1 for each class of each row and 0 for the others, rows x classes."""
         import numpy as np
 
@@ -104,7 +105,7 @@ class MultiLabelClassification(FloatLabels):
         """Return the scorer of logits."""
         return LabelScorer(channel)
 
-    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> List[Any]:
+    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> list[Any]:
         """Return `{"labels", "scores"}` for each input: the labels above the threshold, the likeliest first."""
         made, names = [], loaded.model.config.id2label
         for each, output in zip(encoded, outputs):
@@ -119,7 +120,7 @@ class MultiLabelClassification(FloatLabels):
         return made
 
 
-def _listed_labels(place: object, column: str, value: Any) -> Tuple[Label, ...]:
+def _listed_labels(place: object, column: str, value: Any) -> tuple[Label, ...]:
     """Check a list of labels, and return them. Raises `BadData`."""
     labels = tuple(checked_label(place, column, each) for each in checked_list(place, column, value))
     for at, label in enumerate(labels):
@@ -143,7 +144,7 @@ def _logit(threshold: float) -> float:
     return math.log(threshold / (1 - threshold)) if threshold < 1 else math.inf
 
 
-def above(logits: Sequence[float], threshold: float) -> List[int]:
+def above(logits: Sequence[float], threshold: float) -> list[int]:
     """Return the numbers of the classes whose probability is above the threshold, the likeliest first."""
     limit = _logit(threshold)
     return sorted((at for at, logit in enumerate(logits) if logit > limit), key=lambda at: -logits[at])
@@ -162,7 +163,7 @@ class LabelScorer:
         # Of the last evaluation, rows x classes, in the order of evaluation.
         self._actual, self._logits = np.zeros((0, len(self._names)), bool), np.zeros((0, len(self._names)))
 
-    def __call__(self, prediction: Any) -> Dict[str, float]:
+    def __call__(self, prediction: Any) -> dict[str, float]:
         logits = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
         self._actual, self._logits = prediction.label_ids > 0.5, logits.astype("float64")
         scores = label_scores(self._actual, self._predicted(self._threshold))
@@ -171,7 +172,7 @@ class LabelScorer:
         always = label_scores(self._actual, commonest)
         return {**scores, **{name + COMMONEST: score for name, score in always.items()}}
 
-    def tables(self) -> Dict[str, List[Dict[str, Any]]]:
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return the scores of each class, the scores at other thresholds, and the first rows, by file name."""
         from training.job.tasks.confusion import score_rows, scores_of_counts
 
@@ -194,7 +195,7 @@ class LabelScorer:
             **({"predictions.json": rows} if rows else {}),
         }
 
-    def rows(self) -> List[Dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return each row's labels and the predicted ones, and the probability of every label in `scores`."""
         import numpy as np
 
@@ -202,7 +203,7 @@ class LabelScorer:
         pairs = zip(self._order.all(self._actual), self._order.all(self._logits))
         return [{**self._row(*pair), "scores": dict(zip(self._names, own))} for pair, own in zip(pairs, scores)]
 
-    def _row(self, actual: "np.ndarray", logits: "np.ndarray") -> Dict[str, Any]:
+    def _row(self, actual: "np.ndarray", logits: "np.ndarray") -> dict[str, Any]:
         return {
             "reference": [self._names[at] for at in actual.nonzero()[0]],
             "prediction": [self._names[at] for at in above(logits.tolist(), self._threshold)],
@@ -212,7 +213,7 @@ class LabelScorer:
         return self._logits > _logit(threshold)
 
 
-def label_scores(actual: "np.ndarray", predicted: "np.ndarray") -> Dict[str, float]:
+def label_scores(actual: "np.ndarray", predicted: "np.ndarray") -> dict[str, float]:
     """Return micro and macro F1, as scikit-learn, and the share of rows with exactly their labels.
 
     Both arrays have a truth value for each class of each row. An F1 without a denominator counts as 0.
@@ -227,6 +228,6 @@ def label_scores(actual: "np.ndarray", predicted: "np.ndarray") -> Dict[str, flo
     }
 
 
-def _counts(actual: "np.ndarray", predicted: "np.ndarray") -> "Tuple[np.ndarray, ...]":
+def _counts(actual: "np.ndarray", predicted: "np.ndarray") -> "tuple[np.ndarray, ...]":
     """Return, for each class, the rows that have it and are predicted to, that have it, and that are predicted to."""
     return (actual & predicted).sum(axis=0), actual.sum(axis=0), predicted.sum(axis=0)

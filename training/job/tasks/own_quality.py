@@ -8,8 +8,9 @@ import importlib.util
 import math
 import sys
 import traceback
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Callable, Collection, Dict, List, Mapping, Optional
+from typing import Any
 
 from training.job.processes import ranks
 from training.job.processes.reporting import ArgumentError
@@ -27,7 +28,7 @@ NOT_FREE = ("loss", "runtime", "samples_per_second", "steps_per_second")
 class OwnQuality:
     """The function, from its file. Raises `ArgumentError` with the file and the line for all that goes wrong in it."""
 
-    def __init__(self, folder: Path, reference: str, needed: Collection[Optional[str]] = ()) -> None:
+    def __init__(self, folder: Path, reference: str, needed: Collection[str | None] = ()) -> None:
         """Import the file. `reference` is `FILE.py:FUNCTION`; `needed` are metrics of a target or of the best model."""
         file, _, name = reference.rpartition(":")
         self._path, self._reference = folder / file, reference
@@ -40,9 +41,9 @@ class OwnQuality:
             spec.loader.exec_module(module)
         except Exception as error:
             raise self._failure(error) from error
-        self._function: Callable[[List[Dict[str, Any]]], Any] = getattr(module, name)
+        self._function: Callable[[list[dict[str, Any]]], Any] = getattr(module, name)
 
-    def __call__(self, rows: List[Dict[str, Any]], reported: Mapping[str, float]) -> Dict[str, float]:
+    def __call__(self, rows: list[dict[str, Any]], reported: Mapping[str, float]) -> dict[str, float]:
         """Return the metrics of the rows, without the prefix `eval_`; `reported` are the task's own.
 
         All processes call it with equal rows. The first one's metrics count, so that they stop at the same step even if
@@ -65,7 +66,7 @@ class OwnQuality:
         if taken is not None:
             raise self._refusal(f"returned {taken!r}, the name of a metric that jobs report themselves: rename it")
         made = {name: value for name, value in values.items() if value is not None}
-        return ranks.gather(made)[0] if ranks.can_exchange_flags() else made
+        return ranks.gather(made)[0]
 
     def _failure(self, error: Exception) -> ArgumentError:
         lines = [each.lineno for each in traceback.extract_tb(error.__traceback__) if each.filename == str(self._path)]
@@ -80,11 +81,11 @@ class OwnQuality:
         return ArgumentError(f"quality {self._reference} ({self._path.name} line {line}) {problem}; {RULE}")
 
 
-def _named(result: Any) -> Dict[Any, Any]:
+def _named(result: Any) -> dict[Any, Any]:
     return result if isinstance(result, dict) else {JUDGED[0]: result}
 
 
-def _number(value: Any) -> Optional[float]:
+def _number(value: Any) -> float | None:
     """Return a finite number of Python, NumPy or torch as a float; None for anything else."""
     if hasattr(value, "item"):
         try:

@@ -4,7 +4,8 @@ A context that is longer than a row is divided into windows (`answer_spans.py`).
 """
 
 import math
-from typing import TYPE_CHECKING, Any, Dict, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text, from_json, short_text
@@ -102,7 +103,7 @@ class QuestionAnswering(Task):
     pipeline = "question-answering"
     has_own_endpoint_code = True  # the toolkit's pipeline limits answers to 15 tokens
 
-    def columns(self, names: ColumnNames) -> Dict[str, str]:
+    def columns(self, names: ColumnNames) -> dict[str, str]:
         """Return the columns of the Hub's `squad`, which all data for this task must have."""
         return {**dict.fromkeys(SQUAD_COLUMNS, "string"), "answers": "object"}
 
@@ -119,7 +120,7 @@ class QuestionAnswering(Task):
         """Return the characters of the context."""
         return len(row.texts[0])
 
-    def recorded_options(self, options: Mapping[str, Any], remarks: Mapping[str, int]) -> Dict[str, Any]:
+    def recorded_options(self, options: Mapping[str, Any], remarks: Mapping[str, int]) -> dict[str, Any]:
         """Keep the threshold of the empty answer if some questions of the evaluation have no answer."""
         return {name: value for name, value in options.items() if name != "null_threshold" or LEARNT in remarks}
 
@@ -145,10 +146,10 @@ class QuestionAnswering(Task):
             nonlocal earlier_questions
             unanswerable = sum(not row.detail for row in rows)
             rows = [row for row in rows if row.detail or not skips]
-            made: List[answer_spans.Row] = []
-            labels: List[Tuple[int, int]] = []
-            windows: List[answer_spans.Windows] = []
-            offsets: List[answer_spans.Offsets] = []
+            made: list[answer_spans.Row] = []
+            labels: list[tuple[int, int]] = []
+            windows: list[answer_spans.Windows] = []
+            offsets: list[answer_spans.Offsets] = []
             tokens_of_rows = answer_spans.tokenize(tokenizer, [(row.texts[1], row.texts[0]) for row in rows])
             for row, tokens in zip(rows, tokens_of_rows):
                 _check_tokens(row, tokens)
@@ -186,7 +187,7 @@ class QuestionAnswering(Task):
                 "windows do not advance"
             )
 
-    def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
+    def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
         """Return the positions of the answers in the batch.
 
         Filler rows get a position past the end, which the models ignore in the loss.
@@ -207,11 +208,11 @@ class QuestionAnswering(Task):
 
         return AnswerScorer(channel)
 
-    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
+    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
         """Tokenize the questions and cut their contexts into windows. Raises `BadInputs`."""
         return [_encoded_input(loaded, example) for example in examples]
 
-    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> List[Any]:
+    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> list[Any]:
         """Return the start logits and the end logits of each row, without padding."""
         output = loaded.forward(rows)
         starts, ends = (logits.float().cpu().numpy() for logits in (output.start_logits, output.end_logits))
@@ -219,7 +220,7 @@ class QuestionAnswering(Task):
         spans = [slice(width - len(row.ids), width) if loaded.pads_left else slice(len(row.ids)) for row in rows]
         return [(start[span], end[span]) for start, end, span in zip(starts, ends, spans)]
 
-    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> List[Any]:
+    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> list[Any]:
         """Return `{"answer", "score", "start", "end"}` for each question, as Transformers 4's pipeline.
 
         With `top_k`, it is a list of them. Start and end are character positions in the context. The answer is empty if
@@ -295,7 +296,7 @@ class Answer(NamedTuple):
     """Position of its first character in the context, in code points from 0."""
 
 
-def _pairs(place: object, answers: Any) -> List[Tuple[Any, Any]]:
+def _pairs(place: object, answers: Any) -> list[tuple[Any, Any]]:
     """Return (text, start) of each answer, from an object of two lists or a list of objects."""
     answers = from_json(answers)
     if isinstance(answers, list) and all(isinstance(each, dict) for each in answers):
@@ -334,7 +335,7 @@ def _check_tokens(row: Row, tokens: "Tokens") -> None:
         )
 
 
-def answer_tokens(answers: Sequence[Answer], offsets: "Offsets") -> Optional[Tuple[int, int]]:
+def answer_tokens(answers: Sequence[Answer], offsets: "Offsets") -> tuple[int, int] | None:
     """Return the first and last of the context's tokens that overlap the first answer, or None.
 
     Blanks around the answer are ignored. Otherwise a tokenizer that joins a blank to the following word, such as
@@ -348,7 +349,7 @@ def answer_tokens(answers: Sequence[Answer], offsets: "Offsets") -> Optional[Tup
     return (overlapping[0], overlapping[-1]) if overlapping else None
 
 
-def _label(tokens: "Tokens", answer: Optional[Tuple[int, int]], first: int, count: int) -> Tuple[int, int]:
+def _label(tokens: "Tokens", answer: tuple[int, int] | None, first: int, count: int) -> tuple[int, int]:
     """Return the answer's first and last token in a window, or the CLS token twice if it is not in the window.
 
     The window has `count` tokens of the context from number `first`.

@@ -1,7 +1,8 @@
 """Regression: one number for each text or pair of texts."""
 
 import math
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from training.job.tasks.checks import checked_number
 from training.job.tasks.correlation import PEARSON, SPEARMAN, pearson, spearman
@@ -32,7 +33,7 @@ class Regression(FloatLabels):
     answer_fields = (("score", "double"),)
     parameter_rules: Mapping[str, Rule] = {}
 
-    def label_columns(self, names: ColumnNames) -> Dict[str, str]:
+    def label_columns(self, names: ColumnNames) -> dict[str, str]:
         """Return the column with the number."""
         return {names.label: "double"}
 
@@ -40,11 +41,11 @@ class Regression(FloatLabels):
         """Check the texts and the number."""
         return Row(number, self.texts(place, values, names), detail=checked_number(place, names.label, values[1]))
 
-    def encoded_labels(self, rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> "Dict[str, pa.Array]":
+    def encoded_labels(self, rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> "dict[str, pa.Array]":
         """Return the column of numbers."""
         return {"label": numbers([row.detail for row in rows])}
 
-    def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Dict[str, Any]:
+    def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> dict[str, Any]:
         """Return the fields for one output."""
         return {"num_labels": 1, "problem_type": self.problem_type, "pad_token_id": metadata.pad_token_id}
 
@@ -54,7 +55,7 @@ class Regression(FloatLabels):
 
         return np.array([train.rows.columns["label"].mean()])
 
-    def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
+    def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
         """Return the number of each row."""
         import numpy as np
 
@@ -69,7 +70,7 @@ class Regression(FloatLabels):
         """Return the scorer of predicted numbers."""
         return NumberScorer(channel)
 
-    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> List[Any]:
+    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> list[Any]:
         """Return `{"score"}`, the number, for each input."""
         return [{"score": float(output[0])} for output in outputs]
 
@@ -81,16 +82,16 @@ class NumberScorer:
         from training.job.tasks.confusion import DataOrder
 
         self._order = DataOrder(channel)
-        self._numbers: "Sequence[np.ndarray]" = ()
+        self._numbers: Sequence[np.ndarray] = ()
         """The last evaluation's actual and predicted numbers, in the order of evaluation."""
 
-    def __call__(self, prediction: Any) -> Dict[str, float]:
+    def __call__(self, prediction: Any) -> dict[str, float]:
         logits = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
         actual, predicted = (values.reshape(-1).astype("float64") for values in (prediction.label_ids, logits))
         self._numbers = (actual, predicted)
         return number_scores(actual, predicted)
 
-    def tables(self) -> Dict[str, List[Dict[str, Any]]]:
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return the table of the first rows, by file name."""
         columns = [self._order.first(values).tolist() for values in self._numbers]
         rows = [
@@ -100,13 +101,13 @@ class NumberScorer:
         ]
         return {"predictions.json": rows} if columns and rows else {}
 
-    def rows(self) -> List[Dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return each row's number and the predicted one."""
         pairs = zip(*(self._order.all(values).tolist() for values in self._numbers))
         return [{"reference": actual, "prediction": predicted} for actual, predicted in pairs]
 
 
-def number_scores(actual: "np.ndarray", predicted: "np.ndarray") -> Dict[str, float]:
+def number_scores(actual: "np.ndarray", predicted: "np.ndarray") -> dict[str, float]:
     """Return correlations and errors, and the same of always answering the mean. Its correlations are 0."""
     errors, of_mean = predicted - actual, actual - actual.mean()
     return {

@@ -4,7 +4,8 @@ Evaluations generate texts and score them with BLEU and chrF by sacrebleu, and R
 """
 
 import unicodedata
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from training.job.data import TARGET_IDS
 from training.job.processes.reporting import BadData
@@ -128,7 +129,7 @@ class Seq2Seq(Task):
         """Return whether the model is an encoder-decoder: some decoders of images and text have the same class name."""
         return bool(config.get("is_encoder_decoder")) and super().fits(config)
 
-    def columns(self, names: ColumnNames) -> Dict[str, str]:
+    def columns(self, names: ColumnNames) -> dict[str, str]:
         """Return the columns with the source and the target."""
         return {names.text: "string", names.target: "string"}
 
@@ -170,7 +171,7 @@ class Seq2Seq(Task):
 
         return encode
 
-    def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
+    def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
         """Return the targets' tokens, padded on the right. The models make the decoder's inputs from them."""
         import numpy as np
 
@@ -195,7 +196,7 @@ class Seq2Seq(Task):
         """Return the scorer of generated texts."""
         return GeneratedTextScorer(channel)
 
-    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
+    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
         """Tokenize the texts behind the prefix of the training. Texts that are too long are truncated."""
         prefix = loaded.options.get("source_prefix") or ""
         rows = loaded.rows([prefix + each.text for each in examples])
@@ -204,12 +205,12 @@ class Seq2Seq(Task):
                 raise BadInputs(f"{example.location} has no tokens: there is nothing to read")
         return [EncodedInput(each, (TokenRow(row.ids, None),)) for each, row in zip(examples, rows)]
 
-    def generate(self, loaded: LoadedModel, encoded: Sequence[EncodedInput]) -> List[Any]:
+    def generate(self, loaded: LoadedModel, encoded: Sequence[EncodedInput]) -> list[Any]:
         """Return `{"generated_text"}` for each text, by default with the settings of the evaluation.
 
         Other settings are the model's own, from its `generation_config.json`.
         """
-        made: List[Any] = [None] * len(encoded)
+        made: list[Any] = [None] * len(encoded)
         recorded = {name: loaded.options.get(name) for name in ("max_new_tokens", "num_beams")}
         defaults = {name: value or self.options[name].default for name, value in recorded.items()}
         for positions, options in same_options(encoded):
@@ -234,7 +235,7 @@ class GeneratedTextScorer:
         options = channel.metadata.options
         sources, targets = read_texts(channel.folder / TARGETS, ("source", "target"))
         # In the order of the data, though the channel's rows are in the order of their lengths.
-        rows: Dict[str, List[int]] = {}
+        rows: dict[str, list[int]] = {}
         numbers = channel.rows.numbers.tolist()
         for at in sorted(range(len(numbers)), key=numbers.__getitem__):
             rows.setdefault(sources[numbers[at]], []).append(at)
@@ -244,27 +245,27 @@ class GeneratedTextScorer:
         self._references = [[targets[numbers[at]].strip() for at in rows[source]] for source in self._first_sources]
         self.prompts = [channel.rows[rows[source][0]]["input_ids"] for source in self._first_sources]
         self.generation_settings = {name: options[name] for name in ("max_new_tokens", "num_beams")}
-        self._texts: List[str] = []
+        self._texts: list[str] = []
 
-    def take_texts(self, texts: List[str]) -> None:
+    def take_texts(self, texts: list[str]) -> None:
         self._texts = list(map(decoded, texts))
 
-    def __call__(self, prediction: Any) -> Dict[str, float]:
+    def __call__(self, prediction: Any) -> dict[str, float]:
         # The loss replaces Trainer's, which is the mean of the batch means.
         loss_sum, tokens = prediction.predictions.astype("float64").sum(axis=0)
         return {"loss": float(loss_sum / tokens), **text_scores(self._texts, self._references)}
 
-    def tables(self) -> Dict[str, List[Dict[str, Any]]]:
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return the first generated texts with their references, by file name."""
         return {"predictions.json": self.rows()[:MAX_TABLE_ROWS]} if self._texts else {}
 
-    def rows(self) -> List[Dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return each source for which a text was generated, all its references, and the generated text."""
         names = ("source", "prediction", "reference")
         return [dict(zip(names, each)) for each in zip(self._first_sources, self._texts, self._references)]
 
 
-def text_scores(texts: Sequence[str], references: Sequence[Sequence[str]]) -> Dict[str, float]:
+def text_scores(texts: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return BLEU, chrF and ROUGE-L of generated texts in percent, each text with one or more references.
 
     BLEU and chrF are sacrebleu's defaults over all texts together (Post 2018, https://aclanthology.org/W18-6319).
@@ -294,7 +295,7 @@ def rouge_l(text: str, reference: str) -> float:
     return 2.0 * common / (len(first) + len(second)) if common else 0.0
 
 
-def words(text: str) -> List[str]:
+def words(text: str) -> list[str]:
     """Return the runs of letters and digits of any script in lower case, with the marks that belong to letters."""
     kept = (each if each.isalnum() or unicodedata.category(each)[0] == "M" else " " for each in text.lower())
     return "".join(kept).split()
@@ -305,7 +306,7 @@ def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> i
 
     The bits of an integer are a row of the usual table: Hyyrö 2004, "Bit-parallel LCS-length computation revisited".
     """
-    matches: Dict[str, int] = {}
+    matches: dict[str, int] = {}
     for at, word in enumerate(first):
         matches[word] = matches.get(word, 0) | 1 << at
     everything = (1 << len(first)) - 1

@@ -9,7 +9,8 @@ import collections
 import json
 import re
 import string
-from typing import Any, Dict, List, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +41,7 @@ MAX_TABLE_ROWS = 1_000
 
 def scoring_tables(
     rows: Sequence[Row], offsets: Sequence[Offsets], windows: Sequence[Windows], first_question: int
-) -> Dict[str, Dict[str, pa.Array]]:
+) -> dict[str, dict[str, pa.Array]]:
     """Return the files that scoring reads: one row for each question, and one for each window.
 
     `offsets` are the characters of each context's tokens. Questions are numbered from `first_question`.
@@ -86,10 +87,10 @@ class AnswerScorer:
         _, columns = read_columns([channel.folder / WINDOWS], (), Windows._fields)
         self._windows = Windows(*(columns[name][channel.rows.numbers] for name in Windows._fields))
         """Position of the context in each row of the channel."""
-        self._answer_rows: List[Dict[str, Any]] = []
-        self._answers: List[str] = []
+        self._answer_rows: list[dict[str, Any]] = []
+        self._answers: list[str] = []
 
-    def __call__(self, prediction: Any) -> Dict[str, float]:
+    def __call__(self, prediction: Any) -> dict[str, float]:
         # Some models return more than start logits and end logits.
         start_logits, end_logits = prediction.predictions[:2]
         # Padding on the left moves a row's tokens as far as its labels.
@@ -107,7 +108,7 @@ class AnswerScorer:
             **(self._unanswerable_scores(scores) if self._has_unanswerable else {}),
         }
 
-    def _unanswerable_scores(self, scores: Sequence[Tuple[float, float]]) -> Dict[str, float]:
+    def _unanswerable_scores(self, scores: Sequence[tuple[float, float]]) -> dict[str, float]:
         """Return the scores of the questions with and without an answer, and of always answering nothing."""
         nothing = _means([scores_of("", references) for references in self._references], "exact_match")
         parts = {"HasAns_": self._has_answer, "NoAns_": ~self._has_answer}
@@ -121,11 +122,11 @@ class AnswerScorer:
             },
         }
 
-    def tables(self) -> Dict[str, List[Dict[str, Any]]]:
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return the table of the last evaluation, by file name."""
         return {"predictions.json": self._answer_rows} if self._answer_rows else {}
 
-    def rows(self) -> List[Dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return each question's `id`, its answers in `reference`, a list, and the predicted answer."""
         columns = (self._ids, self._references, self._answers)
         evaluated = np.unique(self._windows.question).tolist()  # a sample of the rows has only some of the questions
@@ -139,7 +140,7 @@ class AnswerScorer:
         return stripped(self._contexts[question], int(start), int(end))[0]
 
 
-def _means(scores: Any, exact: str) -> Dict[str, float]:
+def _means(scores: Any, exact: str) -> dict[str, float]:
     """Return the means of scores, questions x 2, by name. `exact` is the name of the first one."""
     return dict(zip((exact, "f1"), np.mean(scores, axis=0).tolist()))
 
@@ -185,7 +186,7 @@ def f1(prediction: str, reference: str) -> float:
     return 200.0 * shared / (len(predicted) + len(expected)) if shared else 0.0
 
 
-def scores_of(prediction: str, references: Sequence[str]) -> Tuple[float, float]:
+def scores_of(prediction: str, references: Sequence[str]) -> tuple[float, float]:
     """Return (exact match, F1) in percent, each the best over the references.
 
     A question without references has no answer. For it, as in version 2 of SQuAD, an empty prediction is right.

@@ -6,21 +6,14 @@ transformers, NumPy and pyarrow only in functions.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
-    Callable,
-    Dict,
-    List,
     Literal,
-    Mapping,
     NamedTuple,
-    Optional,
     Protocol,
-    Sequence,
-    Tuple,
-    Union,
     runtime_checkable,
 )
 
@@ -108,7 +101,7 @@ class Option(NamedTuple):
     """True if a later version added it to its task. Its default is in no key, so that keys stay valid."""
     requires_task: bool = False
     """True if an experiment of another task must not set it. Then None, which means `default`, is a value too."""
-    read: Optional[Callable[[Any], Any]] = None
+    read: Callable[[Any], Any] | None = None
     """Returns what staging gets for a value of the experiment, such as the text of a file. Raises ValueError."""
 
 
@@ -120,7 +113,7 @@ class ColumnNames(Protocol):
         """Column with the text."""
 
     @property
-    def text_pair(self) -> Optional[str]:
+    def text_pair(self) -> str | None:
         """Column with the second text of a pair, if rows have one."""
 
     @property
@@ -128,7 +121,7 @@ class ColumnNames(Protocol):
         """Column with the label."""
 
     @property
-    def labels(self) -> Optional[Tuple[str, ...]]:
+    def labels(self) -> tuple[str, ...] | None:
         """Columns that stand for one label each, if they replace the column with the label."""
 
     @property
@@ -140,11 +133,11 @@ class ColumnNames(Protocol):
         """Column with the tags of these words, a list."""
 
     @property
-    def negative(self) -> Optional[str]:
+    def negative(self) -> str | None:
         """Column with a text that does not match, if rows have one."""
 
     @property
-    def score(self) -> Optional[str]:
+    def score(self) -> str | None:
         """Column with the number that says how similar the two texts are, if rows have one."""
 
     @property
@@ -156,7 +149,7 @@ class ColumnNames(Protocol):
         """Column with the messages of a conversation."""
 
     @property
-    def prompt(self) -> Optional[str]:
+    def prompt(self) -> str | None:
         """Column with what precedes a completion, if rows have no messages."""
 
     @property
@@ -164,7 +157,7 @@ class ColumnNames(Protocol):
         """Column with the completion of a prompt."""
 
 
-Label = Union[str, int]
+Label = str | int
 """Label of a row, as spelled in the data."""
 
 
@@ -173,9 +166,9 @@ class Row(NamedTuple):
 
     number: int
     """Number of the row in the source, from 1."""
-    texts: Tuple[str, ...]
+    texts: tuple[str, ...]
     """Its texts. They identify repeated rows, and people see them as samples."""
-    labels: Tuple[Label, ...] = ()
+    labels: tuple[Label, ...] = ()
     """Labels that are numbered as classes."""
     id: str = ""
     """Name of the row, which must be unique; empty if rows have none."""
@@ -188,11 +181,11 @@ class Row(NamedTuple):
 class Encoded(NamedTuple):
     """Rows of the channel that a batch of rows makes."""
 
-    columns: "Dict[str, pa.Array]"
+    columns: "dict[str, pa.Array]"
     """Columns of the channel: `input_ids`, `token_type_ids` if the model reads them, and the task's own."""
     cut_rows: int = 0
     """Rows of the data that are longer than `max_length`."""
-    tables: "Optional[Dict[str, Dict[str, pa.Array]]]" = None
+    tables: "dict[str, dict[str, pa.Array]] | None" = None
     """More Parquet files that an evaluation needs: columns by file name."""
     left_out_rows: int = 0
     """Rows of the data of which `max_length` cuts off all that is trained or scored, so that they make no row."""
@@ -222,7 +215,7 @@ class LoadedModel(Protocol):
         """True if the tokenizer adds special tokens, so that an empty text has tokens."""
 
     @property
-    def max_length(self) -> Optional[int]:
+    def max_length(self) -> int | None:
         """Most tokens of a row, including special tokens; None if the model has no limit."""
 
     @property
@@ -241,29 +234,29 @@ class LoadedModel(Protocol):
     def options(self) -> Mapping[str, Any]:
         """The task's `answering_options` that the training recorded."""
 
-    def rows(self, texts: Sequence[Any]) -> List[TokenRow]:
+    def rows(self, texts: Sequence[Any]) -> list[TokenRow]:
         """Return texts or pairs of texts as rows, truncated to `max_length`."""
 
     def forward(self, rows: Sequence[TokenRow]) -> Any:
         """Run the rows as one padded batch and return the model's output."""
 
-    def generate(self, rows: Sequence[TokenRow], settings: Mapping[str, Any]) -> List[List[int]]:
+    def generate(self, rows: Sequence[TokenRow], settings: Mapping[str, Any]) -> list[list[int]]:
         """Return the tokens that the model generates after each row. `settings` have transformers' names."""
 
 
 class Scorer(Protocol):
     """Scores the evaluations of one job."""
 
-    def __call__(self, prediction: Any) -> Dict[str, float]:
+    def __call__(self, prediction: Any) -> dict[str, float]:
         """Return the metrics, without the prefix `eval_`, from Trainer's `EvalPrediction` of the reduced predictions.
 
         Rows are in the order of the channel that the scorer was made for.
         """
 
-    def tables(self) -> Dict[str, List[Dict[str, Any]]]:
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return the tables of the last evaluation, by file name. Charts are drawn from them."""
 
-    def rows(self) -> List[Dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return all rows of the last evaluation in the order of the data, for a `quality` function of the user.
 
         Each has `reference` and `prediction`, and what else the task knows about the row, as plain values of Python.
@@ -287,7 +280,7 @@ class TextScorer(Protocol):
     def generation_settings(self) -> Mapping[str, Any]:
         """Arguments of transformers' `generate`, such as `max_new_tokens`."""
 
-    def take_texts(self, texts: List[str]) -> None:
+    def take_texts(self, texts: list[str]) -> None:
         """Take the text after each prompt, without special tokens. Called before the evaluation is scored."""
 
 
@@ -300,7 +293,7 @@ class Task(ABC):
     # The name, and the words of messages
     name: str
     """Name in experiments, channels and models."""
-    other_names: Tuple[str, ...] = ()
+    other_names: tuple[str, ...] = ()
     """Names of the task or its columns elsewhere, with hyphens, for the message about an unknown field or task. The
     name of its `pipeline` is one of them."""
     row: str = "row"
@@ -314,18 +307,18 @@ class Task(ABC):
     # The experiment
     options: Mapping[str, Option] = {}
     """Fields of the experiment that only this task uses and that change the staged data, by name."""
-    scoring_options: Tuple[str, ...] = ()
+    scoring_options: tuple[str, ...] = ()
     """Options that an evaluation needs. Staging writes them into the metadata of the validation channel."""
-    training_options: Tuple[str, ...] = ()
+    training_options: tuple[str, ...] = ()
     """Options that the training needs. Staging writes them into the metadata of the training channel."""
-    evaluated_options: Tuple[str, ...] = ()
+    evaluated_options: tuple[str, ...] = ()
     """Options that select what is evaluated. Models are compared only if these are equal."""
-    length_options: Tuple[str, ...] = ()
+    length_options: tuple[str, ...] = ()
     """Options that are lengths in tokens, which the model's positions limit like `max_length`."""
-    answering_options: Tuple[str, ...] = ()
+    answering_options: tuple[str, ...] = ()
     """Fields of the experiment that a logged model needs to answer as in its evaluation."""
 
-    packages: Tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
     """Packages that a job needs beside torch and transformers, with the versions that jobs on SageMaker install."""
 
     # The data and the channel
@@ -335,7 +328,7 @@ class Task(ABC):
     predicts_tokens: bool = False
     """True for a language model: every token is a prediction. So texts are cut into blocks, and models with different
     tokenizers are not evaluated on the same predictions."""
-    usual_columns: Mapping[Tuple[str, ...], str] = {}
+    usual_columns: Mapping[tuple[str, ...], str] = {}
     """Columns that show the task of somebody's data, and the fields that read them, for the message about a missing
     column: `{("messages",): "task: chat"}`."""
     without_rows: str = "no rows"
@@ -346,19 +339,19 @@ class Task(ABC):
     """Rows that are encoded at once."""
     reports_first_rows: bool = False
     """True if evaluations report the predictions of the first rows, so that a channel has their numbers."""
-    integer_columns: Tuple[str, ...] = ()
+    integer_columns: tuple[str, ...] = ()
     """Columns of the channel with one integer a row."""
-    list_columns: Tuple[str, ...] = ()
+    list_columns: tuple[str, ...] = ()
     """Columns of the channel with a list of integers a row, besides the tokens."""
-    number_columns: Tuple[str, ...] = ()
+    number_columns: tuple[str, ...] = ()
     """Columns of the channel with one number a row, in double precision."""
 
     # The model
     head: str
     """Class of transformers that loads a model with the task's head."""
-    architectures: Tuple[str, ...]
+    architectures: tuple[str, ...]
     """Parts of the class names that saved models of the task have in their configuration."""
-    label_inputs: Tuple[str, ...] = ("labels",)
+    label_inputs: tuple[str, ...] = ("labels",)
     """Names of the model's label inputs."""
     has_new_head: bool = True
     """True if a training adds a head to the pretrained model, which `adapter.method: frozen` then trains."""
@@ -369,7 +362,7 @@ class Task(ABC):
     """True if each label of a step has the same weight. Otherwise, each of its batches has."""
 
     # The evaluation
-    metrics: Tuple[Metric, ...] = (LOSS,)
+    metrics: tuple[Metric, ...] = (LOSS,)
     """Metrics in order of preference: comparisons judge quality by the first one."""
     scores_untrained: bool = False
     """True if the pretrained model already does the task, so that its scores before the first step are of interest."""
@@ -378,15 +371,15 @@ class Task(ABC):
     """Table of an evaluation that the report shows: row of the data, prompt, the data's text and the model's text."""
 
     # A trained model in use
-    inputs: Tuple[str, ...] = ("text",)
+    inputs: tuple[str, ...] = ("text",)
     """Texts that an input must have. If there is only one, an input is a text, else an object with these fields."""
-    optional_inputs: Tuple[str, ...] = ()
+    optional_inputs: tuple[str, ...] = ()
     """Texts that an input may have in addition."""
     names_input: bool = False
     """True if MLflow's signature names an only input, because it would take a list of lists for a table."""
-    answer_fields: Tuple[Tuple[str, str], ...]
+    answer_fields: tuple[tuple[str, str], ...]
     """Fields of an answer, with their types in MLflow, such as `double`; `double[]` for a list, `any` for objects."""
-    answer_parameters: Tuple[Tuple[str, str, Any], ...] = ()
+    answer_parameters: tuple[tuple[str, str, Any], ...] = ()
     """Parameters that MLflow's signature offers: name, type in MLflow, default."""
     accepts_blanks: bool = False
     """True if the texts of an input may be blank."""
@@ -410,14 +403,14 @@ class Task(ABC):
         return any(part in first for part in self.architectures)
 
     @abstractmethod
-    def columns(self, names: ColumnNames) -> Dict[str, str]:
+    def columns(self, names: ColumnNames) -> dict[str, str]:
         """Return the data's columns that the task reads, in order, with their types as MLflow names them."""
 
-    def foreign_columns(self, names: ColumnNames) -> Dict[str, str]:
+    def foreign_columns(self, names: ColumnNames) -> dict[str, str]:
         """Return columns that data for this task does not have, each with the fields that read such data."""
         return {}
 
-    def metrics_of(self, names: ColumnNames) -> Tuple[Metric, ...]:
+    def metrics_of(self, names: ColumnNames) -> tuple[Metric, ...]:
         """Return the metrics of an evaluation on data with these columns."""
         return self.metrics
 
@@ -433,20 +426,20 @@ class Task(ABC):
         """Raise `BadData` if the task cannot use classes with these names. They are known once all rows are read."""
 
     @abstractmethod
-    def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Optional[Row]:
+    def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Row | None:
         """Check the values of a row, in the order of `columns`, and return the row; None to leave it out.
 
         `place` is the location of the row for messages. Raises `BadData`.
         """
 
-    def recorded_options(self, options: Mapping[str, Any], remarks: Mapping[str, int]) -> Dict[str, Any]:
+    def recorded_options(self, options: Mapping[str, Any], remarks: Mapping[str, int]) -> dict[str, Any]:
         """Return those of the `answering_options` that a logged model keeps.
 
         `remarks` are the `Encoded.remarks` on the rows with which it was evaluated.
         """
         return dict(options)
 
-    def key_options(self, options: Mapping[str, Any]) -> Dict[str, Any]:
+    def key_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that keys contain."""
         new = {name: option.default for name, option in self.options.items() if option.is_new}
         return {name: value for name, value in options.items() if name not in new or value != new[name]}
@@ -474,7 +467,7 @@ class Task(ABC):
 
         return load(getattr(transformers, self.head), pretrained, **self.head_fields(pretrained, metadata))
 
-    def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Dict[str, Any]:
+    def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> dict[str, Any]:
         """Return fields of the model's configuration that belong to the head."""
         return {}
 
@@ -485,7 +478,7 @@ class Task(ABC):
         """Change the starting values of a loaded model's head, given the training rows."""
 
     @abstractmethod
-    def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
+    def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
         """Return the label arrays of a padded batch, by label input. The loss must ignore filler rows."""
 
     def loss(self, output: Any, batch: "Mapping[str, Tensor]") -> "Tensor":
@@ -507,7 +500,7 @@ class Task(ABC):
         """Return whether `encode_inputs` refuses some inputs that `read_inputs` accepts, such as too long ones."""
         return True
 
-    def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
+    def read_inputs(self, inputs: object, arguments: Mapping[str, Any] | None) -> list[Example]:
         """Return the examples of a request: one input or a list of inputs, and its parameters. Raises `BadInputs`."""
         if inputs == []:
             raise BadInputs("inputs is an empty list: give at least one input")
@@ -532,22 +525,22 @@ class Task(ABC):
         return checked_text(place, column, value, may_be_blank=True)
 
     @abstractmethod
-    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
+    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
         """Tokenize the examples. Raises `BadInputs` for an example that does not fit the model."""
 
-    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> List[Any]:
+    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> list[Any]:
         """Run rows as one batch and return the output of each row."""
         raise NotImplementedError
 
-    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> List[Any]:
+    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> list[Any]:
         """Return the answer to each input as a JSON value, given the outputs of all their rows in order."""
         raise NotImplementedError
 
-    def generate(self, loaded: LoadedModel, encoded: Sequence[EncodedInput]) -> List[Any]:
+    def generate(self, loaded: LoadedModel, encoded: Sequence[EncodedInput]) -> list[Any]:
         """Return the answers of one batch, in place of `outputs` and `answers`, if `generates`."""
         raise NotImplementedError
 
-    def input_fields(self, is_of_pairs: bool) -> Tuple[str, ...]:
+    def input_fields(self, is_of_pairs: bool) -> tuple[str, ...]:
         """Return the texts of an input of a model that was trained on pairs, or not."""
         return (*self.inputs, *self.optional_inputs) if is_of_pairs else self.inputs
 

@@ -9,7 +9,8 @@ it reads in a plain text, whether or not it puts a blank before the first word (
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_label, checked_list, checked_text, from_json
@@ -56,7 +57,7 @@ MAX_TABLE_ROWS = 1_000
 WORDS = re.compile(r"[@#]?\w+(?:[^\w\s]+\w+)*|([^\w\s])\1*")
 """Words of a text: what blanks separate, without the punctuation at its ends."""
 
-Span = Tuple[int, int]
+Span = tuple[int, int]
 """The first character of a word in its text, and one past the last."""
 
 
@@ -71,19 +72,19 @@ class Entity(NamedTuple):
     """Number of its last word."""
 
 
-def split_tag(tag: str) -> Tuple[str, str]:
+def split_tag(tag: str) -> tuple[str, str]:
     """Return the letter and the type of a tag, such as B and PER; O has no type."""
     letter, _, kind = tag.partition("-")
     return letter, "" if tag == OUTSIDE else kind or UNNAMED
 
 
-def entities(tags: Sequence[str]) -> List[Entity]:
+def entities(tags: Sequence[str]) -> list[Entity]:
     """Return the entities that the tags of a sentence spell, by the rules of conlleval and of seqeval's default mode.
 
     A word continues the entity before it if both have the same type, its tag is I or E, and the tag before is B or I.
     Any other tag but O begins an entity, so an I after O does.
     """
-    found: List[Entity] = []
+    found: list[Entity] = []
     before, kind = OUTSIDE, ""
     for at, tag in enumerate(tags):
         letter, own = split_tag(tag)
@@ -114,7 +115,7 @@ class TokenClassification(Task):
         Metric("eval_recall", "recall", "percent", higher_is_better=True, best=100.0, decimals=2),
         LOSS,
     )
-    usual_columns: Mapping[Tuple[str, ...], str] = {
+    usual_columns: Mapping[tuple[str, ...], str] = {
         ("tokens", "ner_tags"): "task: token-classification",
         ("tokens",): "task: token-classification, and data.columns.tags",
     }
@@ -123,7 +124,7 @@ class TokenClassification(Task):
     example: Mapping[str, str] = {"tokens": "Ada Lovelace was born in London."}
     pipeline = "token-classification"
 
-    def columns(self, names: ColumnNames) -> Dict[str, str]:
+    def columns(self, names: ColumnNames) -> dict[str, str]:
         """Return the columns with the words and with their tags, which are lists."""
         return {names.tokens: "object", names.tags: "object"}
 
@@ -209,12 +210,12 @@ class TokenClassification(Task):
         """Return the end of the sentence about sentences without tokens."""
         return "have no word of which the tokenizer makes a token"
 
-    def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Dict[str, Any]:
+    def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> dict[str, Any]:
         """Return the tags."""
         names = dict(enumerate(metadata.label_names))
         return {"num_labels": len(names), "id2label": names, "label2id": {name: at for at, name in names.items()}}
 
-    def targets(self, batch: "Batch") -> "Dict[str, np.ndarray]":
+    def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
         """Return the tags of the batch's tokens."""
         import numpy as np
 
@@ -260,7 +261,7 @@ class TokenClassification(Task):
         joined, spans = _joined([text(f"{location}[{at}]", word) for at, word in enumerate(value)])
         return Example(location, joined, options=options, detail=spans)
 
-    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
+    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
         """Tokenize the texts and cut long ones into windows. A text without tokens keeps a row without words."""
         encoded = []
         for example, encoding in zip(examples, _encodings(loaded.tokenizer, [each.text for each in examples])):
@@ -269,7 +270,7 @@ class TokenClassification(Task):
             encoded.append(EncodedInput(example, rows, [window.words for window in made]))
         return encoded
 
-    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> List[Any]:
+    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> list[Any]:
         """Return the class and its probability for each token of each row."""
         logits = loaded.forward(rows).logits.float()
         chosen, best = logits.argmax(dim=-1), logits.double().softmax(dim=-1).amax(dim=-1)
@@ -278,7 +279,7 @@ class TokenClassification(Task):
         pairs = zip(chosen.tolist(), best.tolist(), spans)
         return [list(zip(numbers[span], scores[span])) for numbers, scores, span in pairs]
 
-    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> List[Any]:
+    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> list[Any]:
         """Return the entities of each input, with the fields of transformers' pipeline that aggregates words.
 
         `start` and `end` are characters of the text, or of the words joined by blanks. The score is the mean
@@ -302,7 +303,7 @@ def _answer(whole: str, spans: Sequence[Span], scores: Sequence[float], kind: st
     return {"entity_group": kind, "score": score, "word": whole[start:end], "start": start, "end": end}
 
 
-def _joined(words: Sequence[str]) -> Tuple[str, List[Span]]:
+def _joined(words: Sequence[str]) -> tuple[str, list[Span]]:
     """Return the words joined by blanks, and the place of each."""
     spans, at = [], 0
     for word in words:
@@ -319,13 +320,13 @@ def _encodings(tokenizer: Any, texts: Sequence[str]) -> Sequence[Any]:
 class Window(NamedTuple):
     """A row of the channel."""
 
-    ids: List[int]
+    ids: list[int]
     """Token ids, special tokens included."""
-    words: List[int]
+    words: list[int]
     """For each token, the number of the word whose first token it is and that is read here, and else -1."""
 
 
-def windows(encoding: Any, spans: Sequence[Span], length: Optional[int]) -> List[Window]:
+def windows(encoding: Any, spans: Sequence[Span], length: int | None) -> list[Window]:
     """Return the windows of a text of which at least one word is read, given the places of its words.
 
     A window has at most `length` tokens, including special ones. None: the whole text is one window.
@@ -351,7 +352,7 @@ def windows(encoding: Any, spans: Sequence[Span], length: Optional[int]) -> List
     return [window for window in made if max(window.words) >= 0]
 
 
-def first_tokens(offsets: Sequence[Span], spans: Sequence[Span]) -> Iterator[Tuple[int, int]]:
+def first_tokens(offsets: Sequence[Span], spans: Sequence[Span]) -> Iterator[tuple[int, int]]:
     """Yield (number of a token, number of the word whose first token it is). Some words have no token."""
     token = 0
     for word, (start, end) in enumerate(spans):
@@ -378,10 +379,10 @@ class EntityScorer:
         """Sentence of each row that is evaluated, and its words that are read there."""
         is_whole = len(self._windows) == len(owners)
         self._evaluated = list(range(len(tags))) if is_whole else sorted({owner for owner, _ in self._windows})
-        self._predicted: Dict[int, List[str]] = {}
-        self._tables: Dict[str, List[Dict[str, Any]]] = {}
+        self._predicted: dict[int, list[str]] = {}
+        self._tables: dict[str, list[dict[str, Any]]] = {}
 
-    def __call__(self, prediction: Any) -> Dict[str, float]:
+    def __call__(self, prediction: Any) -> dict[str, float]:
         labels, predictions = prediction.label_ids, prediction.predictions
         is_read = labels != IGNORED_LABEL
         # A word without a token is no part of an entity.
@@ -402,16 +403,16 @@ class EntityScorer:
             f"f1{COMMONEST}": constant[0]["f1"],
         }
 
-    def _shown(self, at: int) -> Dict[str, Any]:
+    def _shown(self, at: int) -> dict[str, Any]:
         words = self._words[at]
         listed = (_listed(words, tags) for tags in (self._tags[at], self._predicted[at]))
         return {"row": self._numbers[at], "text": " ".join(words), **dict(zip(("label", "prediction"), listed))}
 
-    def tables(self) -> Dict[str, List[Dict[str, Any]]]:
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return the tables of the last evaluation, by file name."""
         return self._tables
 
-    def rows(self) -> List[Dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return the `tokens` of each sentence, and their tags: lists in `reference` and `prediction`."""
         return [
             {"tokens": self._words[at], "reference": self._tags[at], "prediction": self._predicted[at]}
@@ -424,12 +425,12 @@ def _listed(words: Sequence[str], tags: Sequence[str]) -> str:
     return "; ".join(f"{kind}: {' '.join(words[first : last + 1])}" for kind, first, last in entities(tags))
 
 
-def entity_rows(pairs: Sequence[Tuple[Sequence[str], Sequence[str]]]) -> List[Dict[str, Any]]:
+def entity_rows(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[dict[str, Any]]:
     """Return the scores in percent of all entities together (micro), then of each type, as a table.
 
     `pairs` are the true and the predicted tags of each sentence. An entity is right if its type and its words are.
     """
-    counts: "Tuple[Counter[str], Counter[str], Counter[str]]" = (Counter(), Counter(), Counter())
+    counts: tuple[Counter[str], Counter[str], Counter[str]] = (Counter(), Counter(), Counter())
     right, predicted, actual = counts
     for tags, guessed in pairs:
         expected, found = set(entities(tags)), set(entities(guessed))
@@ -440,7 +441,7 @@ def entity_rows(pairs: Sequence[Tuple[Sequence[str], Sequence[str]]]) -> List[Di
     return rows + [_scores(kind, right[kind], predicted[kind], actual[kind]) for kind in kinds]
 
 
-def _scores(label: str, right: int, predicted: int, actual: int) -> Dict[str, Any]:
+def _scores(label: str, right: int, predicted: int, actual: int) -> dict[str, Any]:
     """Return a row of the table; a ratio without a denominator counts as 0."""
     return {
         "label": label,

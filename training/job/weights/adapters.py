@@ -11,9 +11,10 @@ model's configuration, and `adapter_base.json`, which identifies the base model.
 import hashlib
 import json
 import sys
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +36,7 @@ class Base(NamedTuple):
 
     name: str
     """Name on the Hub, folder, or `package:NAME`."""
-    revision: Optional[str]
+    revision: str | None
     """Branch, tag or commit on the Hub; None means main."""
     quantized: bool
     """True if matrices were in 4 bits, so that the digest leaves them out."""
@@ -43,7 +44,7 @@ class Base(NamedTuple):
     """Digest of the weights that the training left as they were."""
 
 
-def weights_digest(parameters: Iterable[Tuple[str, Tensor]]) -> str:
+def weights_digest(parameters: Iterable[tuple[str, Tensor]]) -> str:
     """Return the digest of a part of each parameter."""
     digest = hashlib.sha256()
     for name, parameter in parameters:
@@ -86,14 +87,14 @@ def is_attached(model: Any) -> bool:
     return getattr(model, "adapter_config", None) is not None
 
 
-def _linear_layers(body: nn.Module) -> Set[int]:
+def _linear_layers(body: nn.Module) -> set[int]:
     """Return the ids of a model's linear layers. GPT-2's are transposed and have a class of their own."""
     from transformers.pytorch_utils import Conv1D
 
     return {id(each) for each in body.modules() if isinstance(each, (nn.Linear, Conv1D))}
 
 
-def _targets(model_class: str, layers: List[str], requested: Tuple[str, ...]) -> List[str]:
+def _targets(model_class: str, layers: list[str], requested: tuple[str, ...]) -> list[str]:
     if requested == ("auto",):
         return layers
     unmatched = [each for each in requested if not any(f".{name}".endswith(f".{each}") for name in layers)]
@@ -126,7 +127,7 @@ def _peft() -> Any:
     return peft
 
 
-def quantization(model: nn.Module) -> Dict[str, Any]:
+def quantization(model: nn.Module) -> dict[str, Any]:
     """Return the arguments of `from_pretrained` that load the body's linear layers in 4 bits, as QLoRA does.
 
     `model` is the same model without weights. Its head and pooler may be new, so they stay in single precision. Raises
@@ -148,7 +149,7 @@ def quantization(model: nn.Module) -> Dict[str, Any]:
     return {"quantization_config": config, "dtype": torch.float32}
 
 
-def _base_digest(parameters: Iterable[Tuple[str, Tensor]], trained: Iterable[str], quantized: bool) -> str:
+def _base_digest(parameters: Iterable[tuple[str, Tensor]], trained: Iterable[str], quantized: bool) -> str:
     left_out = set(trained)
     named = ((name.replace(".base_layer", ""), each) for name, each in parameters)
     return weights_digest(
@@ -195,14 +196,14 @@ def describe(model: Any, base: Base, folder: Path) -> None:
     (folder / BASE_FILE).write_text(json.dumps(base._replace(digest=digest)._asdict(), indent=2), "utf-8")
 
 
-def read_base(folder: Path) -> Optional[Base]:
+def read_base(folder: Path) -> Base | None:
     """Return the base model that the adapter in a folder belongs to; None for a folder with a whole model."""
     file = folder / BASE_FILE
     return Base(**json.loads(file.read_text("utf-8"))) if file.is_file() else None
 
 
-def restore(model: Any, folder: Path) -> None:
-    """Add the adapter in a folder to its base model, with the trained weights, which include the head.
+def restore(model: Any, folder: Path) -> set[str]:
+    """Add the adapter in a folder to its base model, with the trained weights, and return their names.
 
     Raises `ValueError` if the model is another one than in training, and `Unsupported` without the package peft.
     """
@@ -212,12 +213,14 @@ def restore(model: Any, folder: Path) -> None:
     assert base is not None, "called for an adapter"
     with safe_open(str(folder / WEIGHTS_FILE), "pt") as file:
         trained = [name[len(PREFIX) :] for name in file.keys()]  # noqa: SIM118 - it is no dictionary
-    if _base_digest(model.named_parameters(), trained, base.quantized) != base.digest:
+    # An adapter that a script has saved has no digest.
+    if base.digest and _base_digest(model.named_parameters(), trained, base.quantized) != base.digest:
         raise ValueError(f"its weights are not those of the training, whose digest is {base.digest}")
     config = _peft().LoraConfig.from_pretrained(str(folder))
     config.modules_to_save = None
     _inject(model, config)
     load(model, folder)
+    return set(trained)
 
 
 def merge(model: Any) -> None:

@@ -8,9 +8,10 @@ shows whether the copy is complete.
 import json
 import math
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any
 
 from training.job.processes.reporting import BadData
 
@@ -27,11 +28,11 @@ class Target:
     metric: str
     """Name in Trainer's log, such as `eval_accuracy`."""
     value: float
-    direction: Optional[str] = None
+    direction: str | None = None
     """min | max; None means the usual direction of the metric."""
-    seconds: Optional[float] = None
+    seconds: float | None = None
     """Seconds from the start of the job's process until the target was reached; None before."""
-    samples: Optional[int] = None
+    samples: int | None = None
     """Training samples seen until the target was reached; None before."""
     stops: bool = field(default=False, compare=False)
     """True if the training ends when it reaches the target."""
@@ -48,7 +49,7 @@ class Target:
         if value <= self.value if direction == "min" else value >= self.value:
             self.seconds, self.samples = seconds, samples
 
-    def metrics(self) -> Dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return `target/reached`, and if it is 1, the seconds and samples until then."""
         if self.seconds is None or self.samples is None:
             return {"target/reached": 0}
@@ -61,9 +62,9 @@ class BestEvaluation:
 
     metric: str
     """Name in Trainer's log, such as `eval_f1_macro`."""
-    step: Optional[int] = None
+    step: int | None = None
     """Optimizer steps before that evaluation; None before the first evaluation."""
-    value: Optional[float] = None
+    value: float | None = None
     """Best value of the metric so far."""
 
     def observe(self, values: Mapping[str, float], step: int) -> None:
@@ -75,7 +76,7 @@ class BestEvaluation:
         if self.value is None or sign * value > sign * self.value:
             self.step, self.value = step, value
 
-    def metrics(self) -> Dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return `best/step`; empty if the metric was NaN in every evaluation."""
         return {} if self.step is None else {"best/step": self.step}
 
@@ -94,13 +95,13 @@ class Progress:
     samples: int
     seconds: float
     """Run time of the job's processes in seconds, summed over all starts."""
-    identity: Dict[str, Any] = field(default_factory=dict)
+    identity: dict[str, Any] = field(default_factory=dict)
     """Values that distinguish this training from any other, by name."""
     owes_evaluation: bool = False
     """True if this step's evaluation was skipped because the job had to stop."""
-    best: Optional[Dict[str, Any]] = None
-    target: Optional[Dict[str, Any]] = None
-    tokens: Optional[int] = None
+    best: dict[str, Any] | None = None
+    target: dict[str, Any] | None = None
+    tokens: int | None = None
     """Tokens of the samples, without padding; None if an earlier version wrote the checkpoint."""
 
 
@@ -111,19 +112,19 @@ NO_PROGRESS = Progress(step=0, samples=0, seconds=0.0, tokens=0)
 class CheckpointKeeper:
     """Records each new checkpoint and removes old ones."""
 
-    folder: Optional[Path]
+    folder: Path | None
     """Folder for the checkpoints; None if none are kept."""
     limit: int
     """Number of checkpoints to keep."""
-    identity: Dict[str, Any]
+    identity: dict[str, Any]
     """Values that identify this training (see `settings/training_identity.py`)."""
     earlier_progress: Progress
-    best: Optional[BestEvaluation]
+    best: BestEvaluation | None
     """Best evaluation so far; None if none is tracked."""
-    target: Optional[Target]
+    target: Target | None
     """Target of the training; None if it has none."""
 
-    def keep(self, step: int, samples: int, tokens: Optional[int], seconds: float, owes_evaluation: bool) -> None:
+    def keep(self, step: int, samples: int, tokens: int | None, seconds: float, owes_evaluation: bool) -> None:
         """Move the checkpoint that was just written into the checkpoint folder, and remove older ones."""
         assert self.folder is not None, "Trainer writes checkpoints only when there is a folder for them"
         best, target = (asdict(each) if each else None for each in (self.best, self.target))
@@ -162,7 +163,7 @@ def write_progress(checkpoint: Path, progress: Progress) -> None:
     part.replace(checkpoint / PROGRESS)
 
 
-def newest(folder: Path, note: Callable[[str], None] = lambda _: None) -> Optional[Tuple[Path, Progress]]:
+def newest(folder: Path, note: Callable[[str], None] = lambda _: None) -> tuple[Path, Progress] | None:
     """Return the newest complete checkpoint and its progress, or None.
 
     Calls `note` with a message for each incomplete checkpoint that is skipped.
@@ -175,7 +176,7 @@ def newest(folder: Path, note: Callable[[str], None] = lambda _: None) -> Option
     return None
 
 
-def remove_older(folder: Path, keep: int, spared_step: Optional[int] = None) -> None:
+def remove_older(folder: Path, keep: int, spared_step: int | None = None) -> None:
     """Remove incomplete checkpoints and all complete ones except the newest `keep`.
 
     The checkpoint of `spared_step` is kept and counts as one of `keep`. If `keep` is 1, it is kept in addition to the
@@ -189,7 +190,7 @@ def remove_older(folder: Path, keep: int, spared_step: Optional[int] = None) -> 
         shutil.rmtree(checkpoint)
 
 
-def progress_of(checkpoint: Path) -> Optional[Progress]:
+def progress_of(checkpoint: Path) -> Progress | None:
     """Return the progress of a complete checkpoint, or None if it is incomplete."""
     try:
         fields = json.loads((checkpoint / PROGRESS).read_text("utf-8"))
@@ -200,6 +201,6 @@ def progress_of(checkpoint: Path) -> Optional[Progress]:
         return None
 
 
-def _newest_first(folder: Path) -> List[Path]:
+def _newest_first(folder: Path) -> list[Path]:
     folders = [path for path in folder.glob(f"{PREFIX}*") if path.is_dir() and path.name[len(PREFIX) :].isdigit()]
     return sorted(folders, key=lambda path: int(path.name[len(PREFIX) :]), reverse=True)

@@ -39,8 +39,6 @@ COMPILER_FAMILIES = ("p3", "p3dn", "g4dn", "p4d", "g5")
 SMDDP_TYPES = ("ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge", "ml.p4de.24xlarge")
 WITHOUT_8_BITS = frozenset({"T4", "T4g", "V100", "A10G", "A100"})
 """GPUs below compute capability 8.9, whose tensor cores do not multiply in 8-bit floating point."""
-PYTHON_FOR_PACKAGES = 10
-"""Minor version of Python 3 that the packages of our own jobs need, such as peft."""
 MODEL = "model"
 """Channel of a model that was staged, and the argument with its name, which is then only a label."""
 
@@ -152,17 +150,6 @@ def _versions(spec: JobSpec, image: Image | None) -> str | None:
     return None
 
 
-def _requirements(spec: JobSpec, image: Image | None) -> str | None:
-    if image is None or not spec.requirements or int(image.python[1:]) >= PYTHON_FOR_PACKAGES:
-        return None
-    is_adapter = any(line.startswith("peft=") for line in spec.requirements)
-    return (
-        f"{' and '.join(spec.requirements)} needs Python 3.{PYTHON_FOR_PACKAGES} or later, but the image has "
-        f"{image.python[0]}.{image.python[1:]}: choose a newer machine.image"
-        + (", or adapter.method frozen, which needs no package" if is_adapter else "")
-    )
-
-
 def _trainium(spec: JobSpec, _: Image | None) -> str | None:
     launcher = launcher_of(spec)
     for each in filter(is_trainium, all_types(spec)):
@@ -232,7 +219,7 @@ def _network(spec: JobSpec, _: Image | None) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
-    *(_instance_types, _compiler_family, _compiler_image, _compiler_launcher, _versions, _torchrun, _requirements),
+    *(_instance_types, _compiler_family, _compiler_image, _compiler_launcher, _versions, _torchrun),
     *(_trainium, _data_parallel, _launcher_options, _spot, _network),
 )
 

@@ -27,9 +27,9 @@ TRANSFORMERS_NEURON = "huggingface-pytorch-training-neuronx"
 PYTORCH = "pytorch-training"
 PYTORCH_NEURON = "pytorch-training-neuronx"
 
-OLDEST_TRANSFORMERS = (4, 21)
-"""Oldest version of an AWS image that our job can import. It needs `OptimizerNames`, which the wheels of Transformers
-4.6.1, 4.11.0 and 4.12.5 lack, and Python 3.8; the next image of AWS with both has 4.21.1."""
+OLDEST_TRANSFORMERS = (4, 49)
+"""Oldest version of an AWS image that our own tasks run in. AWS's images with it have PyTorch 2.5 and Python 3.11."""
+SCRIPTS_ONLY = "older images run only scripts, such as those in experiments/published/"
 REMEDY = "set machine.image to the URI of your own image"
 
 PROGRAM = Path(__file__).with_name("container_entry.py")
@@ -157,7 +157,7 @@ def chosen(spec: JobSpec) -> Image:
         ]
         raise InputError(
             f"machine.image asks for {versions}, which no image for {', '.join(types)} has; there are "
-            f"{'; '.join(rows)}."
+            f"{'; '.join(rows)}{'' if spec.is_script else f'. For tasks: {SCRIPTS_ONLY}'}."
         )
     first = next(name for name in families if any(each.repository == name for each in matching))
     # Of equal versions, the last in the table has the newest Neuron SDK; sorting keeps their order.
@@ -259,8 +259,8 @@ def _image_error(spec: JobSpec, image: Image) -> str | None:
         )
     if version_number(image.transformers) < OLDEST_TRANSFORMERS:
         return (
-            f"has Transformers {image.transformers}, and this training needs 4.21 or later: leave machine.image out, "
-            'or set it to {transformers: "4.26"} or later versions'
+            f"has Transformers {image.transformers}, and tasks need 4.49 or later, with Python 3.10 and PyTorch 2.5: "
+            f"leave machine.image out; {SCRIPTS_ONLY}"
         )
     if "neuron" in image.devices:
         return "is for Trainium, on which only your own script runs"
@@ -350,7 +350,8 @@ def source() -> str:
 
 
 def is_known(instance_type: str) -> bool:
-    return instance_type in _accelerated() or instance_type in _table()["cpu_only"]
+    """Return whether the accelerators of a type are known. No family of CPUs has any, whatever the size."""
+    return instance_type in _accelerated() or family(instance_type) in _table()["cpu_families"]
 
 
 def accelerators(instance_type: str) -> Accelerators | None:

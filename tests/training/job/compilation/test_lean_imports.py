@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from training.job.compilation import compilers
+from tests.support.job.job_process import train_py
 
 CODE = """
 import os, sys
@@ -20,9 +20,10 @@ print(os.environ.get("GOMP_SPINCOUNT"), "torch" in sys.modules)
 
 
 def started(**variables: str) -> list[str]:
-    job = str(Path(compilers.__file__).parents[1])
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
-    return subprocess.check_output([sys.executable, "-c", CODE, job], text=True, env=clean | variables).splitlines()
+    return subprocess.check_output(
+        [sys.executable, "-c", CODE, str(Path(train_py()).parent)], text=True, env=clean | variables
+    ).splitlines()
 
 
 def test_the_entry_point_blocks_unused_packages_and_long_waits() -> None:

@@ -73,8 +73,7 @@ def test_padded_lengths_by_hand(padding: Padding, longest: int, shortest: int, l
 def test_auto_takes_buckets_where_each_length_is_a_program() -> None:
     cases = [("cpu", False), ("cpu", True), ("cuda", False), ("cuda", True)]
     assert [padding_kind("auto", *case) for case in cases] == ["longest", "longest", "longest", "buckets"]
-    assert padding_kind("auto", "xla", False) == "buckets"
-    assert padding_kind("max_length", "xla", False) == "max_length"
+    assert padding_kind("max_length", "cuda", True) == "max_length"
 
 
 def test_a_batch_by_hand() -> None:

@@ -15,8 +15,13 @@ from training.job.data.padding import BatchSharding, EvalSampler, TrainSampler, 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=400).map(np.array)
 
 
-def sampler(lengths: np.ndarray, batch_size: int = 4, processes: int = 1, process: int | None = None) -> TrainSampler:
-    return TrainSampler(lengths, BatchSharding(batch_size, processes, process), 7, grouped=True)
+def parts_of(sampler: TrainSampler, batch_size: int, processes: int) -> list[list[int]]:
+    """Return the rows of each process, as Trainer divides them."""
+    batches = BatchSampler(sampler, batch_size, drop_last=False)
+    if processes == 1:
+        return [[row for batch in batches for row in batch]]
+    shards = (BatchSamplerShard(batches, processes, process) for process in range(processes))
+    return [[row for batch in shard for row in batch] for shard in shards]
 
 
 @given(LENGTHS, st.integers(1, 9), st.integers(0, 2**32 - 1), st.integers(0, 100))
@@ -45,8 +50,9 @@ def test_an_incomplete_batch_comes_last() -> None:
 @given(LENGTHS, st.integers(1, 5), st.integers(2, 4))
 def test_rows_are_divided_evenly_among_processes(lengths: np.ndarray, batch_size: int, processes: int) -> None:
     rows = len(lengths)
-    parts = [list(sampler(lengths, batch_size, processes, process)) for process in range(processes)]
-    assert {len(part) for part in parts} == {len(sampler(lengths, batch_size, processes, 0))}
+    sampler = TrainSampler(lengths, BatchSharding(batch_size, processes), 7, grouped=True)
+    parts = parts_of(sampler, batch_size, processes)
+    assert {len(part) for part in parts} == {len(sampler) // processes}
     own = [[row for row in part if row < rows] for part in parts]
     # Every row occurs once, and the rows are divided as evenly as possible.
     assert sorted(row for part in own for row in part) == list(range(rows))
@@ -68,25 +74,14 @@ def test_dealing_to_processes_by_hand() -> None:
 
 @given(st.integers(1, 50), st.integers(1, 5), st.integers(1, 4))
 def test_gathered_evaluation_rows_are_in_order(rows: int, batch_size: int, processes: int) -> None:
-    parts = [list(EvalSampler(rows, BatchSharding(batch_size, processes, process))) for process in range(processes)]
+    sampler = EvalSampler(rows, BatchSharding(batch_size, processes))
+    parts = parts_of(sampler, batch_size, processes)
     gathered = [
         row for at in range(0, len(parts[0]), batch_size) for part in parts for row in part[at : at + batch_size]
     ]
     assert gathered[:rows] == list(range(rows))
     assert all(row >= rows for row in gathered[rows:])
-    assert [len(part) for part in parts] == [
-        len(EvalSampler(rows, BatchSharding(batch_size, processes, 0)))
-    ] * processes
-
-
-@given(LENGTHS, st.integers(1, 5), st.integers(1, 4))
-def test_accelerate_gives_each_process_the_same_batches(lengths: np.ndarray, batch_size: int, processes: int) -> None:
-    """Newer versions of Trainer shard through accelerate's BatchSamplerShard."""
-    for process in range(processes):
-        batches = BatchSampler(sampler(lengths, batch_size, processes), batch_size, drop_last=False)
-        theirs = BatchSamplerShard(batches, processes, process) if processes > 1 else batches
-        ours = sampler(lengths, batch_size, processes, process)
-        assert [row for batch in theirs for row in batch] == list(ours)
+    assert [len(part) for part in parts] == [len(sampler) // processes] * processes
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(1, 9))

@@ -8,16 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import torch._dynamo as dynamo
-from transformers import BertConfig, BertForSequenceClassification, EvalPrediction
+from transformers import BertConfig, BertForSequenceClassification
 
 from tests.support.job.arguments import job_argv
 from training.job.compilation.compilers import Inductor, NoCompiler
 from training.job.loop.compile_phase import noting_autotuning, steps_per_shape
-from training.job.loop.job_trainer import JobTrainer, _without_filler
+from training.job.loop.job_trainer import JobTrainer
 from training.job.measuring.meter import Meter, clock_for
 from training.job.processes.reporting import Events
 from training.job.settings.job_settings import resolve_settings
@@ -131,18 +130,3 @@ def test_gradients_of_the_first_batch_outlive_the_second(job: Any) -> None:
             begun.append(compiler.steps)
         trainer.model.zero_grad()
     assert begun == [1, 1, 2, 2]
-
-
-def first_values(prediction: Any) -> dict[str, float]:
-    logits, hidden = prediction.predictions
-    assert len(logits) == len(hidden)
-    return {"rows": len(logits), "labels": float(prediction.label_ids.sum())}
-
-
-def test_only_the_rows_of_the_data_are_scored() -> None:
-    predictions, labels = (np.zeros((16, 2)), np.zeros((16, 3))), np.array([1.0] * 13 + [100.0] * 3)
-    score = _without_filler(first_values, 13)
-    assert score(EvalPrediction(predictions, labels)) == {"rows": 13, "labels": 13.0}
-    assert _without_filler(first_values, 20)(EvalPrediction(predictions, labels))["rows"] == 16
-    without_labels = _without_filler(lambda prediction: {"rows": len(prediction.predictions)}, 2)
-    assert without_labels(EvalPrediction(np.zeros((3, 2)), None)) == {"rows": 2}

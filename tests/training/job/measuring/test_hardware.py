@@ -18,7 +18,6 @@ from training.job.processes.reporting import Unsupported
 def test_automatic_precision_fits_the_device() -> None:
     assert hardware.precision("bf16", "cpu") == "bf16"
     assert hardware.precision("auto", "cpu") in ("bf16", "fp32")
-    assert hardware.precision("auto", "xla") == "fp16"
     with pytest.raises(Unsupported, match="fp16 needs a GPU"):
         hardware.precision("fp16", "cpu")
 

@@ -29,7 +29,7 @@ def test_a_plan_of_an_earlier_version_is_read() -> None:
         (["epochs", "1"], "unknown argument 'epochs'"),
         (["--epochs"], "argument epochs has no value"),
         (["--dropout", "bulk"], "argument dropout no longer exists: leave it out, and PyTorch draws the random"),
-        (["--compiler", "xla"], "compiler must be one of 'none', 'inductor', 'trcomp', 'trcomp-off', not 'xla'"),
+        (["--compiler", "xla"], "compiler must be one of 'none', 'inductor', not 'xla'"),
     ],
 )
 def test_a_wrong_argument_is_refused_by_name(argv: list[str], message: str) -> None:

@@ -14,7 +14,7 @@ import yaml
 from experiments.planning.load import FOLDER
 from tests.conftest import ROOT
 from tests.support.requests.building import Built
-from tests.support.requests.workloads import ACCOUNT, DLC, FOR_TRAINIUM, FOR_TRCOMP, FOR_V100, NEWEST, TRANSFORMERS_4_6
+from tests.support.requests.workloads import ACCOUNT, DLC, FOR_TRAINIUM, FOR_TRCOMP, FOR_V100, NEWEST
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
 from training.services.sagemaker.machines import (
@@ -29,7 +29,12 @@ TRN1 = {"is_script": True, "instance_type": "ml.trn1.2xlarge"}
 P3 = {"instance_type": "ml.p3.2xlarge"}
 CANNOT_RUN = [
     ("pytorch-training:2.9.0-gpu-py312-cu130-ubuntu22.04-sagemaker", {}, "does not contain Transformers"),
-    (TRANSFORMERS_4_6, {}, "has Transformers 4.6, and this training needs 4.21 or later"),
+    (
+        "huggingface-pytorch-training:2.3.0-transformers4.48.0-gpu-py311-cu121-ubuntu20.04",
+        {},
+        "has Transformers 4.48.0, and tasks need 4.49 or later, with Python 3.10 and PyTorch 2.5: leave machine.image "
+        "out; older images run only scripts, such as those in experiments/published/",
+    ),
     # AWS publishes no such image today; a mirror may have one.
     ("huggingface-pytorch-training:2.9.0-transformers5.3.0-cpu-py312", {}, "is for CPUs, but ml.g5.xlarge has GPUs"),
     (NEWEST, P3, "which has no kernels for the V100 of ml.p3.2xlarge"),
@@ -64,7 +69,7 @@ def spec(**fields: Any) -> JobSpec:
         # A V100 needs a build for CUDA before 12.8.
         ({"instance_type": "ml.p3.2xlarge"}, FOR_V100),
         ({"instance_type": "ml.g5.xlarge", "fallback_instance_types": ("ml.p3dn.24xlarge",)}, FOR_V100),
-        ({"compiler": "trcomp"}, FOR_TRCOMP),
+        ({"is_script": True, "compiler": "trcomp"}, FOR_TRCOMP),
         (TRN1, FOR_TRAINIUM),
         (
             {**TRN1, "image_versions": {"transformers": "4.51"}},
@@ -101,6 +106,7 @@ def test_the_newest_image_that_runs_on_every_type_is_chosen(fields: dict[str, ob
         ),
         ({**TRN1, "fallback_instance_types": ("ml.g5.xlarge",)}, "for ml.trn1.2xlarge, ml.g5.xlarge (Trainium)"),
         ({"instance_type": "ml.p3.2xlarge", "image_versions": {"transformers": "5.3"}}, "asks for transformers 5.3"),
+        ({"image_versions": {"transformers": "4.36"}}, "For tasks: older images run only scripts, such as those in"),
         # 2.1 is not the beginning of 2.10.
         ({"image_versions": {"pytorch": "2.10"}}, "asks for pytorch 2.10"),
     ],
@@ -136,7 +142,6 @@ def test_our_own_job_is_refused_and_a_script_is_not(image: str, fields: dict[str
     [
         (f"{DLC}/{NEWEST}", {}),
         (f"{DLC}/{FOR_V100}", P3),
-        (f"{DLC}/{FOR_TRCOMP}", {"compiler": "trcomp", **P3}),
         # The contents of a user's own image are unknown.
         ("111122223333.dkr.ecr.us-east-1.amazonaws.com/mine:1.0-gpu-py38", {}),
     ],

@@ -54,11 +54,6 @@ INVALID: list[tuple[dict[str, Any], str]] = [
         "compiler 'trcomp' needs launcher 'xla' with PyTorch 1.11 or later, not 'torchrun'",
     ),
     ({"compiler": "inductor", "image": OLD}, "compiler 'inductor' needs PyTorch 2.0 or later; the image has 1.9"),
-    (
-        {"requirements": ("peft==0.21.2",), "image": OLD},
-        "peft==0.21.2 needs Python 3.10 or later, but the image has 3.8: choose a newer machine.image, or adapter",
-    ),
-    ({"requirements": ("sacrebleu==2.6.0",), "image": OLD}, "sacrebleu==2.6.0 needs Python 3.10 or later"),
     ({"devices": 2, "instance_type": "ml.m5.large"}, "runs only on GPUs and Trainium; ml.m5.large has neither"),
     ({"devices": 2, "image": OLD}, "launcher 'torchrun' needs PyTorch 1.13.1 or later on GPUs; the image has 1.9"),
     ({"devices": 2, "program": "train.sh"}, "starts only Python programs; 'train.sh' is not one"),
@@ -106,7 +101,7 @@ def spec(**fields: Any) -> JobSpec:
     "fields",
     [
         {},
-        {"compiler": "inductor", "requirements": ("peft==0.21.2",)},
+        {"compiler": "inductor"},
         {"compiler": "trcomp", "image": TRCOMP, "instance_type": "ml.p3.2xlarge"},
         {"compiler": "trcomp", "image": PLAIN_TRCOMP, "instance_type": "ml.g4dn.12xlarge", "devices": 4},
         {"compiler": "trcomp", "image": OLD_TRCOMP, "instance_type": "ml.p3.8xlarge", "launcher": "pytorchddp"},
