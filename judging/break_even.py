@@ -123,7 +123,7 @@ def _means(jobs: Sequence[Pace], state: str) -> _Means | None:
     setup, pace = setups[state], fmean(job.seconds_per_sample for job in jobs)
     deviations = [
         (
-            (job.setup_seconds - setups[each]) * _scale(setup, setups[each]),
+            (job.setup_seconds - setups[each]) * (max(1.0, setup / setups[each]) if setups[each] > 0 else 1.0),
             job.seconds_per_sample - fmean(other.seconds_per_sample for other in own),
         )
         for each, own in by_state.items()
@@ -142,7 +142,3 @@ def _means(jobs: Sequence[Pace], state: str) -> _Means | None:
         pace_variance=max(paces, (LEAST_SPREAD * pace) ** 2) / len(jobs),
         degrees_of_freedom=freedom,
     )
-
-
-def _scale(setup: float, own: float) -> float:
-    return max(1.0, setup / own) if own > 0 else 1.0

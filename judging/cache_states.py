@@ -14,9 +14,6 @@ from dataclasses import dataclass
 from judging.result import CacheState, Result, costs
 from judging.summaries import geometric_mean
 
-MOST_TRAININGS = 1_000_000
-"""Largest number of trainings that `ColdStart.cheaper_from` names."""
-
 
 @dataclass(frozen=True)
 class Costs:
@@ -50,9 +47,7 @@ class ColdStart:
     jobs: int
     """Number of the arm's cold jobs, or of the baseline's if the arm has none."""
     cheaper_from: int | None
-    """Fewest trainings of which the arm's cost less in all; None if no number up to `MOST_TRAININGS` does."""
-    later_cost_less: bool = True
-    """False if no number of trainings can cost less in all, because later ones do not."""
+    """Fewest trainings of which the arm's cost less in all; None if no number does."""
 
 
 def costs_by_state(arm: Sequence[Result], baseline: Sequence[Result]) -> tuple[Costs, Costs]:
@@ -85,8 +80,7 @@ def cold_start(arm: Costs, baseline: Costs, trainings: int = 1) -> ColdStart | N
         trainings=trainings,
         total=(first + (trainings - 1) * later) / (first_baseline + (trainings - 1) * later_baseline),
         jobs=len(arm.cold if arm.is_mixed else baseline.cold),
-        cheaper_from=cheaper_from if cheaper_from and cheaper_from <= MOST_TRAININGS else None,
-        later_cost_less=gain > 0,
+        cheaper_from=cheaper_from,
     )
 
 

@@ -7,7 +7,7 @@ all looks are fixed before the first job, and each look spends a part of the err
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -59,19 +59,14 @@ class Design:
 
         Together, the looks call two equal arms different in at most 5 % / `comparisons`.
         """
-        return _levels(self.looks, (1 - CONFIDENCE) / (comparisons * self.families), self.rules)
+        return look_levels(self.looks, (1 - CONFIDENCE) / (comparisons * self.families))
 
     def quality_levels(self) -> tuple[float, ...]:
         """Return the one-sided significance level of each look at the quality.
 
         Together, the looks pass an arm that is worse by the margin in at most 5 %.
         """
-        return tuple(level / 2 for level in _levels(self.looks, 2 * ERROR, self.rules))
-
-
-@cache
-def _levels(looks: tuple[int, ...], error: float, rules: int) -> tuple[float, ...]:
-    return look_levels(looks, error, pocock_spending if rules == 2 else early_spending)
+        return tuple(level / 2 for level in look_levels(self.looks, 2 * ERROR))
 
 
 def early_spending(share: float, error: float) -> float:
@@ -82,16 +77,9 @@ def early_spending(share: float, error: float) -> float:
     return error * math.expm1(-EARLY * share) / math.expm1(-EARLY)
 
 
-def pocock_spending(share: float, error: float) -> float:
-    """Return the error to spend until a look at `share` of the planned jobs (Lan and DeMets 1983).
-
-    It spends nearly evenly, as Pocock's bounds (1977) do. Version 2 of the rules spent in this way.
-    """
-    return error * math.log(1 + (math.e - 1) * share)
-
-
+@cache
 def look_levels(
-    looks: Sequence[int], error: float = 0.05, spending: Callable[[float, float], float] = early_spending
+    looks: tuple[int, ...], error: float = 0.05, spending: Callable[[float, float], float] = early_spending
 ) -> tuple[float, ...]:
     """Return the two-sided significance level of each look.
 

@@ -22,8 +22,6 @@ from training.contract.plain_text import without_control_characters
 
 HEADLINE = "platform.headline"
 """Tag of a group's run with the answer of its latest report; overviews show it."""
-RULES = "platform.rules"
-"""Tag of a group's run with the version of the rules by which its latest report judges it."""
 
 
 def write(report: Report, folder: Path) -> Path:
@@ -54,8 +52,6 @@ def publish(store: Store, run_id: str, report: Report, folder: Path, name: str) 
     log_tables(store, run_id, {"comparison.json": values_by_title(table)} if table else {})
     run = store.call(store.client.get_run, run_id)
     tags = {MLFLOW_RUN_NOTE: _note(run, report), HEADLINE: report.headline}
-    if report.rules is not None:
-        tags[RULES] = str(report.rules)
     if is_ours(name, str(run.info.run_name)):
         tags[MLFLOW_RUN_NAME] = name_with_answer(name, report)
     run_tags = [RunTag(key, value) for key, value in tags.items()]

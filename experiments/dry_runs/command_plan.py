@@ -18,11 +18,11 @@ from experiments.schema.fields import AutoBatchSize
 from judging.design import Design
 from models.endpoints.protocol import DeploymentPlan, EndpointSpec
 from reports.formats.terminal import print_blocks
-from reports.formats.text import json_value
 from reports.model.numbers import durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from reports.probe.spot import spot_lines
 from sweeps.search_space import linear_note
+from tracking.groups.plan_file import json_value
 from tracking.groups.planned_job import CALIBRATION, PlannedJob
 from tracking.recorded.recorded_job import SpotEstimate
 from training.contract.job_spec import NOT_CHOSEN

@@ -40,7 +40,7 @@ from reports.probe.report import Probes
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, work_unit
 from tracking.recorded.recorded_job import STEADY, Job, finite_or_zero
 
-BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen and epochs", "samples seen")
+BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen", "samples seen")
 BY_SECONDS = ("billable_seconds", "loss_by_billable_seconds", "Training loss by billable time", "billable seconds")
 _ROW_INCHES = 0.56
 _BAR_HEIGHT = 0.42
@@ -267,8 +267,6 @@ def loss_curves(
             _line(axes, [mean], x, i, linewidth=2.0, marker=arm_marker(i), markersize=6, markevery=(i % every, every))
         _label_ends(axes, [(i, arm.label, mean[x].iloc[-1], mean["value"].iloc[-1]) for i, arm, mean in lines])
         axes.set(xlabel=label, ylabel="training loss")
-        if x == "samples" and (rows := rows_per_epoch(comparison)):
-            _add_epoch_axis(axes, rows)
         plain_numbers(axes)
         axes.grid(axis="y", linewidth=0.7)
 
@@ -278,22 +276,6 @@ def loss_curves(
         for _, arm, mean in lines
     )
     return plot(name, title, 3.2, draw, f"{description}.")
-
-
-def rows_per_epoch(comparison: Comparison) -> float | None:
-    """Return the number of training rows (samples divided by epochs); None if the jobs differ."""
-    counts = [(job.number("samples"), job.number("epoch")) for arm in comparison.arms for job in arm.succeeded]
-    rows = [samples / epochs for samples, epochs in counts if 0 < samples < math.inf and 0 < epochs < math.inf]
-    if not rows or len(rows) < len(counts) or max(rows) > 1.02 * min(rows):
-        return None
-    return fmean(rows)
-
-
-def _add_epoch_axis(axes: Axes, rows: float) -> None:
-    above = axes.secondary_xaxis("top", functions=(lambda x: np.asarray(x) / rows, lambda x: np.asarray(x) * rows))
-    above.set_xlabel("epochs", color=MUTED)
-    above.spines["top"].set_visible(False)
-    above.tick_params(size=0, labelsize=10, labelcolor=MUTED)
 
 
 def mean_curve(arm: Arm, curves: Mapping[str, pd.DataFrame], x: str) -> pd.DataFrame:

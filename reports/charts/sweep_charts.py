@@ -1,38 +1,36 @@
 """Charts of a sweep.
 
-In the markers of trials, colour and core show the compiler, and the shape shows the learning rate. A hollow marker has
-no value.
+In the markers of trials, the colour shows the compiler, and the shape shows the learning rate. A hollow marker has no
+value.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from reports.charts.canvas import BACKGROUND, GRID, INK, MUTED, arm_colour, legend_outside, plain_numbers, plot
-from reports.charts.report_charts import Bar, bar_chart, phases
+from reports.charts.canvas import GRID, INK, MUTED, arm_colour, legend_outside, plain_numbers, plot
+from reports.charts.report_charts import phases
 from reports.model.numbers import capitalized, figure, score, short_labels
 from reports.model.report import Chart
 from reports.sweep.report import peak_memory_gib
 from reports.sweep.sweep import Sweep
 from reports.sweep.trials import Trial
-from tracking.recorded.arms import BILLABLE
 
 _HEIGHT_INCHES = 3.5
 _PHASES = "Where the time of the repeats goes: seconds by phase"
-_CORES = ("", ".", "_", "|", "x")
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2, 2)))
-"""Marker cores and line dashes that distinguish compilers without colour."""
-_ABOVE, _BELOW = ("^", "D", "P", "*"), ("v", "s", "X", "<")
+"""Dashes that distinguish the lines of compilers without colour."""
+_SHAPES = ("^", "v", "D", "s", "P", "X", "*", "<")
 _ROWS = ("not reached", "pruned", "failed", "stopped")
 """Rows above the highest value, by outcome."""
 _BAND = 0.6
@@ -49,10 +47,7 @@ def sweep_charts(sweep: Sweep) -> list[Chart]:
         cost_by_batch(sweep),
         throughput_by_batch(sweep),
         memory_by_batch(sweep),
-        quality_by_batch(sweep),
         pareto(sweep),
-        history(sweep),
-        importance(sweep),
         phases(sweep.confirmation, _PHASES) if sweep.confirmation else None,
     )
     return [chart for chart in charts if chart]
@@ -61,15 +56,18 @@ def sweep_charts(sweep: Sweep) -> list[Chart]:
 def cost_by_batch(sweep: Sweep) -> Chart | None:
     """Plot each trial's cost against its batch size. Trials without a cost are shown above the axis, by outcome."""
     shown = [t for t in sweep.trials if t.setting.batch_size > 0 and t.kind != "running"]
-    valued = [t for t in shown if t.is_comparable]
+    valued, kinds = [t for t in shown if t.is_comparable], {t.kind for t in shown}
     if not valued:
         return None
-    marks = Marks(sweep)
+    marks, outcomes = Marks(sweep), [kind for kind in _ROWS if kind in kinds]
 
     def draw(axes: Axes) -> None:
-        rows = value_axis(axes, [t.cost for t in valued], _rows_of(shown), sweep.spec.noun)
-        _lines_of_the_best(axes, marks, valued, lambda t: t.cost, sweep.spec.is_rate)
-        marks.draw_costs(axes, [(marks.x(trial), trial) for trial in shown], rows)
+        rows = value_axis(axes, [t.cost for t in valued], outcomes, sweep.spec.noun)
+        _lines_of_the_best(axes, marks, valued)
+        for trial in shown:
+            y = trial.cost if trial.is_comparable else rows.get(trial.kind)
+            if y is not None:
+                marks.draw(axes, trial, marks.x(trial), y, hollow=not trial.has_value)
         batch_axis(axes, (t.setting.batch_size for t in shown))
         marks.legend(axes, shown)
 
@@ -137,29 +135,6 @@ def memory_by_batch(sweep: Sweep) -> Chart | None:
     return plot("memory_by_batch", "Peak memory by batch size", _HEIGHT_INCHES, draw, description)
 
 
-def quality_by_batch(sweep: Sweep) -> Chart | None:
-    """Return the quality over the batch size; None if a target makes the quality equal."""
-    name, bounds = sweep.spec.quality_name, [] if sweep.spec.bound is None else [sweep.spec.bound]
-    ended = [t for t in sweep.trials if t.kind in ("completed", "worse") and sweep.spec.target is None]
-    trials = [t for t in ended if t.setting.batch_size > 0 and math.isfinite(t.quality)]
-    if not trials:
-        return None
-    marks = Marks(sweep)
-
-    def draw(axes: Axes) -> None:
-        value_axis(axes, [*(t.quality for t in trials), *bounds], [], name, from_zero=False)
-        _lines_of_the_best(axes, marks, trials, lambda t: t.quality, sweep.spec.higher_is_better)
-        for trial in trials:
-            marks.draw(axes, trial, marks.x(trial), trial.quality, hollow=not trial.has_value)
-        batch_axis(axes, (t.setting.batch_size for t in trials))
-        for bound in bounds:
-            axes.axhline(bound, color=MUTED, linewidth=1.2, linestyle="--")
-        marks.legend(axes, trials, *(Line2D([], [], color=MUTED, linestyle="--", label="bound") for _ in bounds))
-
-    points = describe_points(((t.setting.compiler, t.setting.batch_size, t.quality) for t in trials), name)
-    return plot("quality_by_batch", f"{name} by batch size", _HEIGHT_INCHES, draw, points)
-
-
 def pareto(sweep: Sweep) -> Chart | None:
     """Return cost and quality with the Pareto front; None if a target makes the quality equal."""
     shown = [trial for trial in sweep.trials if trial.is_comparable and math.isfinite(trial.quality)]
@@ -186,90 +161,16 @@ def pareto(sweep: Sweep) -> Chart | None:
     return plot("pareto", title, _HEIGHT_INCHES, draw, description)
 
 
-def history(sweep: Sweep) -> Chart | None:
-    """Return each trial and the best cost so far by compiler, over the accumulated cost of the search."""
-    ended = sorted((t for t in sweep.trials if t.kind != "running"), key=_ended_seconds)
-    earlier = [job for job in sweep.jobs if job.text.get("role") in ("calibration", "baseline")]
-    before = math.fsum(_billed(job.number(BILLABLE)) for job in earlier)
-    spent = [before + total for total in accumulate(_billed(trial.job.number(BILLABLE)) for trial in ended)]
-    valued = [t for t in ended if t.is_comparable]
-    if not valued:
-        return None
-    marks, better = Marks(sweep), max if sweep.spec.is_rate else min
-
-    def draw(axes: Axes) -> None:
-        base = [sweep.base_cost] if math.isfinite(sweep.base_cost) else []
-        rows = value_axis(axes, [*(t.cost for t in valued), *base], _rows_of(ended), sweep.spec.noun)
-        for compiler in sweep.compilers:
-            path = [
-                (x, t.cost) for x, t in zip(spent, ended, strict=True) if t.has_value and t.setting.compiler == compiler
-            ]
-            if path:
-                xs, ys = [x for x, _ in path], list(accumulate((y for _, y in path), better))
-                colour, style = marks.colour(compiler), marks.dashes(compiler)
-                axes.step([*xs, spent[-1]], [*ys, ys[-1]], where="post", color=colour, linestyle=style, linewidth=1.8)
-        marks.draw_costs(axes, list(zip(spent, ended, strict=True)), rows)
-        for value in base:
-            axes.axhline(value, color=MUTED, linewidth=1.2, linestyle="--")
-        axes.set_xlim(0, 1.04 * (spent[-1] or 1.0))
-        axes.set_xlabel("billable instance seconds spent, calibration included")
-        plain_numbers(axes)
-        axes.grid(axis="y", linewidth=0.7)
-        marks.legend(axes, ended, *(Line2D([], [], color=MUTED, linestyle="--", label="base setting") for _ in base))
-
-    return plot("history", "Best cost so far over the cost of the search", _HEIGHT_INCHES, draw, describe_trials(ended))
-
-
-def importance(sweep: Sweep) -> Chart | None:
-    """Return the chart of each parameter's share in the differences in cost, by compiler."""
-    rows = [
-        Bar(
-            label=f"{compiler}: {name.replace('_', ' ')}",
-            colour=Marks(sweep).colour(compiler),
-            value=100 * share,
-            note=figure(100 * share),
-        )
-        for compiler, shares in sweep.spec.importances.items()
-        if compiler in sweep.compilers
-        for name, share in shares.items()
-    ]
-    label = "share of the differences in cost among the trials, %"
-    texts = [f"{bar.label}, {bar.note}" for bar in rows]
-    return bar_chart(rows, "importance", "Importance of the parameters", label, texts)
-
-
-def _rows_of(trials: Iterable[Trial]) -> list[str]:
-    kinds = {trial.kind for trial in trials}
-    return [kind for kind in _ROWS if kind in kinds]
-
-
-def _billed(seconds: float) -> float:
-    return seconds if 0 < seconds < math.inf else 0.0
-
-
-def _ended_seconds(trial: Trial) -> float:
-    started = trial.job.number("training_start_time")
-    started = started if math.isfinite(started) else trial.job.number("start_time_ms") / 1000
-    billed = trial.job.number("cost_billable_seconds")
-    ended = started + (billed if billed > 0 else 0.0)
-    return ended if math.isfinite(ended) else math.inf
-
-
-def _lines_of_the_best(
-    axes: Axes, marks: Marks, trials: Sequence[Trial], value: Callable[[Trial], float], highest: bool
-) -> None:
-    """Draw a line through each compiler's best values over the batch sizes."""
+def _lines_of_the_best(axes: Axes, marks: Marks, trials: Sequence[Trial]) -> None:
+    """Draw a line through each compiler's best costs over the batch sizes."""
+    best_last = sorted(trials, key=lambda trial: trial.cost, reverse=not marks.sweep.spec.is_rate)
     for compiler in marks.sweep.compilers:
-        by_size: dict[float, list[Trial]] = {}
-        for trial in trials:
-            if trial.setting.compiler == compiler:
-                by_size.setdefault(trial.setting.batch_size, []).append(trial)
-        if len(by_size) > MAX_TICKS:
+        best = {trial.setting.batch_size: trial for trial in best_last if trial.setting.compiler == compiler}
+        if len(best) > MAX_TICKS:
             continue  # trials cover a fine grid sparsely, so the line would jump between learning rates
-        best = [(max if highest else min)(by_size[size], key=value) for size in sorted(by_size)]
-        points = [marks.x(trial) for trial in best], [value(trial) for trial in best]
-        style = marks.dashes(compiler)
-        axes.plot(*points, color=marks.colour(compiler), linewidth=1.2, linestyle=style, alpha=0.7)
+        points = [(marks.x(best[size]), best[size].cost) for size in sorted(best)]
+        style = {"color": marks.colour(compiler), "linestyle": marks.dashes(compiler)}
+        axes.plot([x for x, _ in points], [y for _, y in points], linewidth=1.2, alpha=0.7, **style)
 
 
 @dataclass(frozen=True)
@@ -287,31 +188,16 @@ class Marks:
     def dashes(self, compiler: str) -> Any:
         return _DASHES[self.sweep.compilers.index(compiler) % len(_DASHES)]
 
-    def mark(self, compiler: str, shape: str = "o", *, hollow: bool = False, **more: Any) -> tuple[Line2D, ...]:
-        """Return a compiler's marker without a position: its shape and its core."""
-        colour, core = self.colour(compiler), _CORES[self.sweep.compilers.index(compiler) % len(_CORES)]
-        face = "none" if hollow else colour
+    def mark(self, compiler: str, shape: str = "o", *, hollow: bool = False, **more: Any) -> Line2D:
+        """Return a compiler's marker without a position."""
+        colour = self.colour(compiler)
         style: dict[str, Any] = {"linestyle": "", "markersize": 7, "clip_on": False, **more}
-        outer = Line2D([], [], color=colour, marker=shape, markerfacecolor=face, **style)
-        inner = Line2D([], [], color=colour if hollow else BACKGROUND, marker=core, markersize=4, linestyle="")
-        inner.set_clip_on(False)
-        return (outer, inner) if core else (outer,)
+        return Line2D([], [], color=colour, marker=shape, markerfacecolor="none" if hollow else colour, **style)
 
     def shape(self, rate: tuple[float, str]) -> str:
-        """Return a rate's shape: a circle for a factor of 1, and a triangle up or down for the next factors.
-
-        With a single factor, the shape shows the scaling rule instead.
-        """
-        multipliers, rules = (sorted(set(values)) for values in zip(*self.rates, strict=True))
-        multiplier, rule = rate
-        if len(multipliers) == 1 and rule:
-            return ("o", *_ABOVE)[rules.index(rule)]
-        above = sorted(m for m in multipliers if m > 1)
-        below = sorted((m for m in multipliers if m < 1), reverse=True)
-        if multiplier == 1 or multiplier not in above + below:
-            return "o"
-        shapes, at = (_ABOVE, above.index(multiplier)) if multiplier > 1 else (_BELOW, below.index(multiplier))
-        return shapes[min(at, len(shapes) - 1)]
+        """Return a rate's shape: a circle for the rate of the scaling rule itself, and another one for each other."""
+        others = [each for each in self.rates if each != (1.0, "")]
+        return _SHAPES[others.index(rate) % len(_SHAPES)] if rate in others else "o"
 
     def x(self, trial: Trial) -> float:
         """Return a trial's position on an axis of batch sizes, next to the other compilers and rates."""
@@ -338,17 +224,9 @@ class Marks:
         if trial is self.sweep.best and not self.sweep.spec.is_front:
             axes.plot(x, y, "o", color=INK, markerfacecolor="none", markersize=13, clip_on=False)
 
-    def draw_costs(self, axes: Axes, trials: Sequence[tuple[float, Trial]], rows: Mapping[str, float]) -> None:
-        """Draw trials at these positions by their cost, or in the row of their outcome."""
-        for x, trial in trials:
-            y = trial.cost if trial.is_comparable else rows.get(trial.kind)
-            if y is not None:
-                self.draw(axes, trial, x, y, hollow=not trial.has_value)
-
-    def put(self, axes: Axes, mark: tuple[Line2D, ...], x: float, y: float) -> None:
-        for part in mark:
-            part.set_data([x], [y])
-            axes.add_line(part)
+    def put(self, axes: Axes, mark: Line2D, x: float, y: float) -> None:
+        mark.set_data([x], [y])
+        axes.add_line(mark)
 
     def legend(self, axes: Axes, trials: Sequence[Trial], *more: Line2D) -> None:
         """Add a legend of these trials' colours and shapes below the chart."""
@@ -362,7 +240,7 @@ class Marks:
         named = self.named({trial.setting.compiler for trial in trials})
         legend(axes, [*named, *(shapes if len(rates) > 1 else []), *([best] if is_best else []), *more])
 
-    def named(self, compilers: Iterable[str]) -> list[tuple[Line2D, ...]]:
+    def named(self, compilers: Iterable[str]) -> list[Line2D]:
         """Return the legend entries of these compilers: a line with a marker."""
         shown, names = set(compilers), short_labels(self.sweep.compilers, 20)
         return [
@@ -377,13 +255,12 @@ def _rate_label(multiplier: float, rule: str) -> str:
     return factor if not rule else f"rate scaled by {rule}" if multiplier == 1 else f"{factor}, {rule}"
 
 
-def legend(axes: Axes, handles: Sequence[Line2D | tuple[Line2D, ...]]) -> None:
-    """Put a legend below a chart. The parts of an entry are drawn over each other; the first part has its label."""
+def legend(axes: Axes, handles: Sequence[Line2D]) -> None:
+    """Put a legend below a chart."""
     legend_outside(
         axes,
         loc="outside lower center",
         handles=list(handles),
-        labels=[str((each[0] if isinstance(each, tuple) else each).get_label()) for each in handles],
         ncols=min(3, len(handles)),
         fontsize=9.5,
         handlelength=2.0,

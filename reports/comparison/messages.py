@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from judging.break_even import BreakEven
-from judging.cache_states import MOST_TRAININGS, ColdStart
+from judging.cache_states import ColdStart
 from judging.intervals import Interval
 from judging.quality import Quality
 from reports.comparison.comparison import INCLUDES_ZERO, Comparison, Contrast, Verdict
@@ -139,10 +139,8 @@ def cold_sentences(cold: ColdStart, unit: str) -> list[str]:
     sentences = [f"{first} {change(cold.ratio)} {unit} ({counted(cold.jobs, 'job')})."]
     if cold.trainings > 1:
         sentences.append(f"With it, {cold.trainings:,} trainings cost {change(cold.total)}.")
-    if cold.cheaper_from is None and not cold.later_cost_less:
-        return [*sentences, "It is never earned back: later trainings do not cost less."]
     if cold.cheaper_from is None:
-        return [*sentences, f"It would not be earned back within {MOST_TRAININGS:,} trainings."]
+        return [*sentences, "It is never earned back: later trainings do not cost less."]
     if cold.cheaper_from > 1:
         sentences.append(f"It is earned back after {cold.cheaper_from:,} trainings.")
     return sentences

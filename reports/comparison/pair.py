@@ -50,4 +50,4 @@ def pair_blocks(comparison: Comparison) -> tuple[Block, ...]:
         *(Column(label, partial(cell, name), unit=unit) for name, (label, unit) in BARS.items()),
         *(Column(label, partial(cell, name), is_optional=True) for name, label in _LOSSES.items()),
     ]
-    return build_table("The two jobs", columns, [*comparison.jobs, None], is_sortable=False), Text(_NOTE, "small")
+    return build_table("The two jobs", columns, [*comparison.jobs, None]), Text(_NOTE, "small")

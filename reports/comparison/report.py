@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from judging.intervals import Interval
+from judging.measures import COMMONEST
 from judging.quality import Measure
 from judging.summaries import gain_percent, summary
 from reports.comparison import messages
@@ -33,22 +34,20 @@ from reports.model.report import (
     Cell,
     Chart,
     Charts,
+    Column,
     Definition,
     Definitions,
-    Heading,
     Item,
     Items,
     Metric,
     Report,
-    Row,
     Section,
     ShortAnswer,
-    Table,
     Text,
-    explanations,
+    build_table,
     measured_section,
 )
-from tracking.recorded.arms import BILLABLE, DOLLARS, Arm
+from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, finite
 from tracking.recorded.recorded_job import Job
 from training.contract.failures import recorded_failure
 
@@ -60,85 +59,18 @@ TYPICAL = (
 )
 SCRIPTS = Definition(
     "Scripts",
-    "Measured from outside. The service records when downloading, the script and uploading start and end. Losses, "
-    "scores, steps, samples and training seconds are read from the script's output, at the time of each line. Samples "
-    "are the steps times the batch size where the log does not show them. The steady samples/s leave out the first "
-    "tenth of the steps and the evaluations.",
+    "Measured from outside: by the service's times, the meter's counts, and what the script prints and logs.",
 )
-_COMPARED = (
-    Definition(
-        "Training time",
-        "Time of Trainer's whole loop, as Trainer reports it: compile, warm-up, steps and evaluations, the same as in "
-        "published figures. “Training” in the table is the time of the steady steps only.",
-    ),
-    Definition(
-        "Cost",
-        "The verdict is based on billable seconds. Between different instance types it is based on dollars, which are "
-        "shown only where a price is known.",
-    ),
-    Definition(
-        "Cache states",
-        "Jobs with different states of the compile cache are never averaged together: an arm's figures come from the "
-        "cache state of most of its repeats.",
-    ),
+_INTERVAL = Definition(
+    "Interval",
+    "Of the typical job's cost, arm over baseline; if a job failed, of the mean bill of a usable model. The intervals "
+    "of all looks and arms hold together in 95 %. An arm that stopped because it looked good looks better than it is.",
 )
-_NOT_COMPARABLE = (
-    "“Not comparable”: the data, the image's versions or the target differ; the samples seen differ by "
-    "more than 1 %, or the tokens where texts are packed differently; "
-    "the jobs of one arm ran on different machines; arms on different instance types have no price; or a compiler did "
-    "not run as the setting says. Differences that were allowed are listed with the verdict."
-)
-_FIRST_RULES = (
-    Definition(
-        "Interval",
-        "Ratio of geometric means with its 95 % interval: Welch's t on the logarithms, so each side has its own "
-        "spread. It is not adjusted for the number of arms, so with many arms one false verdict becomes likely.",
-    ),
-    Definition(
-        "Verdict",
-        "“Cheaper”: the whole interval is below 1 and the quality is kept. “Not cheaper”: the whole interval is at or "
-        "above 1. “Inconclusive”: anything else, including fewer than two successful repeats. " + _NOT_COMPARABLE,
-    ),
-)
-_WAVES = (
-    Definition(
-        "Interval",
-        "Cost of the typical job, arm over baseline, at the look that stopped the arm: with three repeats the ratio of "
-        "geometric means, with Welch's t on the logarithms; from five on the ratio of the medians of all pairs' means "
-        "(Hodges and Lehmann), with the interval of Mann and Whitney's exact test. If a job failed, the ratio of the "
-        "mean bills of a usable model. The intervals of all looks and arms hold together in 95 %. An arm that stopped "
-        "because it looked good looks better than it is: a true gain of 5 % was shown as 14 % with noise of 10 %.",
-    ),
-    Definition(
-        "Verdict",
-        "“Cheaper”: the whole interval and the mean bill are below 1, and the quality is shown to be kept. “Cheaper, "
-        "quality not shown”: the cost is lower, but a loss of quality beyond the margin is not ruled out. “Not "
-        "cheaper”: the whole interval is above 1, a gain is unlikely, or the quality is shown to be worse. "
-        "“Inconclusive”: anything else, such as an arm of which too many jobs failed. " + _NOT_COMPARABLE,
-    ),
-)
-_TARGET = Definition(
-    "To a target",
-    "Jobs that train to the same target and reach it did equal work and kept the quality, although they may have seen "
-    "different numbers of samples. A script's cost counts up to the evaluation that reached it. "
-    "An arm with a job that did not reach the target is not cheaper.",
-)
-_BREAK_EVEN = Definition(
-    "Break-even",
-    "N* = (C_arm − C_base) / (1/T_base − 1/T_arm). T is the steady samples/s. C is the compile and warm-up seconds, "
-    "less what the samples of the warm-up take at the steady rate: they are work that is done. The 95 % interval "
-    "(Fieller) holds every number of samples after which the repeats do not show which arm is ahead. It has no end "
-    "if the steady gain is within the noise.",
-)
-_KEPT_BY_MEAN = (
-    "Kept if the mean is no worse than the baseline's by more than 0.01 (accuracy, macro F1, fractions), 1 point (F1, "
-    "exact match and others in %) or 2 % (losses, and metrics in another unit)."
-)
-_KEPT_BY_BOUND = (
-    "Kept if the largest loss that the repeats do not rule out (one-sided 95 % over all looks) is within the margin: "
-    "compare.quality_margin, or 0.03 (accuracy, macro F1, fractions), 3 points (F1, exact match and others in %) or "
-    "5 % (losses, and metrics in another unit). The unit of a script's metric is the one that its experiment declares. "
-    "Arms that differ in nothing that changes the training, such as in the compiler alone, are compared seed by seed."
+_VERDICT = Definition(
+    "Verdict",
+    "“Cheaper”: the whole interval is below 1 and the quality is kept. “Not cheaper”: the whole interval is above 1, a "
+    "gain is unlikely, or the quality is worse. “Not comparable”: the jobs did different work, or a compiler did not "
+    "run as the setting says. “Inconclusive”: anything else.",
 )
 LONGEST_TEXT = 300
 """Most characters of a text that a model generated."""
@@ -165,7 +97,7 @@ class Source:
 def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
     (headline, short_answer), remarks = messages.answer_of(comparison), _remarks(comparison)
     sections = tuple(_sections(comparison, charts, source))
-    measured = measured_section(sections, _definitions(comparison))
+    measured = measured_section(*_definitions(comparison))
     environment = ran_on_sections(comparison.jobs, source.environment, comparison.group)
     verdicts = Items(
         tuple(
@@ -201,7 +133,6 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         metrics=tuple(metrics_of(comparison)),
         short_answer=short_answer,
         results=results_by_arm(comparison),
-        rules=comparison.rules if comparison.contrasts else None,
         comparison_table=with_verdicts,
         rows_csv=source.table.to_csv(index=False),
     )
@@ -264,9 +195,8 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
         yield Section("The settings", (*settings_blocks(comparison), Text(TYPICAL, "small")))
     yield from looks_sections(comparison)
     if factorial := factorial_of(comparison):
-        table, sentences = factorial
-        brackets = "The 95 % interval is in brackets; below it are the typical billable instance seconds."
-        yield Section(table.name, (table, Text(" ".join([*sentences, brackets]), "small")))
+        note = "Change in cost, with its 95 % interval in brackets; below it are the typical billable instance seconds."
+        yield Section(factorial.name, (factorial, Text(note, "small")))
     yield from published_sections(source.table, comparison)
     yield from chart_sections(charts)
     yield from texts_sections(source.texts)
@@ -277,22 +207,28 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
             evens = [messages.break_even_sentence(state, point, comparison.arms[0]) for state, point in points]
             text = " ".join(evens) or "Not determined: there is nothing to compare."
             definitions.append(Definition(contrast.arm.label, text))
-        yield Section("Break-even", (Definitions(tuple(definitions), is_card=True),))
+        yield Section("Break-even", (Definitions(tuple(definitions)),))
     yield from job_sections(comparison.billed_jobs, source.tracking_uri)
 
 
 def _definitions(comparison: Comparison) -> Iterator[Definition]:
-    """Yield the definitions of what this comparison has besides columns."""
-    measure = f"Measured by {comparison.measure.label}. " if comparison.measure else ""
     if comparison.has_scripts:
         yield SCRIPTS
-    yield from _COMPARED
-    yield from _WAVES if comparison.progress else _FIRST_RULES
-    yield Definition("Quality", measure + (_KEPT_BY_BOUND if comparison.progress else _KEPT_BY_MEAN))
-    if any(contrast.verdict.target for contrast in comparison.contrasts):
-        yield _TARGET
+    if comparison.progress:
+        yield _INTERVAL
+    yield _VERDICT
+    yield from quality_definitions(comparison)
     yield Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/judging.md lists them.")
-    yield _BREAK_EVEN
+
+
+def quality_definitions(comparison: Comparison) -> Iterator[Definition]:
+    """Yield the measure of quality, if there is one, with the score of a model that learns nothing."""
+    if measure := comparison.measure:
+        commonest = max(finite(comparison.jobs, measure.column + COMMONEST), default=math.nan)
+        text = f"Measured by {measure.label}."
+        if math.isfinite(commonest):
+            text += f" Always giving the commonest answer of the evaluation rows scores {score(commonest)}."
+        yield Definition("Quality", text)
 
 
 def summary_of(comparison: Comparison) -> dict[str, Any]:
@@ -393,7 +329,7 @@ def fail_sentences(results: Mapping[str, tuple[str, ...]], fail_on: frozenset[st
 def ran_on_sections(jobs: Sequence[Job], environment: Mapping[str, Any], group: str) -> tuple[Section, ...]:
     """Return the section with the jobs' environment; empty if nothing is known about it."""
     known = [Definition(term, text) for term, text in environment_texts(jobs, environment).items()]
-    definitions = Definitions((*known, Definition("Group", group, is_code=True)))
+    definitions = Definitions((*known, Definition("Group", group)))
     return (Section("Environment", (definitions,)),) if known else ()
 
 
@@ -433,6 +369,10 @@ def with_neutral_label(comparison: Comparison) -> Comparison:
     return replace(comparison, arms=tuple(replace(arm, label="training") for arm in comparison.arms))
 
 
+Figure = tuple[Column[Arm], Cell]
+"""Column of a table of settings, and its only cell."""
+
+
 def training_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
     [arm] = comparison.arms
     [job] = arm.jobs
@@ -440,19 +380,17 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
     sentences = [*_training_remarks(arm), *choice_sentences(comparison)]
     sentences += [*left_out_sentences(comparison), *rate_sentences(comparison.jobs)]
     shown = [(column, cell) for column in figures(comparison) if (cell := column.cell(arm)).text != NONE]
-    rows = [
-        Row(
-            (
-                Cell(text=column.name or column.label),
-                replace(cell, text=f"{cell.text} {column.unit}".strip(), detail=""),
-            )
-        )
-        for column, cell in shown
+
+    def value(figure: Figure) -> Cell:
+        column, cell = figure
+        return replace(cell, text=f"{cell.text} {column.unit}".strip(), detail="")
+
+    columns = [
+        Column[Figure]("figure", lambda each: each[0].name or each[0].label, kind="text"),
+        Column[Figure]("value", value),
     ]
-    headings = (Heading("figure", kind="text"), Heading("value"))
-    tables = (Table(name="The training", headings=headings, rows=tuple(rows), is_sortable=False),) if rows else ()
-    definitions = [*([SCRIPTS] if comparison.has_scripts else []), *explanations(column for column, _ in shown)]
-    jobs = job_sections(comparison.billed_jobs, source.tracking_uri, "The job")
+    tables = (build_table("The training", columns, shown),) if shown else ()
+    definitions = [*([SCRIPTS] if comparison.has_scripts else []), *quality_definitions(comparison)]
     remarks = tuple(map(Text, sentences))
     quality = quality_blocks(comparison)
     numbers = {**summary_of(comparison), "headline": headline}
@@ -465,8 +403,8 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
             *(Section("The training", (table,)) for table in tables),
             *chart_sections(charts),
             *texts_sections(source.texts),
-            *jobs,
-            measured_section(jobs, definitions),
+            *job_sections(comparison.billed_jobs, source.tracking_uri, "The job"),
+            measured_section(*definitions),
             *ran_on_sections(comparison.jobs, source.environment, comparison.group),
         ),
         terminal=(Text(headline, "strong"), *quality, *tables, *remarks),

@@ -12,14 +12,11 @@ from typing import Any
 
 import pandas as pd
 
-from judging.measures import ACCURACY, COMMONEST, MACRO_F1, MOST_COMMONEST
 from judging.sequential import Look, Reason
 from judging.summaries import Summary, gain_percent, summary
 from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.messages import noun
 from reports.model.numbers import (
     NONE,
-    capitalized,
     change,
     change_interval,
     counted,
@@ -32,8 +29,8 @@ from reports.model.numbers import (
     signed_interval,
     signed_percent,
 )
-from reports.model.report import Block, Cell, Column, Definition, Section, Table, Text, build_table, number_cell
-from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, finite, work_unit
+from reports.model.report import Block, Cell, Column, Section, Table, Text, build_table, number_cell
+from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, work_unit
 from tracking.recorded.recorded_job import TRAINER_RATE, Job
 
 _LOSSES = {
@@ -41,11 +38,6 @@ _LOSSES = {
     "train_loss": ("training loss", "train\nloss"),
     "loss": ("last training loss", "last\nloss"),
 }
-BILLABLE_SECONDS = Definition(
-    "Billable seconds",
-    "Wall-clock time from the start of downloading to the end of uploading, as the service bills it, times the "
-    "instances of a job. Provisioning is not included.",
-)
 
 
 def figures(comparison: Comparison) -> list[Column[Arm]]:
@@ -69,11 +61,6 @@ def figures(comparison: Comparison) -> list[Column[Arm]]:
             name="steady rate",
             is_optional=True,
             metric=f"steady_{unit}_per_second",
-            explanation=Definition(
-                f"Steady {unit}/s",
-                f"{unit.capitalize()} between the end of warm-up and the last step, divided by the wall-clock time "
-                "between the two. Includes data loading and counts all devices.",
-            ),
         ),
         Column(
             "end to end",
@@ -82,7 +69,6 @@ def figures(comparison: Comparison) -> list[Column[Arm]]:
             unit="samples/s",
             name="end-to-end rate",
             is_optional=True,
-            explanation=Definition("End-to-end samples/s", "All samples divided by the billable seconds."),
         ),
         Column(
             "compile + warm-up",
@@ -90,9 +76,6 @@ def figures(comparison: Comparison) -> list[Column[Arm]]:
             head="compile,\nwarm-up\ns",
             unit="s",
             is_optional=True,
-            explanation=Definition(
-                "Compile + warm-up", "Seconds before the steady state. A warm compile cache shortens them."
-            ),
         ),
         Column(
             "training",
@@ -101,9 +84,6 @@ def figures(comparison: Comparison) -> list[Column[Arm]]:
             unit="s",
             name="steady training",
             is_optional=True,
-            explanation=Definition("Steady training", "Seconds of the steps after warm-up.")
-            if has_steady_seconds
-            else None,
         ),
         Column(
             "billable",
@@ -111,7 +91,6 @@ def figures(comparison: Comparison) -> list[Column[Arm]]:
             head="billed\ns",
             unit="s",
             metric="billable_instance_seconds",
-            explanation=BILLABLE_SECONDS,
         ),
         Column(
             "mean bill",
@@ -119,20 +98,12 @@ def figures(comparison: Comparison) -> list[Column[Arm]]:
             head="mean\nbill\ns",
             unit="s",
             is_optional=True,
-            explanation=Definition("Mean bill", "Where a few jobs took much longer than the typical one."),
         ),
         Column("cost", figure_of(DOLLARS.column), unit="USD", metric="usd", is_optional=True),
         Column(_LOSSES[loss][0], figure_of(loss, score), head=_LOSSES[loss][1], metric=loss),
     ]
     if measure and measure.column != loss:
-        commonest = max(finite(comparison.jobs, measure.column + COMMONEST), default=math.nan)
-        text = f"Always giving the commonest answer of the evaluation rows scores {score(commonest)}."
-        if measure.column in (ACCURACY, MACRO_F1):
-            share = f"{100 * MOST_COMMONEST:g} %"
-            text += f" If more than {share} of the rows have it, macro F1 is judged, and not the accuracy."
-        explanation = None if math.isnan(commonest) else Definition(capitalized(measure.label), text)
-        cell = figure_of(measure.column, score)
-        shown.append(Column(measure.label, cell, metric=measure.column, explanation=explanation))
+        shown.append(Column(measure.label, figure_of(measure.column, score), metric=measure.column))
     return [*shown, Column("target reached", _reached, head="target\nmet", is_optional=True)]
 
 
@@ -181,8 +152,8 @@ def _reached(arm: Arm) -> Cell:
     return Cell(text=f"{count} of {len(reached)}", number=count, detail=detail) if reached else Cell(text=NONE)
 
 
-def factorial_of(comparison: Comparison) -> tuple[Table, list[str]] | None:
-    """Return the table of compilers and batch sizes, and sentences about their separate and joint effects on the cost.
+def factorial_of(comparison: Comparison) -> Table | None:
+    """Return the table of compilers and batch sizes, with their separate and joint effects on the cost.
 
     None with fewer than three pairs, or if two arms share a compiler and batch size, or if an arm's jobs differ in one.
     """
@@ -208,27 +179,15 @@ def factorial_of(comparison: Comparison) -> tuple[Table, list[str]] | None:
         text = f"{change(ratio.estimate)} ({change_interval(ratio)})" if ratio else verdict.outcome
         return Cell(text=text, number=gain_percent(ratio.estimate) if ratio else None, detail=detail)
 
-    sentences = []
-    for (compiler, size), arm in arms.items():
-        verdict = verdicts.get(arm.label)
-        if verdict is None or verdict.ratio is None:
-            continue
-        if size == sizes[0]:
-            changed = f"{compiler} alone, at batch {size:g}"
-        elif compiler == compilers[0]:
-            changed = f"Batch {size:g} alone, under {compiler}"
-        else:
-            changed = f"{compiler} and batch {size:g} together"
-        sentences.append(f"{changed}: {change(verdict.ratio.estimate)} {noun(verdict)}.")
     columns = {f"batch {size:g}": partial(cell, size) for size in sizes}
-    return factorial_table(compilers, columns), sentences
+    return factorial_table(compilers, columns)
 
 
 def factorial_table(compilers: Sequence[str], columns: Mapping[str, Callable[[str], Cell]]) -> Table:
     """Return the table with a row for each compiler, and functions from a compiler to a cell by their headings."""
     cells = [Column(label, cell) for label, cell in columns.items()]
     columns_of_table = [Column[str]("compiler", lambda compiler: compiler), *cells]
-    return build_table("Compiler and batch size separately", columns_of_table, compilers, is_sortable=False)
+    return build_table("Compiler and batch size separately", columns_of_table, compilers)
 
 
 _ENDINGS: dict[Reason | None, str] = {
@@ -286,7 +245,7 @@ def looks_table(comparison: Comparison) -> Table | None:
         Column[tuple[int, Mapping[str, Look]]]("repeats", lambda row: f"after {row[0]}"),
         *(Column(arm.label, partial(cell, arm.label)) for arm in comparison.arms[1:]),
     ]
-    return build_table("The looks", columns, zip(design.looks, all_looks, strict=False), is_sortable=False)
+    return build_table("The looks", columns, zip(design.looks, all_looks, strict=False))
 
 
 def short_looks(comparison: Comparison) -> tuple[Block, ...]:
@@ -341,7 +300,7 @@ def job_sections(jobs: Sequence[Job], tracking_uri: str, title: str = "Every job
         Column[Job]("job", lambda job: job.title, kind="text"),
         Column[Job]("status", status, kind="text"),
         Column[Job]("cache", lambda job: job.cache_state, kind="text"),
-        Column[Job]("billable", lambda job: job.number(BILLABLE), unit="s", explanation=BILLABLE_SECONDS),
+        Column[Job]("billable", lambda job: job.number(BILLABLE), unit="s"),
         Column[Job](TRAINER_RATE, lambda job: job.number(TRAINER_RATE), is_optional=True),
         Column[Job]("run", run, kind="text"),
     ]
@@ -382,7 +341,7 @@ def published_sections(table: pd.DataFrame, comparison: Comparison) -> tuple[Sec
     if abs(rate * time - 1) > 0.05:
         equal = signed_percent(1 / rate)
         note += f" The published rate and time contradict each other: for equal work, the time would be {equal}."
-    shown = build_table("Published figures", columns, figures, is_sortable=False)
+    shown = build_table("Published figures", columns, figures)
     return (Section("Published figures of this recipe", (shown, Text(note, "small"))),)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -12,24 +11,11 @@ from reports.charts.canvas import theme_css
 from reports.model.report import Charts, Command, Definitions, Items, Report, Sentences, Table, Text
 
 _BLOCKS = (Text, Sentences, Command, Items, Definitions, Table, Charts)
-_BREAKABLE = re.compile(
-    r"<(style|script|svg|pre|code)\b.*?</\1>|<[^>]*>"  # matched first, so their spaces are kept
-    r"|(?<=\d) (?=(?:%|s|min|h|GiB|USD|samples/s|tokens/s)(?![\w/]))|(?<=[×=]) (?=\d)| (?=× \d)|(?<=\bn) (?==)",
-    re.DOTALL,
-)
 
 
 def html_page(report: Report) -> str:
     """Return the page, with escaped text and inline SVG charts."""
-    return keep_units_with_numbers(_template().render(report=report, theme=Markup(theme_css())))
-
-
-def keep_units_with_numbers(html: str) -> str:
-    """Return a page with a no-break space between each number and its unit, which keeps them on one line.
-
-    Charts, commands and code are left unchanged.
-    """
-    return _BREAKABLE.sub(lambda match: "\N{NO-BREAK SPACE}" if match[0] == " " else match[0], html)
+    return _template().render(report=report, theme=Markup(theme_css()))
 
 
 @cache

@@ -13,6 +13,7 @@ from typing import Any
 
 from reports.model.numbers import short
 from reports.model.report import Block, Command, Items, Report, Sentences, Table, Text
+from tracking.groups.plan_file import json_value
 from training.contract.plain_text import without_markup
 
 MAX_LABELS = 50
@@ -29,20 +30,11 @@ _MIN_SETTING_CHARACTERS = 12
 
 def summary(report: Report) -> dict[str, Any]:
     """Return the summary as strict JSON values, including the report's missing data."""
-    return {**json_value(dict(report.summary)), "missing": list(report.missing)}
+    return {**json_value(report.summary), "missing": list(report.missing)}
 
 
 def summary_text(report: Report) -> str:
     return json.dumps(summary(report), indent=1, ensure_ascii=False)
-
-
-def json_value(value: Any) -> Any:
-    """Return a value with None in place of every non-finite number, and lists in place of tuples."""
-    if isinstance(value, dict):
-        return {key: json_value(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [json_value(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def run_metrics(report: Report) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """The model of a report: sections of texts, tables and charts, for all output formats.
 
-A report consists of blocks. A table is built from columns. A column declares once what every format shows of it: title,
-unit, explanation, and how to compute the number and the text of a cell from the row's subject, such as an arm.
+A report consists of blocks. A table is built from columns. A column declares once what every format shows of it: title
+and unit, and how to compute the number and the text of a cell from the row's subject, such as an arm.
 """
 
 from __future__ import annotations
@@ -55,15 +55,11 @@ class Items:
 class Definition:
     term: str
     text: str
-    is_code: bool = False
-    """True to set the text in a monospaced font."""
 
 
 @dataclass(frozen=True)
 class Definitions:
     definitions: tuple[Definition, ...]
-    is_card: bool = False
-    """True for results, which the page shows on a separate card."""
 
 
 @dataclass(frozen=True)
@@ -97,30 +93,11 @@ Kind = Literal["number", "text"]
 """Numbers are aligned right, text left."""
 
 
-@dataclass(frozen=True)
-class Heading:
-    label: str
-    head: str = field(default="", kw_only=True)
-    """Label and unit on several short lines, for narrow tables; empty for one line for each word."""
-    unit: str = field(default="", kw_only=True)
-    kind: Kind = field(default="number", kw_only=True)
-    explanation: Definition | None = field(default=None, kw_only=True)
-    """Measurement of the column; the page lists the explanations of all tables in one section."""
-
-    @property
-    def title(self) -> str:
-        return f"{self.label}, {self.unit}" if self.unit else self.label
-
-    @property
-    def lines(self) -> str:
-        return self.head or "\n".join([*self.label.split(), *([self.unit] if self.unit else [])])
-
-
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     text: str
     number: float | None = None
-    """Value of the text: the page sorts by it, and MLflow stores it. None for a text that is no number."""
+    """Value of the text, which MLflow stores. None for a text that is no number."""
     detail: str = ""
     """Small print below the text."""
     url: str | None = None
@@ -131,6 +108,45 @@ class Cell:
     """Error message below the text."""
     code: str = ""
     """Monospaced small print below the text, such as an id."""
+
+
+Subject = TypeVar("Subject")
+
+
+@dataclass(frozen=True)
+class Column(Generic[Subject]):
+    """Declaration of a column: its title, its unit, and the number and the text of each cell."""
+
+    label: str
+    value: Callable[[Subject], Cell | float | str | None]
+    """Number or text for a subject, such as an arm; a cell if it has small print, a link or a number of its own. None
+    if the value is missing."""
+    head: str = field(default="", kw_only=True)
+    """Label and unit on several short lines, for narrow tables; empty for one line for each word."""
+    unit: str = field(default="", kw_only=True)
+    kind: Kind = field(default="number", kw_only=True)
+    text: Callable[[float], str] = field(default=plain_number, kw_only=True)
+    """Format of a number."""
+    is_optional: bool = field(default=False, kw_only=True)
+    """True to leave the column out of a table in which no row has a value."""
+    metric: str = field(default="", kw_only=True)
+    """Metric of the report's MLflow run that stores the numbers; empty for none."""
+    name: str = field(default="", kw_only=True)
+    """Label outside of a table with a row per arm, where it needs more words; empty for the label."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
+    @property
+    def lines(self) -> str:
+        return self.head or "\n".join([*self.label.split(), *([self.unit] if self.unit else [])])
+
+    def cell(self, subject: Subject) -> Cell:
+        value = self.value(subject)
+        if isinstance(value, Cell):
+            return value
+        return Cell(text=value) if isinstance(value, str) else number_cell(value, self.text)
 
 
 @dataclass(frozen=True)
@@ -145,10 +161,9 @@ class Table:
     """A table. The first cell of a row names the row."""
 
     name: str
-    headings: tuple[Heading, ...]
+    headings: tuple[Column[Any], ...]
     rows: tuple[Row, ...]
     style: TableStyle = ""
-    is_sortable: bool = True
 
 
 Block: TypeAlias = Text | Sentences | Command | Items | Definitions | Table | Charts
@@ -209,8 +224,6 @@ class Report:
     short_answer: ShortAnswer = ShortAnswer("", "")
     results: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Labels of the arms with a result that `--fail-on` may name; see `reports.comparison.report`."""
-    rules: int | None = None
-    """Version of the rules that judged a comparison."""
     comparison_table: Table | None = None
     """Table that MLflow's table view shows."""
     rows_csv: str
@@ -220,32 +233,6 @@ class Report:
     def charts(self) -> tuple[Chart, ...]:
         blocks = [block for section in self.sections for block in section.blocks]
         return tuple(chart for block in blocks if isinstance(block, Charts) for chart in block.charts)
-
-
-Subject = TypeVar("Subject")
-
-
-@dataclass(frozen=True)
-class Column(Heading, Generic[Subject]):
-    """Declaration of a column: its title, its unit, its explanation, and the number and the text of each cell."""
-
-    value: Callable[[Subject], Cell | float | str | None]
-    """Number or text for a subject, such as an arm; a cell if it has small print, a link or a number of its own. None
-    if the value is missing."""
-    text: Callable[[float], str] = field(default=plain_number, kw_only=True)
-    """Format of a number."""
-    is_optional: bool = field(default=False, kw_only=True)
-    """True to leave the column out of a table in which no row has a value."""
-    metric: str = field(default="", kw_only=True)
-    """Metric of the report's MLflow run that stores the numbers; empty for none."""
-    name: str = field(default="", kw_only=True)
-    """Label outside of a table with a row per arm, where it needs more words; empty for the label."""
-
-    def cell(self, subject: Subject) -> Cell:
-        value = self.value(subject)
-        if isinstance(value, Cell):
-            return value
-        return Cell(text=value) if isinstance(value, str) else number_cell(value, self.text)
 
 
 def number_cell(value: float | None, text: Callable[[float], str] = plain_number, detail: str = "") -> Cell:
@@ -260,7 +247,6 @@ def build_table(
     subjects: Iterable[Subject],
     *,
     style: TableStyle = "",
-    is_sortable: bool = True,
     state: Callable[[Subject], str] = lambda _: "",
 ) -> Table:
     """Return the table with one row per subject, without optional columns that have no value. The first cell names the
@@ -269,7 +255,7 @@ def build_table(
     cells = {column: [column.cell(each) for each in subjects] for column in columns}
     shown = [each for each in columns if not each.is_optional or any(cell.text != NONE for cell in cells[each])]
     rows = (Row(tuple(cells[each][at] for each in shown), state(subject)) for at, subject in enumerate(subjects))
-    return Table(name=name, headings=tuple(shown), rows=tuple(rows), style=style, is_sortable=is_sortable)
+    return Table(name=name, headings=tuple(shown), rows=tuple(rows), style=style)
 
 
 def values_by_title(table: Table) -> list[Mapping[str, float | str]]:
@@ -282,13 +268,20 @@ def values_by_title(table: Table) -> list[Mapping[str, float | str]]:
     return [dict(zip(titles, map(value, row.cells), strict=True)) for row in table.rows]
 
 
-def explanations(headings: Iterable[Heading]) -> list[Definition]:
-    return [heading.explanation for heading in headings if heading.explanation]
+def measured_section(*definitions: Definition) -> Section:
+    """Return the section with these definitions, and those of the figures that all reports show."""
+    return Section("How each number is measured", (Definitions((*definitions, *_MEASURED)),))
 
 
-def measured_section(sections: Iterable[Section], definitions: Iterable[Definition]) -> Section:
-    """Return the section that explains each column of the tables in these sections, followed by the definitions."""
-    tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]
-    explained = [each for table in tables for each in explanations(table.headings)]
-    unique = tuple(dict.fromkeys([*explained, *definitions]))
-    return Section("How each number is measured", (Definitions(unique),))
+_MEASURED = (
+    Definition(
+        "Billable seconds",
+        "Wall time from the start of the download to the end of the upload, as the service bills it, times the "
+        "instances. Provisioning is not included.",
+    ),
+    Definition(
+        "Steady samples/s",
+        "Samples of all devices per second after the warm-up. Data loading counts; evaluation and checkpoints do not.",
+    ),
+    Definition("All others", "docs/measuring.md explains every figure."),
+)

@@ -48,32 +48,22 @@ _CAVEAT = (
     "An interval is for the next job: it covers the noise of the measured steps and the spread between jobs of one "
     "setting. A probe says nothing about the quality of the whole training; a comparison measures it."
 )
-_PROJECTED_TIME = Definition(
-    "Projected time",
-    "Billable seconds of the probe, plus the seconds of the rest of the training: steps, evaluations (without scoring) "
-    "and checkpoints. A step's time depends on the length of its batch, which is known for all steps in advance. A "
-    "straight line of seconds over positions, fitted to the measured steps, predicts the remaining ones.",
-)
-_INTERVAL = Definition(
-    "Interval",
-    "95 % interval of the next job. Its half-width is sqrt((1.25 h)² + (t √2 s)²). h is the half-width from the "
-    "means of five to ten consecutive blocks of steps; in simulations it held the true time in 89 to 93 of 100 "
-    "cases, hence the factor 1.25. s is the spread between jobs of one setting, from the repeats of this model on "
-    "this machine that the experiment has tracked, and t is Student's. A probe ends when h is narrow enough, which it "
-    "checks after 25, 50, 100 ... steady steps.",
-)
-_PROJECTED_COST = Definition(
-    "Projected cost",
-    "Projected time multiplied by the number of instances and by the price, which each run records with its source "
-    "and date.",
-)
-_LOSS_AT_EQUAL_SAMPLES = Definition(
-    "Loss at equal samples", "Mean training loss over the second half of the samples that all arms have seen."
-)
-_INDISTINGUISHABLE = Definition(
-    "Cannot be distinguished",
-    "Arms for which the interval of the ratio of their costs includes 1. It has the errors of both projections and "
-    "of both jobs. One of two equal arms is called the cheapest in 1.8 to 6.0 % of recorded pairs.",
+_MEASURED = (
+    Definition(
+        "Projected time",
+        "Billable seconds of the probe, plus the seconds of the remaining steps, evaluations and checkpoints. A step's "
+        "time depends on the length of its batch, which is known for all steps in advance.",
+    ),
+    Definition(
+        "Interval",
+        "95 % interval of the next job, from the measured steps and the spread between the tracked repeats of this "
+        "model on this machine.",
+    ),
+    Definition(
+        "Cannot be distinguished",
+        "The interval of the ratio of two costs includes 1. One of two equal arms is called the cheapest in 1.8 to "
+        "6.0 % of recorded pairs.",
+    ),
 )
 
 
@@ -275,7 +265,7 @@ def probe_report(probes: Probes, charts: Sequence[Chart], source: Source) -> Rep
         answer=(remarks, *caveat),
         sections=(
             *sections,
-            measured_section(sections, [_INDISTINGUISHABLE]),
+            measured_section(*_MEASURED),
             *ran_on_sections(probes.jobs, source.environment, probes.group),
         ),
         terminal=(Text(answer, "strong"), *tables, remarks, *caveat),
@@ -362,25 +352,15 @@ def projection_table(probes: Probes) -> Table:
     def error(projected: Projected) -> float | None:
         return 100 * projected.seconds.relative_error if projected.seconds.estimate > 0 else None
 
-    cost = Column[Projected](
-        "projected cost", lambda p: cell(p.cost, money), head="whole\nUSD", unit="USD", explanation=_PROJECTED_COST
-    )
+    cost = Column[Projected]("projected cost", lambda p: cell(p.cost, money), head="whole\nUSD", unit="USD")
     columns = [
         Column[Projected]("arm", lambda p: p.arm.label),
         *([cost] if probes.unit == "USD" else []),
-        Column[Projected](
-            "projected time", lambda p: cell(p.seconds, figure), head="whole\ns", unit="s", explanation=_PROJECTED_TIME
-        ),
-        Column[Projected]("interval", error, head="±\n%", unit="± %", explanation=_INTERVAL, is_optional=True),
+        Column[Projected]("projected time", lambda p: cell(p.seconds, figure), head="whole\ns", unit="s"),
+        Column[Projected]("interval", error, head="±\n%", unit="± %", is_optional=True),
         Column[Projected]("steady", lambda p: p.job.number(STEADY), head="steady\nsamples\n/s", unit="samples/s"),
         Column[Projected]("compile + warm-up", lambda p: p.job.setup_seconds, head="compile,\nwarm-up\ns", unit="s"),
-        Column[Projected](
-            "training loss at equal samples",
-            lambda p: p.loss,
-            head="loss",
-            text=score,
-            explanation=_LOSS_AT_EQUAL_SAMPLES,
-        ),
+        Column[Projected]("training loss at equal samples", lambda p: p.loss, head="loss", text=score),
         Column[Projected]("samples measured", lambda p: p.job.number("samples"), head="samples\nrun"),
         Column[Projected]("the probe itself", lambda p: p.job.number(BILLABLE), head="probe\ns", unit="s"),
     ]

@@ -6,19 +6,11 @@ import math
 from collections.abc import Sequence
 
 from reports.model.numbers import durations, figure, money
-from reports.model.report import Cell, Column, Definition, Table, build_table, number_cell
+from reports.model.report import Cell, Column, Table, build_table, number_cell
 from tracking.recorded.recorded_job import SpotEstimate
 
 Labelled = tuple[str, SpotEstimate]
 """Label of an arm, and its estimate."""
-_ON_SPOT = Definition(
-    "On spot",
-    "Expected running time if interruptions arrive at random at the rate of machine.interruptions_per_hour, on each "
-    "instance. Each one loses the work since the last complete checkpoint, also one that is being written, and costs a "
-    "new start-up; a warning before it is not counted on. Waits for capacity are neither known nor billed. The best "
-    "interval between checkpoints is Daly's (2006): about sqrt(2 C M) for checkpoints of C seconds and M seconds "
-    "between two interruptions.",
-)
 
 
 def spot_table(arms: Sequence[Labelled]) -> Table:
@@ -37,7 +29,7 @@ def spot_table(arms: Sequence[Labelled]) -> Table:
         Column[Labelled]("arm", lambda arm: arm[0]),
         Column[Labelled]("on demand", lambda arm: arm[1].on_demand_seconds, unit="s"),
         Column[Labelled]("on demand", lambda arm: arm[1].on_demand_usd, unit="USD", text=money, is_optional=True),
-        Column[Labelled]("on spot", lambda arm: arm[1].spot.seconds, head="spot\ns", unit="s", explanation=_ON_SPOT),
+        Column[Labelled]("on spot", lambda arm: arm[1].spot.seconds, head="spot\ns", unit="s"),
         Column[Labelled]("billed on spot", billed, head="billed\ns", unit="instance s"),
         *([on_spot_usd] if any(each.on_demand_usd is not None for _, each in arms) else []),
         Column[Labelled]("interruptions", lambda arm: arm[1].spot.interruptions, head="inter-\nrupted"),

@@ -51,16 +51,13 @@ MAX_TRIALS = 200
 """Number of trials on a page; `jobs.csv` has all of them."""
 MAX_LISTED = 10
 """Number of trials in the terminal and in the run's description."""
-_INTERVAL = Definition(
-    "Interval",
-    "Cost of the repeats divided by the cost of the base's repeats, with its 95 % interval. Trials do not count, "
-    "because the best of many is partly the luckiest one. Each repeat has another seed, so with a target the interval "
-    "includes the spread of the samples that seeds need.",
-)
-_CALIBRATION = Definition(
-    "Calibration",
-    "One job per compiler trains a few steps at every batch size. It measures the seconds per step with the 95 % "
-    "interval of their mean, the memory of the largest batch, and which sizes do not fit.",
+_MEASURED = (
+    Definition(
+        "Interval",
+        "95 % interval of the cost of the repeats, over the cost of the base's repeats. Trials do not count, because "
+        "the best of many is partly the luckiest one.",
+    ),
+    Definition("Calibration", "One job per compiler trains a few steps at every batch size."),
 )
 
 
@@ -78,7 +75,7 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Repor
         answer=(*command, remarks),
         sections=(
             *sections,
-            measured_section(sections, (*_goal(sweep), _CALIBRATION)),
+            measured_section(*_MEASURED),
             *ran_on_sections(sweep.jobs, source.environment, sweep.group),
         ),
         terminal=(Text(answer, "strong"), *lead, *short_trials),
@@ -87,7 +84,6 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Repor
         summary=summary_of(sweep),
         metrics=tuple(metrics_of(sweep)),
         results=results_of_winner(sweep),
-        rules=sweep.rules,
         short_answer=short_answer,
         rows_csv=source.table.to_csv(index=False),
     )
@@ -118,32 +114,14 @@ def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Iterator
     yield from job_sections(others, source.tracking_uri, "Calibrations, base setting and repeats")
 
 
-def _goal(sweep: Sweep) -> Iterator[Definition]:
-    spec = sweep.spec
-    if spec.target is not None:
-        yield Definition(
-            "To the target",
-            f"A job ends at the evaluation that reaches {spec.quality_name} {spec.target:g}. Its whole cost counts, or "
-            "of a script the cost up to that evaluation, however many samples it saw. "
-            "A trial that was stopped, or that ended without reaching the target, has no "
-            "cost to compare.",
-        )
-    if spec.bound is not None:
-        yield Definition(
-            "Bound",
-            f"All jobs train on the same samples. The best trial is the cheapest one with {spec.quality_name} "
-            f"{spec.bound:g} or better.",
-        )
-
-
 def summary_of(sweep: Sweep) -> dict[str, Any]:
     """Return numbers and verdicts; non-finite numbers are kept, although strict JSON forbids them."""
-    best = {name: sweep.best_of(name) for name in sweep.compilers}
+    (headline, _, lines), best = messages.answer_of(sweep), {name: sweep.best_of(name) for name in sweep.compilers}
     contrasts = sweep.confirmation.contrasts if sweep.confirmation else None
     return {
         "group": sweep.group,
-        "headline": messages.headline(sweep),
-        "answer": messages.answer_of(sweep)[2],
+        "headline": headline,
+        "answer": lines,
         "best": _trial(sweep.best) if sweep.best else None,
         "best_by_compiler": {name: _trial(trial) if trial else None for name, trial in best.items()},
         "front": [_trial(trial) for trial in sweep.front] if sweep.spec.is_front else None,
@@ -293,7 +271,7 @@ def cost_table(sweep: Sweep) -> Table:
         *([usd] if any(share.usd > 0 for share in shares) else []),
         percent_of_total,
     ]
-    return build_table("Cost of the sweep", columns, shares, is_sortable=False)
+    return build_table("Cost of the sweep", columns, shares)
 
 
 def factorial_table(sweep: Sweep) -> Table | None:
@@ -342,7 +320,7 @@ def best_columns(sweep: Sweep) -> list[Column[Trial]]:
             return Cell(text=NONE)
         return Cell(text=f"{'' if latest.too_large else '≥ '}{latest.largest:g}", number=latest.largest)
 
-    against = Column[Trial]("against the base", against_base, head="against\nbase", explanation=_INTERVAL)
+    against = Column[Trial]("against the base", against_base, head="against\nbase")
     return [
         Column[Trial]("setting", lambda t: str(t.setting)),
         _cost(sweep),

@@ -45,8 +45,6 @@ class SweepSpec:
     base_multiplier: float = 1.0
     base_scaling: str = ""
     base_hyperparameters: str = ""
-    importances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Shares of batch size and learning rate in the differences in cost, by compiler."""
     stopped_because: Mapping[str, str] = field(default_factory=dict)
     """Reason why the search ended, by compiler."""
     train_command: str | None = None
@@ -81,9 +79,7 @@ class SweepSpec:
 
 def read_spec(document: Mapping[str, Any]) -> SweepSpec:
     """Return the specification in a `sweep.json`, of which any part may be missing, and any number null."""
-    objective, base, importances, stopped_because = (
-        document.get(name) or {} for name in ("objective", "base", "importances", "stopped_because")
-    )
+    objective, base, stopped_because = (document.get(name) or {} for name in ("objective", "base", "stopped_because"))
     return SweepSpec(
         cost=objective.get("cost") or "billable_seconds",
         metric=objective.get("metric"),
@@ -93,22 +89,13 @@ def read_spec(document: Mapping[str, Any]) -> SweepSpec:
         is_front=bool(objective.get("is_front")),
         compilers=tuple(document.get("compilers") or ()),
         base_compiler=base.get("compiler"),
-        base_batch_size=_or_nan(base.get("batch_size")),
+        base_batch_size=float(base.get("batch_size") or math.nan),
         base_multiplier=base.get("multiplier") or 1.0,
         base_scaling=base.get("scaling") or "",
         base_hyperparameters=base.get("hyperparameters") or "",
-        importances={
-            name: {parameter: share for parameter, share in shares.items() if share is not None}
-            for name, shares in importances.items()
-            if shares
-        },
         stopped_because={name: reason for name, reason in stopped_because.items() if reason},
         train_command=document.get("train_command"),
     )
-
-
-def _or_nan(number: float | None) -> float:
-    return math.nan if number is None else float(number)
 
 
 @dataclass(frozen=True)

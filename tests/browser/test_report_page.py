@@ -52,7 +52,7 @@ def test_the_page_shows_the_answer_and_charts_that_can_be_read(
     if size != "desktop":
         assert shown.cut_tables() == 0
     if name == "comparison" and size != "narrow":
-        assert "95\N{NO-BREAK SPACE}% interval" in (shown.page.locator(".arms p").first.text_content() or "")
+        assert "95 % interval" in (shown.page.locator(".arms p").first.text_content() or "")
         assert shown.in_view(".arms p")
     charts = shown.page.locator("svg")
     assert charts.count() >= 3

@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 
 from experiments.__main__ import main
 from reports.formats.html import html_page
-from reports.overview import MAX_GROUPS, OUTCOMES, JobCosts, overview_report
+from reports.overview import MAX_GROUPS, OUTCOMES, Costs, overview_report
 from reports.render import render_overview
 from tests.support.reports.made_experiments import Experiment
 from tests.support.reports.page import HOSTILE, Page
@@ -22,56 +22,53 @@ from tracking.queries.job_tables import experiment_named, experiment_runs
 from training.contract.errors import TrackingError
 
 
-def counts(costs: JobCosts) -> tuple[int, ...]:
+def counts(costs: Costs) -> tuple[int, ...]:
     """Return the numbers of finished, failed, stopped and running jobs."""
-    return tuple(costs.counts[outcome] for outcome in OUTCOMES)
+    return tuple(costs[outcome] for outcome in OUTCOMES)
 
 
 def test_groups_are_ordered_newest_first(made: Experiment) -> None:
     groups = made.overview().groups
-    assert [group.id for group in groups] == ["d-1", None, "p-1", "s-1", "c-1"]
-    assert [group.verb for group in groups] == ["", "", "probe", "sweep", "compare"]
-    assert [group.headline for group in groups] == [None, None, None, None, "“inductor” is cheaper."]
-    assert [group.arms for group in groups] == [
+    assert [group["group"] for group in groups] == ["d-1", None, "p-1", "s-1", "c-1"]
+    assert [group["verb"] for group in groups] == ["", "", "probe", "sweep", "compare"]
+    assert [group["headline"] for group in groups] == [None, None, None, None, "“inductor” is cheaper."]
+    assert [group["arms"] for group in groups] == [
         ("none",), ("none",), (), ("batch 8", "batch 16", "batch 32"), ("none", "inductor"),
     ]  # fmt: skip
-    assert groups[-1].started_at == datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
-    assert groups[0].started_at == datetime(2026, 3, 2, 12, tzinfo=UTC)
-    assert (groups[0].run_id, groups[1].run_id) == (None, None)
+    assert groups[-1]["started_at"] == datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
+    assert groups[0]["started_at"] == datetime(2026, 3, 2, 12, tzinfo=UTC)
+    assert (groups[0]["run_id"], groups[1]["run_id"]) == (None, None)
 
 
 def test_costs_are_summed_for_each_group(made: Experiment) -> None:
-    deleted, ungrouped, probe, sweep, compare = (group.costs for group in made.overview().groups)
+    deleted, ungrouped, probe, sweep, compare = made.overview().groups
     assert [counts(costs) for costs in (deleted, ungrouped, probe)] == [(1, 0, 0, 0), (1, 0, 0, 0), (0, 0, 0, 0)]
     assert (counts(sweep), counts(compare)) == ((0, 2, 1, 1), (2, 1, 0, 0))
-    assert [costs.billable_instance_seconds for costs in (deleted, ungrouped, probe, sweep, compare)] == [
+    assert [costs["billable_instance_seconds"] for costs in (deleted, ungrouped, probe, sweep, compare)] == [
         9.5, 50.0, 0.0, 30.0, 200.5,
     ]  # fmt: skip
-    assert compare.usd == 2.0
-    assert math.isnan(sweep.usd)
-    assert (sweep.unbilled, sweep.unpriced) == (2, 1)
+    assert compare["usd"] == 2.0
+    assert math.isnan(sweep["usd"])
+    assert (sweep["unbilled"], sweep["unpriced"]) == (2, 1)
 
 
-def test_totals_are_summed_by_month_and_status(made: Experiment) -> None:
+def test_totals_are_summed_by_month(made: Experiment) -> None:
     overview = made.overview()
     total = overview.total
-    assert (total.jobs, counts(total)) == (9, (4, 3, 1, 1))
-    assert (total.billable_instance_seconds, total.usd) == (290.0, 2.0)
-    assert (total.unbilled, total.unpriced) == (2, 3)
-    assert [(m.label, m.jobs, m.billable_instance_seconds) for m in overview.months] == [
+    assert (total["jobs"], counts(total)) == (9, (4, 3, 1, 1))
+    assert (total["billable_instance_seconds"], total["usd"]) == (290.0, 2.0)
+    assert (total["unbilled"], total["unpriced"]) == (2, 3)
+    assert [(m["label"], m["jobs"], m["billable_instance_seconds"]) for m in overview.months] == [
         ("2026-03", 2, 59.5), ("2026-02", 5, 50.0), ("2026-01", 2, 180.5),
     ]  # fmt: skip
-    assert overview.months[2].usd == 1.75
-    assert [(s.label, s.jobs, s.billable_instance_seconds) for s in overview.statuses] == [
-        ("finished", 4, 240.0), ("failed", 3, 20.0), ("stopped", 1, 30.0), ("running", 1, 0.0),
-    ]  # fmt: skip
-    assert overview.wasted
-    assert (overview.wasted.billable_instance_seconds, overview.wasted.usd) == (20.0, 0.25)
+    assert overview.months[2]["usd"] == 1.75
+    wasted = overview.wasted
+    assert (wasted["jobs"], wasted["billable_instance_seconds"], wasted["usd"]) == (3, 20.0, 0.25)
     assert overview.prices == ("AWS, 2026-02-01",)
-    assert (overview.warm_pool_instance_seconds, overview.warm_pool_usd) == (7.0, 0.07)
+    assert (total["warm_pool_instance_seconds"], total["warm_pool_usd"]) == (7.0, 0.07)
     # Infinities and NaN of single jobs are left out of the sums.
-    all_costs = [total, *overview.months, *overview.statuses, *(group.costs for group in overview.groups)]
-    assert all(math.isfinite(costs.billable_instance_seconds) for costs in all_costs)
+    all_costs = [total, *overview.months, *overview.groups]
+    assert all(math.isfinite(costs["billable_instance_seconds"]) for costs in all_costs)
 
 
 def test_paging_does_not_change_the_overview(made: Experiment) -> None:
@@ -83,11 +80,11 @@ def test_a_resumed_group_shows_its_last_launchers_run(empty: Experiment) -> None
     second = empty.parent("g", "2026-01-01 02:00", "compare", "new", group_state="closed")
     third = empty.parent("g", "2026-01-01 03:00", "compare", "older", group_state="continued")
     [group] = empty.overview().groups
-    assert (group.headline, group.run_id) == ("new", second)
-    assert group.started_at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert (group["headline"], group["run_id"]) == ("new", second)
+    assert group["started_at"] == datetime(2026, 1, 1, tzinfo=UTC)
     empty.client.delete_run(second)
     [group] = empty.overview().groups
-    assert group.run_id == third != first
+    assert group["run_id"] == third != first
 
 
 def test_a_silent_server_is_an_error() -> None:
@@ -150,7 +147,7 @@ def test_hostile_names_are_escaped(empty: Experiment) -> None:
     report = overview_report(overview, "http://somebody:secret@host:5000/base/")
     page = Page(html_page(report))
     assert page.text.count(HOSTILE) >= 3
-    path = f"/base/#/experiments/{empty.id}/runs/{overview.groups[0].run_id}?workflowType=machine_learning"
+    path = f"/base/#/experiments/{empty.id}/runs/{overview.groups[0]['run_id']}?workflowType=machine_learning"
     assert page.addresses == [f"http://host:5000{path}"]
     assert next(csv.DictReader(io.StringIO(report.rows_csv)))["headline"] == HOSTILE
 

@@ -61,7 +61,7 @@ def test_names_with_markup_and_quotes_are_escaped(tracked: Any) -> None:
     report = compared(tracked, HOSTILE)
     page = sound_page(report)
     assert HOSTILE in page.text
-    assert html_page(report).lower().count("<script") == 1
+    assert "<script" not in html_page(report).lower()
     assert "<script" not in markdown(report)
     columns = [len(re.findall(r"(?<!\\)\|", line)) for line in markdown(report).splitlines() if line.startswith("|")]
     assert len(set(columns)) == 1

@@ -36,7 +36,6 @@ from tracking.queries.job_tables import (
     pages,
     quoted,
     tagged,
-    without_duplicates,
 )
 from tracking.server.store import Store
 from training.contract.errors import InputError
@@ -202,16 +201,9 @@ def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> G
 
 
 def child_runs(store: Store, group: Group) -> dict[str, Run]:
-    """Return the run of each of the group's jobs by job name. Runs under an earlier parent run are moved to this one.
-
-    Further runs of the same job, which launchers of earlier versions opened, are marked as duplicates.
-    """
+    """Return the runs of the group's jobs by job name. Those under an earlier parent run are moved to this one."""
     every = search_runs(store, group.experiment_id, tagged(kind="job", group=group.id))
-    runs = {run.data.tags["platform.job_name"]: run for run in without_duplicates(every)}
-    for run in every:
-        counted = runs[run.data.tags["platform.job_name"]].info.run_id
-        if run.info.run_id != counted:
-            mark_duplicate(store, run, counted)
+    runs = {run.data.tags["platform.job_name"]: run for run in every}
     for run in runs.values():
         if run.data.tags.get(MLFLOW_PARENT_RUN_ID) != group.run_id:
             store.tag(run.info.run_id, {MLFLOW_PARENT_RUN_ID: group.run_id})

@@ -28,8 +28,8 @@ from training.contract.frozen import broken_rule, dotted
 PLAN_FILE = "plan.json"
 SWEEP_FILE = "sweep.json"
 DESIGN = "platform.design"
-FIRST_WITH_LOOKS = 2
-"""First version of the rules that has looks. Groups of version 1 have no tag."""
+FIRST_RULES = 3
+"""First version of the rules that is known. Groups of version 1 have no tag."""
 METRIC_SCALES = "platform.metric_scales"
 """Tag of a script's run with the declared `unit` and `better` by metric name, as JSON."""
 SCALES_COLUMN = "metric_scales"
@@ -94,15 +94,16 @@ def _digest_file(home: Path, group: Group, text: bytes) -> Path:
 
 def write_sweep(store: Store, group: Group, results: Mapping[str, Any]) -> None:
     """Write the results to the group's parent run; numbers that are not finite become null."""
-    text = json.dumps(_finite(results), indent=1, ensure_ascii=False)
+    text = json.dumps(json_value(results), indent=1, ensure_ascii=False)
     store.call(store.client.log_text, group.run_id, text, SWEEP_FILE)
 
 
-def _finite(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """Return a value with None in place of every non-finite number, and lists in place of tuples."""
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [json_value(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -124,8 +125,8 @@ def read_design(tags: Mapping[str, str]) -> Design | None:
         design = _DESIGN.validate_json(tags[DESIGN])
     except ValidationError as error:
         raise _unreadable(tags, "it must be a JSON object as `trainfare compare` writes it") from error
-    if not FIRST_WITH_LOOKS <= design.rules <= RULES:
-        known = f"versions {FIRST_WITH_LOOKS} to {RULES}"
+    if not FIRST_RULES <= design.rules <= RULES:
+        known = f"versions {FIRST_RULES} to {RULES}"
         raise _unreadable(tags, f"its rules have version {design.rules}, and this version of trainfare has {known}")
     if not design.looks or list(design.looks) != sorted({each for each in design.looks if each > 0}):
         raise _unreadable(tags, "its looks must be ascending numbers of repeats")

@@ -3,9 +3,6 @@
 Column names follow one rule: a tag loses its prefix `platform.`, and every other `.` or `/` becomes `_`
 (`hp.batch_size` -> `hp_batch_size`, `time/load_seconds` -> `time_load_seconds`).
 
-MLflow accepts any number of runs with equal tags, and earlier versions opened one for each launcher that followed a
-job. All readers choose the one that counts with the same rule, so that no job counts twice.
-
 Every function that calls the server raises `TrackingError` if it fails.
 """
 
@@ -95,8 +92,8 @@ def ended_jobs(client: MlflowClient, *machines: tuple[str, ...]) -> pd.DataFrame
 
 
 def table_of(runs: Iterable[Run]) -> pd.DataFrame:
-    """Return one row for each job, see `jobs`. A job with several runs has one row."""
-    frame = pd.DataFrame(map(_row, without_duplicates(runs)))
+    """Return one row for each job, see `jobs`."""
+    frame = pd.DataFrame(map(_row, runs))
     # The fixed columns first, numbers as floats and missing text as None.
     frame = frame.reindex(columns=[*dict.fromkeys([*TEXT_COLUMNS, *NUMBER_COLUMNS, *sorted(frame.columns)])])
     for name in NUMBER_COLUMNS:
@@ -141,24 +138,6 @@ def counted_run(runs: Iterable[Run]) -> Run:
     Raises ValueError without runs.
     """
     return min(runs, key=lambda run: (not has_ended(run), run.info.start_time or 0, run.info.run_id))
-
-
-def without_duplicates(runs: Iterable[Run]) -> list[Run]:
-    """Return the runs without duplicates of jobs, in the same order. Runs that are not of a job are kept."""
-    listed = list(runs)
-    by_job: dict[tuple[str, str], list[Run]] = {}
-    for run in listed:
-        if key := job_key(run):
-            by_job.setdefault(key, []).append(run)
-    counted = {counted_run(same).info.run_id for same in by_job.values()}
-    return [run for run in listed if job_key(run) is None or run.info.run_id in counted]
-
-
-def job_key(run: Run) -> tuple[str, str] | None:
-    """Return the group's id and the name of the run's job, or None if the run is not of a job."""
-    tags = run.data.tags
-    name = tags.get("platform.job_name")
-    return (tags.get("platform.group", ""), name) if name else None
 
 
 def has_ended(run: Run) -> bool:

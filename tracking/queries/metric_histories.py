@@ -13,8 +13,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,9 +29,7 @@ HISTORY_COLUMNS = ["step", "samples", "billable_seconds", "key", "value"]
 MAX_POINTS = 2500
 """Largest number of points of one metric and run that a server returns in one call."""
 _RUNS_PER_CALL = 20
-"""Limits an answer to some tens of MB, and leaves several calls that can run at the same time."""
-_CONCURRENT_CALLS = 4
-"""Concurrent calls to a server. A database is read in this process, on one core."""
+"""Limits an answer to some tens of MB."""
 
 Point = tuple[int, int, float]
 """Step, milliseconds since the epoch, and value."""
@@ -49,10 +45,7 @@ def histories(
     """
     runs = list(starts)
     parts = [runs[at : at + _RUNS_PER_CALL] for at in range(0, len(runs), _RUNS_PER_CALL)]
-    read = partial(_read, client, starts, keys, max_points)
-    is_remote = isinstance(_store(client), RestStore)
-    with ThreadPoolExecutor(_CONCURRENT_CALLS if is_remote else 1) as pool:
-        return {run_id: table for part in pool.map(read, parts) for run_id, table in part.items()}
+    return {run_id: table for part in parts for run_id, table in _read(client, starts, keys, max_points, part).items()}
 
 
 def curve_table(points_by_key: Mapping[str, Sequence[Point]], keys: Sequence[str], start: float) -> pd.DataFrame:
@@ -108,7 +101,7 @@ def _points_of_runs(
     client: MlflowClient, run_ids: Sequence[str], key: str, max_points: int
 ) -> Iterable[tuple[str, int, int, float]]:
     """Return run id, step, milliseconds and value of all points of one metric. Raises `MlflowException`."""
-    store = _store(client)
+    store = client._tracking_client.store  # MLflow has no public name for it; its own plug-ins read it the same way
     if isinstance(store, RestStore) and not str(client.tracking_uri).startswith("arn:"):
         request = GetMetricHistoryBulkInterval(run_ids=run_ids, metric_key=key, max_results=max_points)
         metrics = store._call_endpoint(GetMetricHistoryBulkInterval, message_to_json(request)).metrics
@@ -127,11 +120,6 @@ def _points_in_database(store: Any, run_ids: Sequence[str], key: str) -> Iterabl
     with store.ManagedSessionMaker() as session:
         rows = session.execute(select(*columns).where(SqlMetric.key == key, SqlMetric.run_uuid.in_(run_ids))).all()
     return [(run, step, at_ms, math.nan if is_nan else value) for run, step, at_ms, value, is_nan in rows]
-
-
-def _store(client: MlflowClient) -> Any:
-    # MLflow has no public name for it; its own plug-ins read it the same way.
-    return client._tracking_client.store
 
 
 def _thin_out(points: Sequence[Point], max_points: int) -> Sequence[Point]:

@@ -233,12 +233,6 @@ def _setting_labels(settings: Sequence[Mapping[str, str]]) -> list[str]:
     differing = [name for name in names if len({setting[name] for setting in settings if name in setting}) > 1]
     # The instance type implies the device.
     differing = [name for name in differing if name != "device" or "instance_type" not in differing]
-    # Earlier versions logged a script's `lr` as `learning_rate`, too: the first of two equal columns counts.
-    differing = [
-        name
-        for at, name in enumerate(differing)
-        if not any(all(s[name] == s.get(other) for s in settings if name in s) for other in differing[:at])
-    ]
     differing = sorted(differing or ["compiler"], key=lambda name: name != "compiler")
     return [
         ", ".join(_setting_part(name, setting[name]) for name in differing if name in setting) or "unnamed"

@@ -27,7 +27,7 @@ from training.contract.failures import Failure
 from training.contract.plain_text import without_markup
 from training.job.tasks import METRICS
 from training.services.registry import service_name, traits_of
-from training.staging.tokens.staged import balance_phrase, lengths_phrase, phrases, repeated_phrase
+from training.staging.tokens.staged import phrases
 
 DATA_FILE = "data.md"
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,10 +116,8 @@ def cpu_name() -> str:
 
 
 def dataset_input(data: DataSource, key: str) -> DatasetInput:
-    """Return the data as MLflow's data set. Its page shows each entry of the profile on a line of 80 characters.
-
-    MLflow stores the profile once per name and digest, so the digest is the key of the staged data.
-    """
+    """Return the data as MLflow's data set, with its rows as the profile. The digest is the key of the staged data,
+    because MLflow stores a profile once per name and digest."""
     columns = [{"name": name, "type": kind, "required": True} for name, kind in data.columns.items()]
     dataset = Dataset(
         name=data.name[:500],
@@ -127,24 +125,9 @@ def dataset_input(data: DataSource, key: str) -> DatasetInput:
         source_type="trainfare",
         source=json.dumps({"uri": data.source, "sha256": data.digest}, ensure_ascii=False),
         schema=json.dumps({"mlflow_colspec": columns}) if columns else None,
-        profile=json.dumps(_profile(data), ensure_ascii=False),
+        profile=json.dumps(dict(data.rows)),
     )
     return DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])
-
-
-def _profile(data: DataSource) -> dict[str, object]:
-    if data.description is None:
-        return dict(data.rows)
-    profile: dict[str, object | None] = dict(data.rows)
-    for name, channel in (("train", data.description.train), ("validation", data.description.validation)):
-        profile |= {
-            f"{name}_source_rows": channel.source_rows if channel.source_rows != channel.rows else None,
-            f"{name}_tokens": channel.tokens,
-            f"{name}_lengths": lengths_phrase(channel),
-            f"{name}_rows_cut_by_max_length": channel.cut_rows,
-        }
-    profile |= {"classes": balance_phrase(data.description), "repeated_rows": repeated_phrase(data.description)}
-    return {name: value for name, value in profile.items() if value is not None}
 
 
 def data_markdown(data: DataSource) -> str | None:

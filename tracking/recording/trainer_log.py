@@ -19,10 +19,6 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x08")
 """Terminal escapes and backspaces."""
 
 
-def _integer(text: str) -> int:
-    return int(text.replace(",", ""))
-
-
 _ANNOUNCED_START = "***** Running training *****"
 _ANNOUNCED_LIMIT = "max_steps is given"
 _ANNOUNCED_FACTS = {
@@ -65,7 +61,9 @@ class Announcement:
             self.total_steps = self.batch_size = self._examples = 0
             self._block = {}
         elif self._block is not None:
-            self._block |= {name: _integer(m[1]) for name, text in _ANNOUNCED_FACTS.items() if (m := text.search(part))}
+            self._block |= {
+                name: int(m[1].replace(",", "")) for name, text in _ANNOUNCED_FACTS.items() if (m := text.search(part))
+            }
             if "total_steps" in self._block:
                 self.total_steps, self.batch_size = self._block["total_steps"], self._block.get("batch_size", 0)
                 self._examples = self._block.get("examples", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.charts.report_charts import MAX_BARS, phases, rows_of, rows_per_epoch
+from reports.charts.report_charts import MAX_BARS, phases, rows_of
 from reports.comparison.comparison import Comparison, compare
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables
@@ -64,13 +64,3 @@ def test_many_jobs_are_shown_as_one_mean_bar_per_arm(tracked: Tracked) -> None:
     (row,) = rows_of(compared(tracked))
     assert row.heading == f"none  (mean of {MAX_BARS + 1})"
     assert row.note == "42.0 s"
-
-
-def test_epochs_are_shown_if_all_jobs_have_the_same_rows(tracked: Tracked) -> None:
-    tracked.trained("none", 0, 40.0, metrics={"epoch": 2.0})
-    tracked.trained("none", 1, 40.0, metrics={"epoch": 2.0})
-    assert rows_per_epoch(compared(tracked)) == 1000.0
-    tracked.trained("other data", 0, 40.0, metrics={"epoch": 4.0})
-    assert rows_per_epoch(compared(tracked)) is None
-    tracked.trained("tells none", 0, 40.0)
-    assert rows_per_epoch(compared(tracked)) is None

@@ -56,16 +56,6 @@ def test_equal_settings_of_several_groups_are_one_arm(tracked: Tracked) -> None:
     assert (list(table["arm"]), list(table["repeat"])) == (["none", "none"], ["0", "1"])
 
 
-def test_a_parameter_that_repeats_another_is_not_in_labels(tracked: Tracked) -> None:
-    """Earlier versions logged a script's `lr: $learning_rate` under both names."""
-    for at, rate in enumerate((1e-4, 2e-4)):
-        tracked.trained("script", at, 100.0, params={"hp.learning_rate": rate, "hp.lr": rate})
-    tracked.group = "demo-2"
-    tracked.trained("script", 0, 100.0, params={"hp.learning_rate": 1e-4})
-    table = with_common_arms(chosen_jobs(tracked.client, ["demo-1", "demo-2"]))
-    assert list(table["arm"]) == [f"learning rate {rate}" for rate in ("0.0001", "0.0002", "0.0001")]
-
-
 def test_one_group_keeps_its_arms(tracked: Tracked) -> None:
     tracked.trained("the old way", 0, 100.0)
     tracked.trained("the new way", 0, 80.0, params={BATCH: 32})

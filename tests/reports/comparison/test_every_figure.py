@@ -125,8 +125,6 @@ SENTENCES = (
     "25 % more billable seconds than “none, batch 16” (95 % interval: 14 % to 37 % more; 3 repeats against 3).",
     "50 % fewer billable seconds than “none, batch 16” (95 % interval: 45 % to 54 % fewer; 3 repeats against 3).",
     "Accuracy 0.900 against 0.900 (difference +0.000, 95 % interval +0.000 to +0.000).",
-    "inductor alone, at batch 16: 20 % fewer billable seconds. Batch 64 alone, under none: 25 % more billable "
-    "seconds. inductor and batch 64 together: 50 % fewer billable seconds.",
     # The mean of 1/0.96, 1 and 0.96 is 1.000556. (40 - 10) / (1/100 - 1/200) / 1.000556 = 5,996.7, after 10 +
     # 6,000 / 100 s; (20 - 10) / (1/100 - 1/400) / 1.000556 = 1,332.6, after 23.3 s. `worked_cases` has the interval of
     # the first. That of the second has t = 3.8694 with 2.25 degrees of freedom. The third starts equally fast, and

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reports.charts.canvas import ARM_COLOURS, ARM_MARKERS, PHASE_COLOURS, PHASE_HATCHES, end_of_axis, theme_css
-from reports.formats.html import html_page, keep_units_with_numbers
+from reports.formats.html import html_page
 from tests.conftest import ROOT
 from tests.support.reports.page import HOSTILE, compared
 
@@ -29,21 +29,6 @@ def test_charts_have_descriptions_with_numbers(tracked: Any) -> None:
     assert descriptions["phases"].startswith(f"none: 100 s, of which {parts}; none: 102 s, ")
     # exp(-i / 8) + 0.3 + 0.005, the mean over two repeats, at the first and the twentieth point.
     assert descriptions["loss_by_samples"].startswith("none: from 1.31 at 100 samples seen to 0.398 at 2,000;")
-
-
-@pytest.mark.parametrize(
-    ("html", "joined"),
-    [
-        ("<p>95 % of 12 s</p>", "<p>95~% of 12~s</p>"),
-        ("1.5 GiB, 0.33 USD, 6.5 h, 24 min, 80 samples/s.", "1.5~GiB, 0.33~USD, 6.5~h, 24~min, 80~samples/s."),
-        ("rate × 0.5 (n = 3)", "rate~×~0.5 (n~=~3)"),
-        ("3 samples, 2 steps, batch 64, 5 hours", "3 samples, 2 steps, batch 64, 5 hours"),
-        ('<td data-label="of 5 s">4 s</td>', '<td data-label="of 5 s">4~s</td>'),
-        *((f"<{tag}>3 s</{tag}> 4 s", f"<{tag}>3 s</{tag}> 4~s") for tag in ("style", "script", "svg", "pre", "code")),
-    ],
-)
-def test_no_line_ends_between_a_number_and_its_unit(html: str, joined: str) -> None:
-    assert keep_units_with_numbers(html) == joined.replace("~", "\N{NO-BREAK SPACE}")
 
 
 def test_an_axis_leaves_room_for_the_notes_after_its_values() -> None:

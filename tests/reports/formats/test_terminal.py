@@ -5,15 +5,13 @@ from __future__ import annotations
 import io
 
 from reports.formats.terminal import print_blocks
-from reports.model.report import Cell, Heading, Row, Table
+from reports.model.report import Cell, Column, Row, Table
 
 
 def printed(label: str, width: int) -> list[str]:
     """Return the lines of a table of two arms, without the line below the headings."""
     rows = tuple(Row((Cell(text=text), Cell(text="32"))) for text in ("none", label))
-    table = Table(
-        name="arms", headings=(Heading(label="arm"), Heading(label="batch size", head="batch\nsize")), rows=rows
-    )
+    table = Table(name="arms", headings=(Column("arm", str), Column("batch size", str, head="batch\nsize")), rows=rows)
     out = io.StringIO()
     print_blocks([table], out, width)
     return [line.strip() for line in out.getvalue().splitlines() if line.strip(" ─")]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from reports.model.numbers import money
-from reports.model.report import Cell, Column, Definition, build_table, explanations, values_by_title
+from reports.model.report import Cell, Column, build_table, values_by_title
 
 SECONDS = Column[float | None]("billed", lambda seconds: seconds, unit="s")
 
@@ -37,10 +37,3 @@ def test_mlflow_stores_numbers_to_six_digits_and_other_texts_as_they_are() -> No
 def test_an_optional_column_without_values_is_left_out() -> None:
     usd = Column[float | None]("cost", lambda _: None, text=money, is_optional=True)
     assert [heading.label for heading in build_table("t", [SECONDS, usd], [1.0]).headings] == ["billed"]
-
-
-def test_a_table_has_the_explanations_of_its_columns() -> None:
-    explained = Column[float]("billed", lambda seconds: seconds, explanation=Definition("Billed", "As it is billed."))
-    assert explanations(build_table("t", [SECONDS, explained], [1.0]).headings) == [
-        Definition("Billed", "As it is billed.")
-    ]

@@ -16,9 +16,7 @@ from tests.support.reports.made_sweeps import MadeSweep, sweep_json, whole_sweep
 from tests.support.reports.page import HOSTILE, sound_page
 from tests.support.reports.reading import chart_names, terminal_text
 
-CHARTS = {
-    *("cost_by_batch", "throughput_by_batch", "memory_by_batch", "history", "importance", "phases"),
-}
+CHARTS = {"cost_by_batch", "throughput_by_batch", "memory_by_batch", "phases"}
 
 
 @pytest.fixture(scope="module")
@@ -124,4 +122,4 @@ def test_one_compiler_in_dollars_at_a_bound(new: Callable[[], MadeSweep]) -> Non
     report = rendered(sweep)
     page = sound_page(report, sweep_json()["train_command"])
     assert "none at batch 128 is the best of 3 trials" in page.text
-    assert {"pareto", "quality_by_batch"} <= set(chart_names(report))
+    assert "pareto" in chart_names(report)

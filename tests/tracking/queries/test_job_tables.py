@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from tracking.groups.group import KIND, Group, child_runs, find_group
+from tracking.groups.group import find_group
 from tracking.queries import job_tables
-from tracking.queries.job_tables import counted_run, without_duplicates
+from tracking.queries.job_tables import counted_run
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
 
@@ -100,14 +100,6 @@ def test_a_group_is_found_beyond_the_first_page_of_experiments(tracked: Any) -> 
     assert find_group(Store(tracked.client), group_id="g-1", experiment_name="").run_id == run_id
 
 
-# Several runs of one job count once, whatever the server holds.
-
-
-def runs_of(tracked: Any, *run_ids: str) -> list[str]:
-    runs = [tracked.client.get_run(run_id) for run_id in run_ids]
-    return [str(run.info.run_id) for run in without_duplicates(runs)]
-
-
 def test_an_ended_run_counts_before_an_open_one_and_then_the_oldest(tracked: Any) -> None:
     same = {"platform.job_name": "job"}
     opened = tracked.job("none", status=None, tags=same)
@@ -116,26 +108,3 @@ def test_an_ended_run_counts_before_an_open_one_and_then_the_oldest(tracked: Any
     assert counted_run(runs).info.run_id in (first, second)  # both may start in the same millisecond
     assert counted_run(runs[1:]).info.run_id == first
     assert counted_run([runs[1]]).info.run_id == opened
-
-
-def test_other_jobs_groups_and_other_runs_are_kept_in_order(tracked: Any) -> None:
-    same = {"platform.job_name": "job"}
-    first = tracked.trained("none", 0, 10.0, tags=same)
-    group = str(tracked.client.create_run(tracked.experiment_id, tags={"platform.kind": "group"}).info.run_id)
-    copy = tracked.job("none", status=None, tags=same)
-    other = tracked.trained("none", 1, 11.0)
-    elsewhere = tracked.trained("none", 0, 12.0, tags={**same, "platform.group": "demo-2"})
-    assert runs_of(tracked, copy, group, first, other, elsewhere) == [group, first, other, elsewhere]
-
-
-def test_a_launcher_marks_the_duplicates_of_its_group(tracked: Any) -> None:
-    same = {"platform.job_name": "job"}
-    left = tracked.job("none", status=None, tags=same)
-    ended = tracked.trained("none", 0, 10.0, tags=same)
-    parent = str(tracked.client.create_run(tracked.experiment_id).info.run_id)
-    group = Group("demo-1", parent, tracked.experiment_id, continued=True)
-    runs = child_runs(Store(tracked.client), group)
-    assert {name: str(run.info.run_id) for name, run in runs.items()} == {"job": ended}
-    duplicate = tracked.client.get_run(left)
-    assert (duplicate.data.tags[KIND], duplicate.info.status) == ("duplicate", "KILLED")
-    assert duplicate.data.tags["mlflow.note.content"].startswith(f"Run `{ended}` is of the same job.")

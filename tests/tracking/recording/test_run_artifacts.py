@@ -83,23 +83,11 @@ DATA = DataSource(
 )
 
 
-def test_the_page_of_the_data_set_has_short_lines(tracked: Tracked, tracking_uri: str) -> None:
+def test_the_data_set_of_a_run_has_rows_and_columns(tracked: Tracked, tracking_uri: str) -> None:
     store, run_id = open_store(tracking_uri), tracked.job("none")
     store.client.log_inputs(run_id, [dataset_input(DATA, "k" * 32)])
     [logged] = store.client.get_run(run_id).inputs.dataset_inputs
-    profile = json.loads(logged.dataset.profile)
-    assert profile == {
-        "train": 4,
-        "validation": 3,
-        "train_tokens": 20,
-        "train_lengths": "median 4, 95 % up to 8, longest 8 tokens",
-        "train_rows_cut_by_max_length": 1,
-        "validation_rows_cut_by_max_length": 0,
-        "classes": "2; 'short' has 75.0% of the training rows, 'long' 25.0%",
-        "repeated_rows": "2 of 3 validation rows are also training rows",
-    }
-    # MLflow's page cuts a value after 80 characters.
-    assert all(len(str(value)) <= 80 for value in profile.values())
+    assert json.loads(logged.dataset.profile) == {"train": 4, "validation": 3}
     assert [column["name"] for column in json.loads(logged.dataset.schema)["mlflow_colspec"]] == ["text", "label"]
 
 
