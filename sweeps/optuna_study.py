@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import json
 import random
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -30,7 +29,6 @@ from sweeps.early_stopping import should_prune, stop_reason
 from sweeps.search_space import Point, Space
 from sweeps.storage import Storage, wait_for_lock
 from sweeps.trials import (
-    MIN_TRIALS,
     OUT_OF_MEMORY,
     CurvePoint,
     Objective,
@@ -50,7 +48,6 @@ MAX_FAILURES = 5
 _LOCKED_SECONDS = 60.0
 DUPLICATE = "duplicate"
 """Attribute `end` of a trial without a job, whose point belongs to another trial."""
-NAMES = {"log2_batch_size": "batch_size", "log2_multiplier": "learning_rate"}
 SMALL_SPACE = 30
 """Largest number of points for which a front trains all of them instead of using TPE."""
 STARTUP_TRIALS = 3
@@ -172,23 +169,6 @@ def current_trials(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
 def count_trials(trials: Iterable[FrozenTrial]) -> int:
     """Return the number of trials that have not failed. A failed job says nothing about its point."""
     return sum(trial.state != TrialState.FAIL for trial in trials)
-
-
-def importances(study: optuna.Study) -> dict[str, float]:
-    """Return the share of the variance that each parameter explains, 0 to 1, by Optuna's default evaluator.
-
-    Empty if too few trials completed, or if their values are equal.
-    """
-    done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    if len(done) < MIN_TRIALS or len({tuple(trial.values) for trial in done}) < 2:
-        return {}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Optuna warns about few trials
-            shares = optuna.importance.get_param_importances(study, target=lambda trial: trial.values[0])
-    except (RuntimeError, ValueError):  # the evaluator rejects some small studies
-        return {}
-    return {NAMES.get(name, name.removesuffix("_index")): float(share) for name, share in shares.items()}
 
 
 class PointSampler(BaseSampler):

@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # loading an experiment imports neither Optuna nor NumPy
     from sweeps.costs import CostModel
 
 OUT_OF_MEMORY = "OutOfMemory"
-MIN_TRIALS = 4
-"""Fewest completed trials of a compiler for which the importance of each parameter is computed."""
 State = Literal["running", "complete", "pruned", "failed"]
 CostName = Literal["billable_seconds", "usd", "steady_samples_per_second"]
 

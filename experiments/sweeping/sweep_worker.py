@@ -36,7 +36,7 @@ from reports.sweep.sweep import sweep_of
 from state.home import home
 from sweeps.costs import CostModel, cost_model
 from sweeps.early_stopping import choose, finalists, rivals, settings
-from sweeps.optuna_study import Limits, Part, PointSampler, importances, open_study
+from sweeps.optuna_study import Limits, Part, PointSampler, open_study
 from sweeps.search_space import Point
 from sweeps.storage import Storage, hold_lease, open_storage, sqlite_url
 from sweeps.trials import (
@@ -447,7 +447,6 @@ def metadata(
         },
         "samples": parts[0].search.samples,
         "models": {part.compiler: asdict(model.line) for part in parts if (model := part.search.costs)},
-        "importances": {part.compiler: importances(part.study) for part in parts},
         "stopped_because": dict(reasons),
         "train_command": None,
     }

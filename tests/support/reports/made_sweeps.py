@@ -184,10 +184,6 @@ def sweep_json(**fields: Any) -> dict[str, Any]:
         "base": {"compiler": "none", "batch_size": 8, "multiplier": 1},
         "samples": WHOLE_SAMPLES,
         "models": models,
-        "importances": {
-            "none": {"batch_size": 0.71, "learning_rate": 0.29},
-            "inductor": {"batch_size": 0.62, "learning_rate": 0.38},
-        },
         "stopped_because": {
             "none": "no setting that is left promises to save 1 %",
             "inductor": "no setting that is left promises to save 1 %",
