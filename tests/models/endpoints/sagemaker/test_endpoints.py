@@ -65,10 +65,10 @@ def count(account: Account) -> dict[str, int]:
 
 
 @pytest.fixture
-def deploy(endpoints: SageMakerEndpoints, account: Account, folder: Path, tmp_path: Path) -> list[str]:
+def deploy(endpoints: SageMakerEndpoints, account: Account, classifier_folder: Path, tmp_path: Path) -> list[str]:
     """Arguments of the `deploy` command."""
     account.hosting.looks = 0
-    fields = {"model": folder, "name": "emotion", "service": "sagemaker", "machine": "ml.g4dn.xlarge"}
+    fields = {"model": classifier_folder, "name": "emotion", "service": "sagemaker", "machine": "ml.g4dn.xlarge"}
     fields |= {"aws.role": "trainer", "aws.prices": tmp_path / "prices.json"}
     return ["deploy", *(word for name, value in fields.items() for word in (f"--{name}", str(value)))]
 
