@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ RunEach = Callable[[Callable[[Any], list[Any]], Iterable[Any]], Iterable[list[An
 
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_LOADING = threading.Lock()
+"""Held while a model is loaded: transformers replaces a method of all models meanwhile (`no_tie_weights`), and two
+threads at a time would leave it replaced."""
 TEXTS_AT_ONCE = 64
 
 
@@ -277,7 +281,8 @@ def _load(load: Any, folder: Path, attention: Mapping[str, str | None], **option
         source = locate(base.name, base.revision)
         options["config"] = transformers.AutoConfig.from_pretrained(folder, **attention)
         location, options["revision"] = source.location, source.revision or "main"
-    model, loaded = load.from_pretrained(location, **options)
+    with _LOADING:
+        model, loaded = load.from_pretrained(location, **options)
     new = {*loaded["missing_keys"], *(name for name, *_ in loaded["mismatched_keys"])}
     new -= adapters.restore(model, folder) if base is not None else set()
     if load is transformers.AutoModel:  # no task uses its pooler
