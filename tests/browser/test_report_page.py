@@ -117,17 +117,6 @@ def test_a_dark_page_is_printed_black_on_white_and_complete(
     assert paper.stat().st_size > 20_000
 
 
-def test_without_scripts_the_page_is_complete(
-    name: str, reports: dict[str, Path], window: Callable[..., Window]
-) -> None:
-    with_scripts, without = window().open(reports[name]), window(java_script_enabled=False).open(reports[name])
-    assert with_scripts.page.locator("th button").count() > 0
-    assert without.page.locator("th button").count() == 0
-    for part in (".answer", "table", "dl", "figcaption"):
-        texts = [shown.page.locator(part).all_text_contents() for shown in (with_scripts, without)]
-        assert texts[0] == texts[1] != []
-
-
 def style(shown: Window, selector: str, prop: str) -> str:
     """Return a computed style of the first element that matches `selector`."""
     return str(shown.page.locator(selector).first.evaluate(f"part => getComputedStyle(part).{prop}"))
