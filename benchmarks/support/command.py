@@ -94,8 +94,7 @@ def attempt(
         raise NoJob(output)
     [name] = names
     job, description = JobFolder(Path(service.log_location(name)).parent), service.describe(name)
-    log = job.log.read_text("utf-8", "replace") if job.log.exists() else ""
-    events = EventReader().read(log.split("\n"))
+    events = EventReader().read(job.lines())
     has_failed = description["TrainingJobStatus"] != "Completed"
     return CommandRun(
         events=events,

@@ -86,6 +86,7 @@ class Description(_Shared):
     FailureReason: NotRequired[str]
     Failure: NotRequired[dict[str, str]]
     """Local service: failure class and message, as in `training.contract.failures`."""
+    FinalMetricDataList: NotRequired[list[dict[str, Any]]]
     ModelArtifacts: NotRequired[dict[str, str]]
     WarmPoolStatus: NotRequired[dict[str, str | int]]
     AlgorithmSpecification: NotRequired[Algorithm]

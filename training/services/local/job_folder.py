@@ -14,8 +14,9 @@ import json
 import os
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -28,11 +29,12 @@ from training.services.local.disk import FULL_ERRORS
 
 TAIL_BYTES = 64 * 1024
 """Number of bytes at the end of a log in which the reason for a failure is searched."""
+MAX_LINE_CHARACTERS = 1_000_000
 _MAX_JSON_BYTES = 64 * 1024 * 1024
 """Size of the largest state or request. A request has at most some hundred kilobytes."""
 
 _SPARE_BYTES = 32 * 1024
-"""Size of the reserved space: a state has a reason and a message of 1024 characters."""
+"""Size of the reserved space: a state has some dozen metrics, and a reason and a message of 1024 characters."""
 
 MAX_REASON_CHARACTERS = 1024
 """Length of the longest FailureReason that the API allows."""
@@ -149,6 +151,13 @@ class JobFolder:
         except OSError as error:
             raise DamagedJob(f"{self.log} is damaged: {error.strerror}") from error
 
+    def lines(self) -> Iterator[str]:
+        """Yield the log's lines without line ends. A line of more than `MAX_LINE_CHARACTERS` is yielded in parts."""
+        if stream := self.open_log():
+            with TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="\n") as log:
+                while line := log.readline(MAX_LINE_CHARACTERS):
+                    yield line.rstrip("\n")
+
     def log_tail(self) -> list[str]:
         stream = self.open_log()
         if stream is None:
@@ -167,7 +176,8 @@ class JobFolder:
 
 def first_state(supervisor_pid: int) -> State:
     now = time.time()
-    state: State = {"SupervisorPid": supervisor_pid, "CreationTime": now, "SecondaryStatusTransitions": []}
+    state: State = {"SupervisorPid": supervisor_pid, "CreationTime": now}
+    state |= {"SecondaryStatusTransitions": [], "FinalMetricDataList": []}
     return with_transition(state, "Starting", "Starting the training job", now)
 
 
@@ -242,15 +252,17 @@ class Record:
         """Add a field to the job's description. The next transition writes it."""
         self._state = self._state | {field: value}
 
-    def end_billing(self) -> None:
-        """End billing now. `end` writes it to disk."""
-        self._state = with_billing(self._state, time.time())
+    def end_billing(self) -> float:
+        """End billing and return the current time, in seconds since the epoch. `end` writes it to disk."""
+        now = time.time()
+        self._state = with_billing(self._state, now)
+        return now
 
-    def fail(self, failure: Failure, reason: str) -> None:
+    def fail(self, failure: Failure, reason: str, **fields: Any) -> None:
         """Record that the job failed, and end billing if it has not ended. `reason` has SageMaker's form."""
         if "TrainingEndTime" not in self._state:
             self.end_billing()
-        self.end("Failed", "Training job failed", **failure_fields(failure, reason))
+        self.end("Failed", "Training job failed", **fields, **failure_fields(failure, reason))
 
     def end(self, secondary_status: str, message: str, **fields: Any) -> None:
         """Record the end of the job. Call `end_billing` first. `fields` are added to the job's description."""

@@ -173,7 +173,7 @@ class Storage:
 
 
 def pack_source(folder: Path, requirements: Sequence[str] = ()) -> bytes:
-    """Return a folder as `tar.gz`. Equal files give equal bytes: entries are sorted, without times and owners."""
+    """Return a folder as `tar.gz`. Equal files give equal bytes: entries are sorted, without times, owners and umask."""
     content = io.BytesIO()
     with gzip.GzipFile(fileobj=content, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
         for path in sorted(folder.rglob("*")):
@@ -181,6 +181,7 @@ def pack_source(folder: Path, requirements: Sequence[str] = ()) -> bytes:
                 continue
             entry = tar.gettarinfo(str(path), arcname=path.relative_to(folder).as_posix())
             entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname = 0, 0, 0, "", ""
+            entry.mode = 0o755 if entry.mode & 0o100 else 0o644
             with path.open("rb") as file:
                 tar.addfile(entry, file)
         if requirements:
