@@ -252,7 +252,7 @@ def job_entry(
 
     `context` is read-only.
     """
-    prepared = prepare(context, planned)
+    prepared = prepare(context, replace(planned, spec=state.spec_in_scratch(planned.spec)))
     prepared = replace(prepared, spec=state.spec_at_home(prepared.spec))
     request = build(prepared.spec)
     experiment, size = arm.experiment, None if arm.batch_sizes else size_of(arm.experiment, inputs)
@@ -461,6 +461,10 @@ class ScratchState(Preparation):
     def at_home(self, text: str) -> str:
         """Return a text with the paths that its files would have in the real state folder."""
         return text.replace(self.folder.as_uri(), self.home.as_uri()).replace(str(self.folder), str(self.home))
+
+    def spec_in_scratch(self, spec: JobSpec) -> JobSpec:
+        """Return a job's spec with the source in the temporary folder: the real one may not have it yet."""
+        return spec.model_copy(update={"source_uri": spec.source_uri.replace(self.home.as_uri(), self.folder.as_uri())})
 
     def spec_at_home(self, spec: JobSpec) -> JobSpec:
         """Return a job's spec with the paths of the real state folder."""
