@@ -173,7 +173,7 @@ class Storage:
 
 
 def pack_source(folder: Path, requirements: Sequence[str] = ()) -> bytes:
-    """Return a folder as `tar.gz`. Equal files give equal bytes: entries are sorted, without times, owners and umask."""
+    """Return a folder as `tar.gz`. Equal files give equal bytes: sorted, without times and owners, under any umask."""
     content = io.BytesIO()
     with gzip.GzipFile(fileobj=content, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
         for path in sorted(folder.rglob("*")):
