@@ -60,8 +60,8 @@ _CSV = [
     *_COSTS[:2],
 ]
 Costs: TypeAlias = Mapping[str, Any]
-"""Of some jobs: `label`, numbers of `jobs`, of each of `OUTCOMES`, of ended ones that are `unbilled` and of billed ones
-that are `unpriced`, and the sums of `_COSTS`. Dollars are NaN if no job has a price."""
+"""Costs of some jobs: a `label`, the numbers of `jobs`, of jobs with each of `OUTCOMES`, of `unbilled` and `unpriced`
+jobs, and the sums of `_COSTS`. Dollars are NaN if no job has a price."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class Overview:
     months: tuple[Costs, ...]
     """Newest first, with labels such as 2026-11."""
     wasted: Costs
-    """Of failed jobs, excluding jobs that a person or a sweep stopped."""
+    """Costs of failed jobs, without jobs that a person or a sweep stopped."""
     prices: tuple[str, ...]
     """Source and date of every price that the dollars are based on."""
 

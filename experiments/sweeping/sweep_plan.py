@@ -17,7 +17,14 @@ from experiments.planning.load import DEFAULT_BATCH_SIZES, Arm, load, variant
 from experiments.planning.plan import design_of, job
 from experiments.running.launch import Preparation, Prepared, priced
 from experiments.running.options import read_fail_on
-from experiments.schema.experiment import SIGN, Experiment, check_script_metric, direction_of, referenced_fields
+from experiments.schema.experiment import (
+    HYPERPARAMETERS,
+    SIGN,
+    Experiment,
+    check_script_metric,
+    direction_of,
+    referenced_fields,
+)
 from experiments.schema.fields import (
     BUDGET_FIELDS,
     INDUCTOR_OPTIONS,
@@ -50,7 +57,6 @@ PRECISION = 0.05
 CALIBRATION_SECONDS = 1.0
 """Seconds for which a calibration times each batch size, unless the experiment sets them."""
 COSTS = get_args(CostName)
-HYPERPARAMETERS = "script.hyperparameters"
 NOT_IN_TRIALS: Mapping[str, Any] = {"save_model": False, "push_to_hub": None, "best_metric": None, "probe": None}
 """Fields that trials override. A trial only measures cost and quality, and uploading its model would cost time. The
 repeats of the winner and its controls keep their models if `save_model` is true: one of them is the sweep's result."""
@@ -236,7 +242,7 @@ class SweepPlan:
             **({"learning_rate_scaling": point.scaling} if point.scaling else {}),
             **({"eval_batch_size": evaluated} if "eval_batch_size" in used else {}),
             **self._length(point),
-            **{f"{HYPERPARAMETERS}.{name}": value for name, value in point.chosen.items()},
+            **{f"{HYPERPARAMETERS}{name}": value for name, value in point.chosen.items()},
         }
 
     def calibration(self, compiler: str) -> Arm:

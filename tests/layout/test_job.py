@@ -1,4 +1,4 @@
-"""What runs in containers is compatible with their Python: 3.10 for the job, and 3.8 for what starts a script."""
+"""The job runs under Python 3.10, and the files that start or meter a script run under Python 3.8."""
 
 from __future__ import annotations
 
