@@ -15,7 +15,6 @@ from experiments.commands.verb import (
     experiment_field,
     fail_on_option,
     field,
-    format_option,
 )
 from training.contract.errors import InputError, nearest
 from training.job.tasks import TASKS
@@ -65,7 +64,7 @@ def experiment_options(*more: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return the decorator that declares the common options and, after them, the verb's own."""
 
     def declare(function: Any) -> Any:
-        for option in reversed((*COMMON, *more, dry_run_option, format_option)):
+        for option in reversed((*COMMON, *more, dry_run_option)):
             function = option(function)
         return function
 
@@ -183,7 +182,6 @@ class PlanVerb(ExperimentVerb):
     "verb", "Verb to plan: compare, train, probe, sweep or deploy. It may also be the first argument.", metavar="VERB"
 )
 @experiment_field()
-@field("format", "json also shows the requests, exactly as they would be sent.", metavar="text|json")
 def plan(fields: Mapping[str, str]) -> int:
     """Show what a command would do, and change nothing.
 

@@ -9,14 +9,15 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from experiments.running.options import read_flag
+from experiments.running.options import one_of, read_flag
 from experiments.schema.other_names import hint
 from training.contract.errors import InputError
 
 HELP_NAMES = ("-h", "--help")
 CONTEXT_SETTINGS = {"help_option_names": HELP_NAMES, "max_content_width": 100}
 DRY_RUN, FORMAT, TRUST = "dry-run", "format", "trust"
-FLAGS = frozenset({DRY_RUN, TRUST})
+FORMATS = ("text", "json")
+FLAGS = frozenset({DRY_RUN, TRUST, "all", "overview", "replace"})
 """Fields that are true without a value."""
 
 
@@ -55,9 +56,12 @@ class FieldVerb(click.Command):
         prefixes: tuple[str, ...] = (),
         completes_fields: bool = False,
         has_dry_run: bool = False,
+        formats: Sequence[str] = FORMATS,
         **attributes: Any,
     ) -> None:
         super().__init__(*args, **attributes)
+        self.formats = formats
+        format_of(formats)(self)
         self.is_closed = is_closed
         self.has_dry_run = has_dry_run
         self.prefixes = prefixes
@@ -76,13 +80,13 @@ class FieldVerb(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb, or only show what it would do, and return its exit code."""
         fields = dict(ctx.params.get("fields", {}))
-        if not self.has_dry_run or not {DRY_RUN, FORMAT} & fields.keys():
-            return super().invoke(ctx)
-        is_dry = read_flag(fields, DRY_RUN)
-        fields.pop(DRY_RUN, None)
+        chosen = one_of(FORMAT, fields.pop(FORMAT, FORMATS[0]), self.formats)
+        if chosen not in FORMATS:
+            fields[FORMAT] = chosen
+        is_dry = self.has_dry_run and read_flag(fields, DRY_RUN)
+        if self.has_dry_run:
+            fields.pop(DRY_RUN, None)
         if not is_dry:
-            if FORMAT in fields:
-                raise InputError(f"--{FORMAT} needs --{DRY_RUN}, or the verb plan.")
             ctx.params = {"fields": fields}
             return super().invoke(ctx)
         from experiments.dry_runs.dry_run import dry_run
@@ -90,15 +94,17 @@ class FieldVerb(click.Command):
         return dry_run(str(ctx.info_name), fields)
 
     def checked_fields(self, verb: str, fields: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the fields by the names of their declaration: `--max-usd` also sets `max_usd`.
+        """Return the fields by the names of their declaration: `--max-usd` also sets `max_usd`, and the reverse.
 
         Raises `InputError` for a field that is set under both spellings, and for a name that a closed verb lacks.
         """
         known = self.field_names
+        declared = {name.replace("-", "_"): name for name in known}
         checked: dict[str, str] = {}
         for name, value in fields.items():
+            plain = name.replace("-", "_")
             # A key of a mapping, such as a script's hyperparameter, may contain a hyphen.
-            full = name if name in known or "." in name else name.replace("-", "_")
+            full = name if "." in name else declared.get(plain, plain)
             if full in checked:
                 raise InputError(f"--{full} is set twice, to '{checked[full]}' and to '{value}'.")
             if self.is_closed and full not in known and not full.startswith(self.prefixes):
@@ -167,7 +173,20 @@ dry_run_option = field(
     is_flag=True,
 )
 
-format_option = field(FORMAT, "With --dry-run: json also shows the requests.", metavar="text|json")
+
+def format_of(formats: Sequence[str] = FORMATS) -> Callable[[Any], Any]:
+    """Return the decorator that declares `--format`. `experiments.__main__` reads it, and writes the answer."""
+    return click.option(
+        f"--{FORMAT}",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        expose_value=False,
+        help="Format of the output. docs/output.md describes the JSON.",
+    )
+
+
+format_option = format_of()
 
 fail_on_option = field(
     "fail-on",

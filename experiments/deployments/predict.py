@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.deployments.endpoints import find_service, read_model_folder
 from experiments.deployments.services import open_endpoints
 from experiments.running import options as read
-from experiments.running.output import print_error, print_line
+from experiments.running.output import answer, print_error, print_line, shows_text
 from models.endpoints.protocol import EndpointState
 from state.regular_files import user_path
 from training.contract.errors import InputError, TrackingError
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 
 ENDPOINT_FIELDS = ("endpoint", "text", "inputs", "parameters", "file", "service", "trace")
+ENCODING, DELIMITER = "data.encoding", "data.delimiter"
 FILE_FIELDS = (
-    *("run", "model", "file", "output", "task", "precision", "max_length", "parameters", "encoding", "delimiter"),
+    *("run", "model", "file", "output", "task", "precision", "max_length", "parameters", ENCODING, DELIMITER),
 )
-COLUMNS = "columns."
+COLUMNS = "data.columns."
 RETRY_SECONDS = 10.0
 
 
@@ -51,11 +52,13 @@ def predict(fields: Mapping[str, str]) -> int:
     body = _body(fields)
     service = find_service(name, fields, print_error)
     started_ns = time.time_ns()
-    answer = service.predict(name, json.dumps(body).encode())
+    response = service.predict(name, json.dumps(body).encode())
     ended_ns = time.time_ns()
-    print_line(answer.decode("utf-8", "replace"))
+    answer({"answer": json.loads(response)})
+    if shows_text():
+        print_line(response.decode("utf-8", "replace"))
     if is_traced and (state := service.describe(name)).run_id:
-        _trace(state, body, answer, started_ns, ended_ns)
+        _trace(state, body, response, started_ns, ended_ns)
     return 0
 
 
@@ -141,6 +144,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
                 )
     seconds = time.monotonic() - started
     print_error(f"Predicted {count:,} rows in {seconds:,.1f} s, {count / seconds:,.1f} rows/s.")
+    answer({"output": str(output), "rows": count, "seconds": seconds})
     print_line(str(output))
     return 0
 
@@ -162,11 +166,11 @@ def _text_format(fields: Mapping[str, str]) -> TextFormat:
     from training.staging.formats.files import UTF8, TextFormat, delimiter_character, encoding_name
 
     try:
-        encoding = encoding_name(fields.get("encoding", UTF8))
-        delimiter = delimiter_character(fields["delimiter"]) if "delimiter" in fields else None
+        encoding = encoding_name(fields.get(ENCODING, UTF8))
+        delimiter = delimiter_character(fields[DELIMITER]) if DELIMITER in fields else None
     except ValueError as error:
         raise InputError(f"predict --file: {error}") from error
-    return TextFormat(encoding=encoding, delimiter=delimiter, prefix="--")
+    return TextFormat(encoding=encoding, delimiter=delimiter, prefix="--data.")
 
 
 def _load_model(fields: Mapping[str, str]) -> Predictor:

@@ -31,7 +31,7 @@ from experiments.planning.load import (
 from experiments.planning.memory_plan import check_memory
 from experiments.planning.plan import calibration, design_of, group_key, plan
 from experiments.running.options import read_fail_on, read_flag
-from experiments.running.output import exit_code, print_line, status_writer
+from experiments.running.output import answer, exit_code, print_line, status_writer
 from experiments.running.scheduler import ExpectedSeconds, GroupProgress, run_jobs, start_jobs, without_left_out
 from experiments.schema.experiment import Experiment
 from judging.design import Design
@@ -105,6 +105,7 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
         return follow(store, context.service, group, jobs, plan.parallel, design, plan.fail_on)
     first = [job for job in jobs if design is None or (job.repeat < design.looks[0] and not job.is_again)]
     left = start_jobs(store, context.service, group, first, parallel=plan.parallel, echo=print_line)
+    answer({"group": group.id, "is_running": True})
     print_line(f"Jobs keep running{f'; {left} more are not started yet' if left else ''}.")
     print_line(f"Follow them with the same command without --wait, or with `trainfare attach --group {group.id}`.")
     return 0

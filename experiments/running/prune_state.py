@@ -20,7 +20,7 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from experiments.running.output import confirm, has_terminal, print_error, print_line
+from experiments.running.output import answer, confirm, has_terminal, print_error, print_line
 from models.logged.log_model import MODEL_TAG, holds_model, mark_model_deleted
 from state import locks
 from state.folders import TRASH_PREFIX, delete, discard, measure
@@ -118,6 +118,7 @@ def prune(options: PruneOptions, *, is_confirmed: bool) -> int:
     print_line(f"Comparing {root} with the runs of {store.uri}")
     folders = select(root, store, options)
     deletable = [each for each in folders if not each.kept]
+    answer({"deletable": _fields(deletable), "deleted": []})
     for each in deletable:
         days = max(0.0, time.time() - each.changed) / 86_400
         print_line(f"{each.path.relative_to(root)}  {decimal(each.size_bytes)}, {days:.1f} days old")
@@ -132,12 +133,17 @@ def prune(options: PruneOptions, *, is_confirmed: bool) -> int:
         )
         return 0
     deleted, errors = delete_selected(deletable, root, store, options)
+    answer({"deletable": _fields(deletable), "deleted": _fields(deleted)})
     print_line(f"Deleted {_count_and_size(deleted)}." if deleted else NOTHING_DELETED)
     if kept := len(deletable) - len(deleted) - len(errors):
         print_line(f"Kept {kept}: another process started to use them, or another prune deleted them first.")
     for error in errors:
         print_error(f"error: {error}")
     return 1 if errors else 0
+
+
+def _fields(folders: Sequence[Folder]) -> list[dict[str, Any]]:
+    return [{"path": str(each.path), "bytes": each.size_bytes} for each in folders]
 
 
 def _count_and_size(folders: Sequence[Folder]) -> str:

@@ -12,11 +12,11 @@ from pathlib import Path
 from rich.console import Console
 
 from experiments.running import options as read
-from experiments.running.output import exit_code, print_error, print_line
+from experiments.running.output import answer, exit_code, print_error, print_line, shows_text, write_answer
 from reports.comparison.comparison import KINDS
 from reports.formats.html import html_page
 from reports.formats.terminal import print_report
-from reports.formats.text import markdown, summary_text
+from reports.formats.text import markdown, summary
 from reports.model.report import Report
 from reports.publish import log_separately, publish, separate_run, tolerate_rejection, write, write_files
 from reports.render import CompareOptions, render, render_chosen, render_overview
@@ -29,7 +29,6 @@ from tracking.server.store import Store, open_store
 from training.contract.errors import InputError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FORMATS = ("text", "markdown", "json")
 RETRY_SECONDS = 10.0
 """Short, because a person waits, and the report can be repeated at any time."""
 DEFAULT = CompareOptions()
@@ -48,7 +47,7 @@ def report(fields: Mapping[str, str]) -> int:
         raise InputError("--runs and --group cannot be combined: --runs also accepts group ids.")
     allowed = read.read_choices("allow", fields.get("allow", ""), KINDS)
     options = CompareOptions(baseline=fields.get("baseline"), allowed=allowed)
-    chosen, fail_on = read.one_of("format", fields.get("format", "text"), FORMATS), read.read_fail_on(fields)
+    chosen, fail_on = fields.get("format", "text"), read.read_fail_on(fields)
     experiment = fields.get("experiment", "demo")
     if read.read_flag(fields, "overview"):
         if others := [name for name in fields if name not in ("experiment", "overview")]:
@@ -130,19 +129,19 @@ def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: s
     """Print the report, write it to `folder`, and print its location.
 
     It is printed first, because the folder may be one that cannot be written to. The location goes to standard error if
-    standard output is Markdown or JSON for other programs.
+    standard output is Markdown for other programs.
     """
     print_location = _location_printer(chosen)
     if chosen == "markdown":
         print_line(markdown(rendered))
-    elif chosen == "json":
-        print_line(summary_text(rendered))
-    else:
+    elif shows_text():
         print_line("")
         print_report(rendered)
         print_line("")
-    print_location(f"Report: {write(rendered, folder)}")
-    print_location(f"MLflow: {_ui_location(store.uri, experiment_id)}")
+    page, ui = write(rendered, folder), _ui_location(store.uri, experiment_id)
+    answer({**summary(rendered), "report": str(page), "mlflow": ui})
+    print_location(f"Report: {page}")
+    print_location(f"MLflow: {ui}")
 
 
 def _location_printer(chosen: str) -> Callable[[str], None]:
@@ -182,6 +181,8 @@ def ui(fields: Mapping[str, str]) -> int:
 
 def _show(address: str, *more: str) -> None:
     print_line("\n".join((f"MLflow: {address}", *more)))
+    answer({"mlflow": address})
+    write_answer()
     # Without a display, webbrowser would open a text browser in this terminal. Remote editors set BROWSER.
     has_display = sys.platform != "linux" or any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))
     if address.startswith("http") and has_display:

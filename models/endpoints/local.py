@@ -83,7 +83,7 @@ class LocalEndpoints:
         differs = difference(current.read("state.json"), spec)
         if differs and not spec.replace:
             raise EndpointTaken(
-                f"endpoint {spec.name} {differs}: use --replace true to replace it, or choose a different --name."
+                f"endpoint {spec.name} {differs}: use --replace to replace it, or choose a different --endpoint."
             )
         return "replace" if differs else "keep"
 

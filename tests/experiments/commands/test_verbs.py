@@ -74,7 +74,7 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
         (["register", "--run", "a", "--group", "b"], "--run and --group cannot be combined"),
         (["report", "--runs", " , "], "runs is empty: name runs, jobs or groups, separated by commas."),
         (["report", "--runs", "a", "--group", "b"], "--runs and --group cannot be combined"),
-        (["report", "--overview", "true", "--baseline", "none"], "--overview and --baseline cannot be combined"),
+        (["report", "--overview", "--baseline", "none"], "--overview and --baseline cannot be combined"),
         (["report", "--allow", "sample"], "--allow contains 'sample': it may contain data, samples, target, image, .*"),
         (["sft"], "it must be one of train, compare, .* Set task to 'chat': see docs/tasks.md"),
         (["report", "--wandb", "x"], "unknown field 'wandb' of report: .* Jobs report to MLflow"),

@@ -30,7 +30,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scratch
 
 
 def test_a_deployment_on_this_machine(scratch: ScratchState, tmp_path: Path) -> None:
-    plan = plan_deploy({"model": str(tmp_path / "model"), "name": "demo"}, scratch)
+    plan = plan_deploy({"model": str(tmp_path / "model"), "endpoint": "demo"}, scratch)
     assert (plan.exit_code, plan.refusals) == (0, {})
     assert plan.endpoint is not None
     assert (plan.endpoint.deployment.action, plan.endpoint.deployment.requests) == ("create", ())

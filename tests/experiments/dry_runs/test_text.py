@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.command_plan import CommandPlan, JobEntry, blocks, cost_definitions, json_text, print_plan
+from experiments.dry_runs.command_plan import CommandPlan, JobEntry, blocks, cost_definitions, print_plan, summary
 from experiments.dry_runs.dry_run import ScratchState, plan_jobs, scratch_state, search_plan
 from experiments.planning.costs import ExpectedCost
 from experiments.planning.load import Arm, load

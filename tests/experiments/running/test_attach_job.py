@@ -70,7 +70,7 @@ class Team:
     def attach(self, **options: str) -> tuple[int, str, str]:
         words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
         self.capsys.readouterr()
-        code = main(["attach", *words, "--prices", str(self.prices)])
+        code = main(["attach", *words, "--aws.prices", str(self.prices)])
         return code, *self.capsys.readouterr()
 
     def runs(self, kind: str = "job") -> list[Run]:
@@ -146,7 +146,7 @@ def test_a_running_job_is_followed_on_after_its_command_was_killed(team: Team, w
         submit(team.harness.service, {"TrainingJobName": name, **team.account.jobs.request(name)}),
         "step 1: train loss = 1.0000",
     )
-    command = [sys.executable, "-m", "experiments", "attach", "--job", name, "--prices", str(team.prices)]
+    command = [sys.executable, "-m", "experiments", "attach", "--job", name, "--aws.prices", str(team.prices)]
     killed = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     until(lambda: len(team.runs()) == 1)
     killed.kill()
@@ -177,7 +177,7 @@ def test_a_job_that_got_no_instances_is_not_started_again(team: Team) -> None:
 
 def test_unknown_jobs_and_fields_are_refused(team: Team) -> None:
     missing = (
-        "error: no training job nobody in region us-east-1 of this account: check the name, --region, and the account "
+        "error: no training job nobody in region us-east-1 of this account: check the name, --aws.region, and the account "
         "of your credentials.\n"
     )
     assert team.attach(job="nobody") == (2, "", missing)

@@ -71,7 +71,7 @@ def test_an_endpoint_is_deployed_replaced_and_deleted(
 
     # Another model is refused, or takes its place. Where it fails, the first one stays.
     other = EndpointSpec(name="winter", model=other_model)
-    with pytest.raises(EndpointTaken, match=f"serves {kept}, not {other_model}: use --replace true"):
+    with pytest.raises(EndpointTaken, match=f"serves {kept}, not {other_model}: use --replace"):
         endpoints.deploy(other, messages.append)
     (tmp_path / "empty").mkdir()
     with pytest.raises(EndpointFailed, match="endpoint winter did not start: the last lines of its log are: error: "):

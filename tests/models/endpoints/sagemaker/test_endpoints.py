@@ -68,7 +68,12 @@ def count(account: Account) -> dict[str, int]:
 def deploy(endpoints: SageMakerEndpoints, account: Account, classifier_folder: Path, tmp_path: Path) -> list[str]:
     """Arguments of the `deploy` command."""
     account.hosting.looks = 0
-    fields = {"model": classifier_folder, "name": "emotion", "service": "sagemaker", "machine": "ml.g4dn.xlarge"}
+    fields = {
+        "model": classifier_folder,
+        "endpoint": "emotion",
+        "service": "sagemaker",
+        "machine.instance_type": "ml.g4dn.xlarge",
+    }
     fields |= {"aws.role": "trainer", "aws.prices": tmp_path / "prices.json"}
     return ["deploy", *(word for name, value in fields.items() for word in (f"--{name}", str(value)))]
 
@@ -146,7 +151,7 @@ def test_the_commands_of_a_user(
     )
     assert main(["endpoints", "--service", "sagemaker"]) == 1
     account.api.faults.clear()
-    assert main(["undeploy", "--all", "true"]) == 0
+    assert main(["undeploy", "--all"]) == 0
     assert account.hosting.names() == {}
 
 
