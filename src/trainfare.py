@@ -25,6 +25,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -171,19 +172,15 @@ def _options(verb: str, fields: Mapping[str, object]) -> Iterator[str]:
 
 def _show(lines: IO[bytes]) -> None:
     """Print what the command prints; in a notebook, its status in a line of its own."""
-    shell, status = None, None
-    if "IPython" in sys.modules:
-        from IPython import get_ipython
-        from IPython.display import display
-
-        shell = get_ipython()
+    ipython, status = sys.modules.get("IPython"), None
+    is_notebook = ipython is not None and ipython.get_ipython() is not None
     for line in lines:
         text = line.decode(errors="replace").rstrip("\n")
         if not text.startswith("\r"):
             print(text)
-        elif shell is not None:
+        elif is_notebook:
             shown = {"text/plain": text[1:]}
-            status = status or display(shown, raw=True, display_id=True)
+            status = status or import_module("IPython.display").display(shown, raw=True, display_id=True)
             status.update(shown, raw=True)
     if status is not None:
         status.update({"text/plain": ""}, raw=True)

@@ -94,8 +94,8 @@ def deploy(fields: Mapping[str, str]) -> int:
 def predict(fields: Mapping[str, str]) -> int:
     """Send a request to an endpoint, or predict every row of a file.
 
-    With --file, --data.columns.NAME options name the columns of the file. With an endpoint on SageMaker, --aws.* options
-    set the region and other fields.
+    With --file, --data.columns.NAME options name the columns of the file. With an endpoint on SageMaker, --aws.*
+    options set the region and other fields.
 
     \b
     Examples:

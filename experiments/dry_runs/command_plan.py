@@ -5,7 +5,6 @@ It is printed in a terminal, readable at 80 columns, or as JSON.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby

@@ -151,7 +151,8 @@ class SageMakerEndpoints:
         endpoint = self._find(ENDPOINT, spec.name)
         if endpoint and endpoint.owner != spec.name:
             raise EndpointTaken(
-                f"Endpoint {spec.name} exists in this region, but trainfare did not create it: choose another --endpoint."
+                f"Endpoint {spec.name} exists in this region, but trainfare did not create it: choose a different "
+                "--endpoint."
             )
         if endpoint is None or endpoint.description["EndpointStatus"] in {*DEAD, "Deleting"}:
             return "create"

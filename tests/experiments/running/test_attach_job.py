@@ -177,8 +177,8 @@ def test_a_job_that_got_no_instances_is_not_started_again(team: Team) -> None:
 
 def test_unknown_jobs_and_fields_are_refused(team: Team) -> None:
     missing = (
-        "error: no training job nobody in region us-east-1 of this account: check the name, --aws.region, and the account "
-        "of your credentials.\n"
+        "error: no training job nobody in region us-east-1 of this account: check the name, --aws.region, and the "
+        "account of your credentials.\n"
     )
     assert team.attach(job="nobody") == (2, "", missing)
     refused = "error: --group and --job cannot be combined: attach follows one of them.\n"
