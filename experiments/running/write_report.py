@@ -109,9 +109,11 @@ def overview(name: str) -> None:
     store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="No overview was made.")
     with Console(stderr=True).status("Reading the runs"):
         made, report = render_overview(store.client, name, Path(name).stem)
-    print_report(report)
+    if shows_text():
+        print_report(report)
     folder = home() / "reports" / f"overview-{made.experiment_id}"
     write_files(folder, {"overview.html": html_page(report), "groups.csv": report.rows_csv})
+    answer({"report": str(folder / "overview.html")})
     print_line(f"\nOverview: {folder / 'overview.html'}")
     if "MLFLOW_RUN_ID" in os.environ:
         store.subject = f"experiment '{made.name}'"

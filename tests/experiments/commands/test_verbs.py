@@ -13,6 +13,7 @@ import yaml
 from experiments.__main__ import NOT_IN_MLPROJECT, VERBS, cli, main
 from experiments.commands.verb import read_fields
 from tests.conftest import ROOT
+from tests.support.answers import checked
 from training.contract.errors import InputError
 
 JOBS_VERBS = ("list", "stop", "log", "prune")
@@ -102,6 +103,13 @@ def test_wrong_input_is_reported_in_one_sentence_with_exit_code_2(
     assert shown.err.count("\n") == 1
     for part in message.split(".*"):
         assert part in shown.err
+
+
+def test_an_error_is_the_answer_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["train", "--compilr", "none", "--format=json"], ["jobs", "stop", "--format", "json"]):
+        assert main(words) == 2
+        shown = capsys.readouterr()
+        assert shown.err == f"error: {checked('error', shown.out)['error']}\n"
 
 
 def test_a_field_takes_the_argument_after_it_unless_it_is_a_flag() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from experiments.__main__ import main
 from experiments.running.options import read_seconds
+from tests.support.answers import checked
 from tests.support.models.task_models import made
 
 Run = Callable[..., tuple[int, str, str]]
@@ -89,6 +90,11 @@ def test_an_endpoint_answers_until_it_is_undeployed(run: Run, model: Path, tmp_p
     assert code == 0
     assert "Endpoint: winter (local, InService)" in out
     assert out.endswith("Delete it: trainfare undeploy --endpoint winter\n")
+    code, out, _ = run("predict", "--text", "Winter is coming and it will be dark soon.", "--format", "json")
+    assert code == 0
+    assert checked("predict", out)["answer"][0]["label"][:6] == "LABEL_"
+    code, out, _ = run("deploy", "--model", model, "--endpoint", "winter", "--format=json")
+    assert checked("endpoint", out)["status"] == "InService"
     code, out, _ = run("predict", "--text", "Winter is coming and it will be dark soon.")
     assert (code, json.loads(out)[0]["label"][:6]) == (0, "LABEL_")
     request = {"inputs": ["a", "b"], "parameters": {"top_k": 2}}
