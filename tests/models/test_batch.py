@@ -116,7 +116,7 @@ def test_what_the_file_does_not_show_is_refused_with_the_option(tmp_path: Path, 
     path = tmp_path / "a.csv"
     path.write_bytes("text\nGröße\n".encode("latin-1"))
     fields = {"model": str(classifier_folder), "file": str(path)}
-    with pytest.raises(InputError, match=r"a.csv line 2 is not UTF-8: .*; set --encoding to the file's encoding"):
+    with pytest.raises(InputError, match=r"a.csv line 2 is not UTF-8: .*; set --data.encoding to the file's encoding"):
         predict_file(fields)
     with pytest.raises(InputError, match=r"predict --file: 'latin-11' is not an encoding of text.*mean 'latin-1'"):
         predict_file({**fields, "data.encoding": "latin-11"})

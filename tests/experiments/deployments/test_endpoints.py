@@ -42,14 +42,27 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("deploy", "--model", "M", "--wit", "2h"), "unknown field 'wit' of deploy: it must be one of run, model,"),
         (("deploy", "--model", "M", "--timeout", "long"), "timeout is 'long': it must be a time such as 90s"),
         (("deploy", "--model", "M", "--service", "sagemaker"), "--service sagemaker needs --machine"),
-        (("deploy", "--model", "M", "--machine", "ml.g4dn.xlarge"), "--service local runs only on this machine"),
+        (
+            ("deploy", "--model", "M", "--machine.instance_type", "ml.g4dn.xlarge"),
+            "--service local runs only on this machine",
+        ),
         (
             ("deploy", "--model", "M", "--machine.instance_count", "2"),
             "machine.instance_count is '2': it must be a whole number from 1 to 1.",
         ),
         (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "--aws.region needs --service sagemaker"),
         (
-            ("deploy", "--model", "M", "--service", "sagemaker", "--machine", "ml.m5.xlarge", "--host", "0.0.0.0"),
+            (
+                "deploy",
+                "--model",
+                "M",
+                "--service",
+                "sagemaker",
+                "--machine.instance_type",
+                "ml.m5.xlarge",
+                "--host",
+                "0.0.0.0",
+            ),
             "--host needs --service local",
         ),
         (
