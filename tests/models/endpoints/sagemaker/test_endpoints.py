@@ -106,7 +106,7 @@ def test_an_endpoint_answers_until_it_is_undeployed(
     assert [each for _, each in account.api.calls].count("CreateEndpoint") == 1
     # Another model of the same name is refused.
     for fields, message in (
-        ({"run_id": "9999fff"}, "Endpoint emotion serves 0123abc, not 9999fff: choose a different --name, or undeploy"),
+        ({"run_id": "9999fff"}, "Endpoint emotion serves 0123abc, not 9999fff: choose a different --endpoint, or undeploy"),
         ({"machine": "ml.g5.xlarge"}, "Endpoint emotion serves the same model with a different machine"),
     ):
         with pytest.raises(EndpointTaken, match=message):
