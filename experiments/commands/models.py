@@ -77,12 +77,11 @@ def deploy(fields: Mapping[str, str]) -> int:
 
 
 @click.command("predict", cls=FieldVerb, is_closed=False)
-@field("endpoint", "Name of the endpoint. Default: the only one.", metavar="NAME")
+@field("endpoint", "Name of the endpoint.", metavar="NAME")
 @field("text", "One input, as plain text.", metavar="TEXT")
 @field("inputs", "Inputs, as JSON. Default: standard input.", metavar="JSON")
 @field("parameters", "Parameters of the task, as a JSON object.", metavar="JSON")
 @field("service", "Service of the endpoint.", metavar="|".join(ENDPOINTS))
-@field("trace", "true logs the request to MLflow.", metavar="true|false", default="true", show_default=True)
 @field("file", "Predict every row of this file, folder or pattern, on this machine.", metavar="FILE")
 @field("run", "With --file: run id, job name, group id or models:/NAME@ALIAS.", metavar="RUN")
 @field("model", "With --file: Transformers folder, instead of --run.", metavar="FOLDER")
@@ -101,7 +100,7 @@ def predict(fields: Mapping[str, str]) -> int:
     \b
     Examples:
       trainfare predict --endpoint demo --text "Winter is coming."
-      trainfare predict --endpoint demo --inputs '{"inputs": ["a", "b"], "parameters": {"top_k": 2}}'
+      trainfare predict --endpoint demo --inputs '["a", "b"]' --parameters '{"top_k": 2}'
       trainfare predict --run models:/demo@champion --file texts.jsonl --output answers.jsonl
     """
     from experiments.deployments.predict import predict

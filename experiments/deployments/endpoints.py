@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -19,7 +19,7 @@ from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
 from reports.formats.terminal import PlainConsole
 from state.home import home
 from state.regular_files import user_path
-from training.contract.errors import EndpointNotFound, InputError, ServiceError, TrainfareError
+from training.contract.errors import InputError, ServiceError, TrainfareError
 from training.contract.price import Price
 from training.contract.service import Echo
 from training.services.registry import DEFAULT, services_with, traits_of
@@ -33,7 +33,6 @@ WAIT_SECONDS = 1800.0
 RETRY_SECONDS = 30.0
 PENDING_NAME = "later"
 """Placeholder for the endpoint's name until the run has been read."""
-Result = TypeVar("Result")
 COLUMNS = ("endpoint", "service", "model", "status", "since", "USD/hour", "USD", "address")
 
 
@@ -163,10 +162,8 @@ def with_trained(
     return filled, trained
 
 
-def search(
-    fields: Mapping[str, str], echo: Echo, look: Callable[[Endpoints], Result]
-) -> Iterator[tuple[Endpoints, Result]]:
-    """Yield the service that the fields name with what `look` returns for it.
+def search(fields: Mapping[str, str], echo: Echo) -> Iterator[tuple[Endpoints, list[EndpointState]]]:
+    """Yield the service that the fields name with its endpoints.
 
     Without a name, these are all services, as far as an AWS region is set: an error of any but the first is a note.
     """
@@ -175,7 +172,7 @@ def search(
     for name in [chosen] if chosen else [each for each in ENDPOINTS if traits_of(each).reads_aws or not aws]:
         try:
             service = open_endpoints(name, aws, echo)
-            yield service, look(service)
+            yield service, service.endpoints()
         except (InputError, ServiceError) as error:
             if chosen or aws or name == DEFAULT:
                 raise
@@ -183,21 +180,11 @@ def search(
                 echo(f"Note: {traits_of(name).label} was not searched for endpoints: {error}")
 
 
-def find_service(name: str, fields: Mapping[str, str], echo: Echo) -> Endpoints:
-    """Return the service that has the endpoint `name`; this machine comes first. Raises `EndpointNotFound`."""
-    missing: list[str] = []
-
-    def has(service: Endpoints) -> bool:
-        try:
-            return bool(service.describe(name))
-        except EndpointNotFound as error:
-            missing.append(str(error))
-            return False
-
-    for service, is_found in search(fields, echo, has):
-        if is_found:
-            return service
-    raise EndpointNotFound(" ".join(missing))
+def named_service(fields: Mapping[str, str], echo: Echo) -> Endpoints:
+    """Return the service that the fields name, which is this machine without `service` and `aws.*`."""
+    aws = read.read_aws(fields)
+    first = next(name for name in ENDPOINTS if traits_of(name).reads_aws or not aws)
+    return open_endpoints(read.read_service(fields, ENDPOINTS) or first, aws, echo)
 
 
 def endpoints(fields: Mapping[str, str]) -> int:
@@ -205,7 +192,7 @@ def endpoints(fields: Mapping[str, str]) -> int:
     read.check_not_empty(fields)
     states = {
         state: None if state.ended else service.price(state.machine)
-        for service, found in search(fields, print_error, lambda service: service.endpoints())
+        for service, found in search(fields, print_error)
         for state in found
     }
     # A truncated address is useless: print whole addresses if the output is not a terminal.
@@ -247,10 +234,10 @@ def undeploy(fields: Mapping[str, str]) -> int:
         raise InputError("undeploy needs either --endpoint NAME or --all true.")
     if not is_all:
         name = read.read_name("endpoint", fields["endpoint"])
-        find_service(name, fields, print_line).undeploy(name, print_line)
+        named_service(fields, print_line).undeploy(name, print_line)
         return 0
     deleted = failed = 0
-    for service, found in search(fields, print_line, lambda service: service.endpoints()):
+    for service, found in search(fields, print_line):
         for state in found:
             try:
                 service.undeploy(state.name, print_line)

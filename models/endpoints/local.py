@@ -90,8 +90,7 @@ class LocalEndpoints:
     def _start(self, server: ServerFolder, spec: EndpointSpec, echo: Echo) -> subprocess.Popen[bytes]:
         server.path.mkdir(parents=True)
         # Written before the server reads the files, so that the next deploy notices files that change meanwhile.
-        state = {**record_of(spec), "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
-        (server.path / "state.json").write_text(json.dumps(state))
+        (server.path / "state.json").write_text(json.dumps({**record_of(spec), "created": time.time()}))
         options = ["--model", str(spec.model.resolve()), "--host", spec.host]
         options += ["--task", spec.task] if spec.task else []
         options += ["--precision", spec.precision] if spec.precision else []
@@ -158,7 +157,9 @@ class LocalEndpoints:
         current = self._current(name)
         if current is None:
             known = [state.name for state in self.endpoints()]
-            raise EndpointNotFound(f"local endpoint '{name}' does not exist.{nearest(name, known)}")
+            raise EndpointNotFound(
+                f"local endpoint '{name}' does not exist.{nearest(name, known)} On AWS: --service sagemaker."
+            )
         return current
 
     @contextlib.contextmanager
@@ -296,8 +297,6 @@ def _state(name: str, server: ServerFolder) -> EndpointState:
         service=TRAITS.name,
         status=("InService" if answers else "Creating") if is_alive else "Failed",
         identity=str(kept.get("identity", "")),
-        run_id=kept.get("run_id"),
-        model_id=kept.get("model_id"),
         address=f"{address}/invocations" if address else "",
         machine=TRAITS.name,
         created=datetime.fromtimestamp(kept.get("created", 0.0), UTC),

@@ -76,8 +76,6 @@ class EndpointState:
     """Status in SageMaker's spelling, such as Creating, InService or Failed."""
     identity: str
     """`EndpointSpec.identity` of the model that it serves."""
-    run_id: str | None = None
-    model_id: str | None = None
     address: str
     """Address for requests: `http://127.0.0.1:PORT/invocations`, or the endpoint's ARN."""
     machine: str

@@ -287,8 +287,6 @@ class SageMakerEndpoints:
             service=TRAITS.name,
             status=status,
             identity=tags.get("trainfare:identity", ""),
-            run_id=tags.get("trainfare:run"),
-            model_id=tags.get("trainfare:model"),
             address=description[f"{resource.kind}Arn"],
             machine=tags.get("trainfare:machine", "unknown"),
             machines=int(tags.get("trainfare:machines", 1)),
