@@ -1,8 +1,5 @@
 """`python -m dependencies.write_locks [--upgrade]`: resolve pyproject.toml, and write the lock files.
 
-`python -m dependencies.write_locks sbom FILE` lists all that `make setup` can install, with hashes, as CycloneDX:
-with PyTorch's builds for CPUs and for GPUs, of which a machine installs one, and with what the latter needs on Linux.
-
     requirements.lock         what trainfare needs; torch with the hashes of its builds for CPUs and for GPUs
     requirements-cpu.lock     torch's build for CPUs
     requirements-gpu.lock     what torch's build for GPUs needs on Linux
@@ -144,16 +141,5 @@ def without_settings() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in further} | {"PIP_CONFIG_FILE": os.devnull}
 
 
-def write_sbom(output: str) -> None:
-    """Write the list of what `make setup` can install."""
-    pins = "".join(path.read_text("utf-8") for path in (RUNTIME, CPU, GPU))
-    options = ["--pyproject", str(ROOT / "pyproject.toml"), "--output-reproducible", "--validate"]
-    command = [sys.executable, "-W", "ignore", "-m", "cyclonedx_py", "requirements", *options]
-    subprocess.run([*command, "--output-file", output, "-"], input=pins, text=True, check=True)
-
-
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["sbom"]:
-        write_sbom(sys.argv[2])
-    else:
-        main(*sys.argv[1:])
+    main(*sys.argv[1:])
