@@ -47,10 +47,9 @@ def register(fields: Mapping[str, str]) -> int:
 @field("machine", "SageMaker instance type, such as ml.g4dn.xlarge.", metavar="TYPE")
 @field("machines", "Number of instances.", metavar="N", default="1", show_default=True)
 @field("name", "Name of the endpoint. Default: the job's or the folder's name.", metavar="NAME")
-@field("replace", "true replaces a different model on this machine under the same name.", metavar="true|false")
 @allow_option
 @field("alias", "Alias of the model to compare with.", metavar="NAME", default="champion", show_default=True)
-@field("precision", "Precision. Default: the precision of the evaluation.", metavar="auto|fastest|fp32|bf16|fp16")
+@field("precision", "Precision. Default: the precision of the evaluation.", metavar="auto|fp32|bf16|fp16")
 @field("host", "Address to bind to, with --service local.", metavar="ADDRESS", default="127.0.0.1", show_default=True)
 @field("token-file", "File with a token that requests need; required if --host is not loopback.", metavar="FILE")
 @field("wait", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)
@@ -89,7 +88,7 @@ def deploy(fields: Mapping[str, str]) -> int:
 @field("encoding", "With --file: encoding of text, such as utf-16 or cp1252. Default: utf-8.", metavar="NAME")
 @field("delimiter", "With --file: character between fields. Default: found in the header.", metavar="CHARACTER")
 @field("task", "With --file: task, if config.json does not determine it.", metavar="TASK")
-@field("precision", "With --file: auto is as evaluated.", metavar="auto|fastest|fp32|bf16|fp16")
+@field("precision", "With --file: auto is as evaluated.", metavar="auto|fp32|bf16|fp16")
 @field("max_length", "With --file: longest input in tokens; longer ones are cut.", metavar="N")
 def predict(fields: Mapping[str, str]) -> int:
     """Send a request to an endpoint, or predict every row of a file.

@@ -154,7 +154,7 @@ def _load_model(fields: Mapping[str, str]) -> Predictor:
         folder = model_folder(store, trained, home(), print_error)
         task, evaluation = task or trained.task or None, trained.evaluation
     predictor = load_predictor(folder, task=task, precision=precision, evaluation=evaluation, max_length=length)
-    chosen, evaluated = str(predictor.loaded.precision), evaluation.precision
+    chosen, evaluated = predictor.loaded.precision, evaluation.precision
     reason = f"the evaluation was in {evaluated}" if evaluated else "the evaluation's is unknown"
     print_error(
         f"Precision: {chosen}, as in the evaluation." if chosen == evaluated else f"Precision: {chosen}; {reason}."

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m models.server", description="Serve one model over HTTP.")
     parser.add_argument("--model", type=Path, required=True, help="a Transformers folder")
     parser.add_argument("--task", help="task of the model; default: read from config.json")
-    parser.add_argument("--precision", help="auto (as evaluated), fastest, fp32, bf16 or fp16")
+    parser.add_argument("--precision", help="auto (as evaluated), fp32, bf16 or fp16")
     parser.add_argument("--evaluation", default="{}", help="settings of the evaluation, as JSON")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--token-file", type=Path, help="file with a token that requests need; see docs/models.md")
