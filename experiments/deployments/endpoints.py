@@ -73,9 +73,9 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
 
     if ("run" in fields) == ("model" in fields):
         raise InputError("deploy needs either --run (a run id, a job name or a group id) or --model (a folder).")
-    traits, is_replacing = traits_of(service), read.read_flag(fields, "replace")
+    traits = traits_of(service)
     for name in fields:
-        is_of_server = name in {"host", "token-file"} or (name == "replace" and is_replacing)
+        is_of_server = name in {"host", "token-file"}
         is_of_aws = name in {"image", "ami"} or name.startswith("aws.")
         if (is_of_server and not traits.runs_here) or (is_of_aws and not traits.reads_aws):
             needed = services_with("runs_here" if is_of_server else "reads_aws")
@@ -104,7 +104,6 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
         token_file=token_file,
         machine=machine,
         machines=read.read_whole("machines", fields.get("machines", "1"), 1, 1 if traits.is_one_machine else 100),
-        replace=is_replacing,
         precision=read.one_of("precision", fields["precision"], PRECISIONS) if "precision" in fields else None,
         wait_seconds=read.read_seconds("wait", fields["wait"]) if "wait" in fields else WAIT_SECONDS,
     )

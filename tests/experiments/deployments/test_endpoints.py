@@ -48,10 +48,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ("deploy", "--model", "M", "--service", "sagemaker", "--machine", "ml.m5.xlarge", "--host", "0.0.0.0"),
             "--host needs --service local",
         ),
-        (
-            ("deploy", "--model", "M", "--service", "sagemaker", "--machine", "ml.m5.xlarge", "--replace", "true"),
-            "--replace needs --service local",
-        ),
         (("predict", "--text", "a"), "predict needs --endpoint NAME, or --file."),
         (("predict", "--endpoint", "a", "--text", "a", "--inputs", "b"), "--text and --inputs cannot be combined"),
         (("predict", "--endpoint", "a", "--inputs", "{"), "inputs is not JSON"),
