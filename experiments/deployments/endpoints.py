@@ -59,18 +59,16 @@ def deploy(fields: Mapping[str, str]) -> int:
 
 
 def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str, Any]]:
-    """Return the request without the model of a run, its service and the fields `aws.*`. Raises `InputError`."""
-    read.check_not_empty(fields)
-    service = read.read_service(fields, ENDPOINTS) or DEFAULT
-    aws = read.read_aws(fields) | {name: fields[name] for name in ("image", "ami") if name in fields}
-    return read_spec(fields, service), service, aws
+    """Return the checked request without the model of a run, its service and the fields `aws.*`. Raises `InputError`.
 
-
-def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
-    """Read and check the request; `with_run` adds the model of a run. Raises `InputError`."""
+    `with_run` adds the model of a run.
+    """
     from models.inference.evaluation import PRECISIONS, read_task
     from models.server.access import allowed_hosts, read_token
 
+    read.check_not_empty(fields)
+    service = read.read_service(fields, ENDPOINTS) or DEFAULT
+    aws = read.read_aws(fields) | {name: fields[name] for name in ("image", "ami") if name in fields}
     if ("run" in fields) == ("model" in fields):
         raise InputError("deploy needs either --run (a run id, a job name or a group id) or --model (a folder).")
     traits = traits_of(service)
@@ -97,7 +95,7 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
         name = read.read_name("name", fields.get("name") or folder_name or "model")
     token_file = user_path(fields["token-file"], "--token-file").resolve() if "token-file" in fields else None
     allowed_hosts(host, read_token(token_file) if token_file else None)
-    return EndpointSpec(
+    spec = EndpointSpec(
         name=name,
         model=folder,
         host=host,
@@ -107,6 +105,7 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
         precision=read.one_of("precision", fields["precision"], PRECISIONS) if "precision" in fields else None,
         wait_seconds=read.read_seconds("wait", fields["wait"]) if "wait" in fields else WAIT_SECONDS,
     )
+    return spec, service, aws
 
 
 def read_model_folder(text: str) -> Path:

@@ -119,9 +119,6 @@ class LocalEndpoints:
             return answer
         raise refused(name, status, answer.decode("utf-8", "replace"))
 
-    def describe(self, name: str) -> EndpointState:
-        return _state(name, self._existing(name))
-
     def undeploy(self, name: str, echo: Echo) -> None:
         self._existing(name)
         with self._locked(name):

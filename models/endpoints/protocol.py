@@ -134,9 +134,6 @@ class Endpoints(Protocol):
         Raises `EndpointNotFound`, `EndpointFailed`, and `InputError` if the endpoint rejects the request.
         """
 
-    def describe(self, name: str) -> EndpointState:
-        """Return the endpoint's current state. Raises `EndpointNotFound`."""
-
     def undeploy(self, name: str, echo: Echo) -> None:
         """Delete everything that deploy created under this name, in any state. Raises `EndpointNotFound`."""
 
