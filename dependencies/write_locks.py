@@ -51,11 +51,6 @@ class Pin:
         """Version without the suffix of a build."""
         return self.version.partition("+")[0]
 
-    def with_hashes_of(self, *others: Pin) -> Pin:
-        """Return the pin of this release in all its builds: with the hashes of those `others` that are builds of it."""
-        same = [each.hashes for each in others if (each.name, each.release) == (self.name, self.release)]
-        return Pin(self.name, self.release, self.hashes.union(*same))
-
     def lines(self) -> str:
         """Return the pin as pip reads it."""
         return " \\\n    ".join([f"{self.name}=={self.version}", *(f"--hash={each}" for each in sorted(self.hashes))])
@@ -105,7 +100,7 @@ def main(*options: str) -> None:
     if not cpu.version.endswith("+cpu"):
         sys.exit("error: pip does not offer torch's build for CPUs: set PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL.")
     gpu = resolved([f"torch=={cpu.release}"], (RUNTIME, GPU), options, without_settings())
-    runtime["torch"] = cpu.with_hashes_of(gpu["torch"])
+    runtime["torch"] = Pin("torch", cpu.release, cpu.hashes | gpu["torch"].hashes)
     dev = resolved([*declared, *project["dependency-groups"]["dev"]], (RUNTIME, DEV), options)
     kept = parse(OLDEST.read_text())
     oldest = resolved([f"{pin.name}=={pin.version}" for pin in kept.values()])

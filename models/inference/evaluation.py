@@ -79,9 +79,11 @@ def choose_precision(requested: str | None, evaluated: str | None, kind: str) ->
 def read_task(folder: Path) -> str:
     """Return the task of the model in a Transformers folder. Raises `InputError`."""
     config = read_config(folder)
-    names = config.get("architectures")
-    if not isinstance(names, list) or not names or not isinstance(names[0], str):
-        raise InputError(f"{folder / 'config.json'} has no field 'architectures', so the model's task is unknown")
     if task := find_task(config):
         return task.name
-    raise InputError(f"the model's class {names[0]!r} fits none of the supported tasks: {', '.join(TASKS)}")
+    name = next(iter(config.get("architectures") or []), "no class")
+    known = ", ".join(dict.fromkeys(part for task in TASKS.values() for part in task.architectures))
+    raise InputError(
+        f"the model's config.json names {name}: the class that it names must end in {known}, or, without a head, the "
+        "file must have embedding_pooling: mean or cls"
+    )
