@@ -80,7 +80,7 @@ def deploy(fields: Mapping[str, str]) -> int:
 @field("text", "One input, as plain text.", metavar="TEXT")
 @field("inputs", "Inputs, as JSON. Default: standard input.", metavar="JSON")
 @field("parameters", "Parameters of the task, as a JSON object.", metavar="JSON")
-@field("service", "Service of the endpoint.", metavar="|".join(ENDPOINTS))
+@field("service", "Service of the endpoint. Default: local, or sagemaker with --aws.*.", metavar="|".join(ENDPOINTS))
 @field("file", "Predict every row of this file, folder or pattern, on this machine.", metavar="FILE")
 @field("run", "With --file: run id, job name, group id or models:/NAME@ALIAS.", metavar="RUN")
 @field("model", "With --file: Transformers folder, instead of --run.", metavar="FOLDER")
@@ -110,7 +110,7 @@ def predict(fields: Mapping[str, str]) -> int:
 @click.command("undeploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",))
 @field("endpoint", "Name of the endpoint.", metavar="NAME")
 @field("all", "true deletes every endpoint that `trainfare endpoints` lists.", metavar="true|false")
-@field("service", "Service of the endpoint.", metavar="|".join(ENDPOINTS))
+@field("service", "Service of the endpoint. Default: local, or sagemaker with --aws.*.", metavar="|".join(ENDPOINTS))
 def undeploy(fields: Mapping[str, str]) -> int:
     """Delete an endpoint, or all endpoints.
 
