@@ -47,10 +47,9 @@ def register(fields: Mapping[str, str]) -> int:
 @field("machine.instance_type", "SageMaker instance type, such as ml.g4dn.xlarge.", metavar="TYPE")
 @field("machine.instance_count", "Number of instances.", metavar="N", default="1", show_default=True)
 @field("endpoint", "Name of the endpoint. Default: the job's or the folder's name.", metavar="NAME")
-@field("replace", "Replace a different model on this machine under the same name.", is_flag=True)
 @allow_option
 @field("alias", "Alias of the model to compare with.", metavar="NAME", default="champion", show_default=True)
-@field("precision", "Precision. Default: the precision of the evaluation.", metavar="auto|fastest|fp32|bf16|fp16")
+@field("precision", "Precision. Default: the precision of the evaluation.", metavar="auto|fp32|bf16|fp16")
 @field("host", "Address to bind to, with --service local.", metavar="ADDRESS", default="127.0.0.1", show_default=True)
 @field("token-file", "File with a token that requests need; required if --host is not loopback.", metavar="FILE")
 @field("timeout", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)
@@ -76,12 +75,11 @@ def deploy(fields: Mapping[str, str]) -> int:
 
 
 @click.command("predict", cls=FieldVerb, is_closed=False)
-@field("endpoint", "Name of the endpoint. Default: the only one.", metavar="NAME")
+@field("endpoint", "Name of the endpoint.", metavar="NAME")
 @field("text", "One input, as plain text.", metavar="TEXT")
 @field("inputs", "Inputs, as JSON. Default: standard input.", metavar="JSON")
 @field("parameters", "Parameters of the task, as a JSON object.", metavar="JSON")
-@field("service", "Service of the endpoint.", metavar="|".join(ENDPOINTS))
-@field("trace", "true logs the request to MLflow.", metavar="true|false", default="true", show_default=True)
+@field("service", "Service of the endpoint. Default: local, or sagemaker with --aws.*.", metavar="|".join(ENDPOINTS))
 @field("file", "Predict every row of this file, folder or pattern, on this machine.", metavar="FILE")
 @field("run", "With --file: run id, job name, group id or models:/NAME@ALIAS.", metavar="RUN")
 @field("model", "With --file: Transformers folder, instead of --run.", metavar="FOLDER")
@@ -89,7 +87,7 @@ def deploy(fields: Mapping[str, str]) -> int:
 @field("data.encoding", "With --file: encoding of text, such as utf-16 or cp1252. Default: utf-8.", metavar="NAME")
 @field("data.delimiter", "With --file: character between fields. Default: found in the header.", metavar="CHARACTER")
 @field("task", "With --file: task, if config.json does not determine it.", metavar="TASK")
-@field("precision", "With --file: auto is as evaluated.", metavar="auto|fastest|fp32|bf16|fp16")
+@field("precision", "With --file: auto is as evaluated.", metavar="auto|fp32|bf16|fp16")
 @field("max_length", "With --file: longest input in tokens; longer ones are cut.", metavar="N")
 def predict(fields: Mapping[str, str]) -> int:
     """Send a request to an endpoint, or predict every row of a file.
@@ -100,7 +98,7 @@ def predict(fields: Mapping[str, str]) -> int:
     \b
     Examples:
       trainfare predict --endpoint demo --text "Winter is coming."
-      trainfare predict --endpoint demo --inputs '{"inputs": ["a", "b"], "parameters": {"top_k": 2}}'
+      trainfare predict --endpoint demo --inputs '["a", "b"]' --parameters '{"top_k": 2}'
       trainfare predict --run models:/demo@champion --file texts.jsonl --output answers.jsonl
     """
     from experiments.deployments.predict import predict
@@ -111,7 +109,7 @@ def predict(fields: Mapping[str, str]) -> int:
 @click.command("undeploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",))
 @field("endpoint", "Name of the endpoint.", metavar="NAME")
 @field("all", "Delete every endpoint that `trainfare endpoints` lists.", is_flag=True)
-@field("service", "Service of the endpoint.", metavar="|".join(ENDPOINTS))
+@field("service", "Service of the endpoint. Default: local, or sagemaker with --aws.*.", metavar="|".join(ENDPOINTS))
 def undeploy(fields: Mapping[str, str]) -> int:
     """Delete an endpoint, or all endpoints.
 

@@ -17,7 +17,7 @@ HELP_NAMES = ("-h", "--help")
 CONTEXT_SETTINGS = {"help_option_names": HELP_NAMES, "max_content_width": 100}
 DRY_RUN, FORMAT, TRUST = "dry-run", "format", "trust"
 FORMATS = ("text", "json")
-FLAGS = frozenset({DRY_RUN, TRUST, "all", "overview", "replace"})
+FLAGS = frozenset({DRY_RUN, TRUST, "all", "overview"})
 """Fields that are true without a value."""
 
 

@@ -10,9 +10,9 @@ import io
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -21,7 +21,7 @@ from experiments.running.output import print_line
 from experiments.schema.fields import PushToHub
 from judging.measures import COMMONEST
 from models.logged.log_model import MODEL_TAG
-from models.logged.model_folder import MODELS_FOLDER, new_unfinished
+from models.logged.model_folder import MODELS_FOLDER, unfinished_folder
 from state.home import home
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
@@ -110,22 +110,18 @@ def _push(service: Service, planned: PlannedJob, push: PushToHub, run: Any) -> s
     card = model_card(push.repository.rpartition("/")[2], base, settings, run.data.metrics)
     aws = (yaml.safe_load(planned.experiment_yaml) or {}).get("aws") or {}
     api, token = open_repository(push, aws.get("region"), aws.get("profile"))
-    folder = new_unfinished(home() / MODELS_FOLDER)
-    folder.mkdir(parents=True)
-    try:
+    with unfinished_folder(home() / MODELS_FOLDER) as folder:
         with service.open_model(uri) as archive:
-            unpack(archive, folder, archive_name=f"The model artifact {uri}")
-        (folder / "README.md").write_text(card, "utf-8")
+            unpack(archive, Path(folder), archive_name=f"The model artifact {uri}")
+        Path(folder, "README.md").write_text(card, "utf-8")
         with _translated(push, token):
             api.upload_folder(
                 repo_id=push.repository,
-                folder_path=str(folder),
+                folder_path=folder,
                 revision=push.revision,
                 commit_message=push.commit_message or f"{settings['task']} trained by trainfare",
                 ignore_patterns=list(IGNORED_FILES),
             )
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return f"{ENDPOINT}/{push.repository}{f'/tree/{push.revision}' if push.revision else ''}"
 
 
