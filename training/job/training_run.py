@@ -137,7 +137,7 @@ def _checkpoint_keeper(settings: Settings, model: Model) -> CheckpointKeeper:
     """
     this_training = identity(settings, model) if settings.saves or settings.resumed else {}
     if settings.resumed:
-        check_same(settings.resumed[0], settings.resumed[1].identity, this_training, settings.arguments)
+        check_same(settings.resumed[0], settings.resumed[1].identity, this_training)
     return CheckpointKeeper(
         settings.folders.checkpoints,
         settings.arguments.save_total_limit,
@@ -244,7 +244,7 @@ def _result_metrics(
         **settings.compiler.metrics(),
         **(keeper.target.metrics() if keeper.target else {}),
         **(keeper.best.metrics() if keeper.best else {}),
-        **({} if trainer.tokens_seen is None else {"tokens": trainer.tokens_seen}),
+        "tokens": trainer.tokens_seen,
         "optim/global_batch_size": settings.global_batch_size,
     }
 

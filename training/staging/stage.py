@@ -146,7 +146,7 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
         "tokenizer": model.tokenizer.tokenizer_identity(),
         "scratch": model.scratch and model.scratch.identity(),
         "max_length": request.max_length,
-        "options": TASKS[request.task].key_options(request.options),
+        "options": request.options,
     }
     # Earlier versions packed or truncated the texts that evaluate a language model.
     return key_of({**material, **({"evaluation": "whole texts"} if TASKS[request.task].predicts_tokens else {})})
@@ -172,8 +172,7 @@ def evaluation_key(request: StagingRequest, source: Source, model: StartingModel
             else None
         ),
     }
-    task = TASKS[request.task]
-    if options := task.key_options({name: request.options[name] for name in task.evaluated_options}):
+    if options := {name: request.options[name] for name in TASKS[request.task].evaluated_options}:
         material["options"] = options
     return key_of(material)
 

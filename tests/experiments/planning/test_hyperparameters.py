@@ -47,6 +47,8 @@ def test_the_demo_has_exactly_the_expected_arguments() -> None:
         "save_total_limit": 1,
         "save_model": True,
         "steady_after_steps": 3,
+        "kernels": "torch",
+        "sharding": "none",
     }
 
 

@@ -315,8 +315,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def _count_samples(self) -> None:
         samples, tokens = map(int, ranks.sum_over_processes(self.meter.work[:2], self.args.device))
         earlier = self.keeper.earlier_progress
-        self.samples_seen = earlier.samples + samples
-        self.tokens_seen = None if earlier.tokens is None else earlier.tokens + tokens
+        self.samples_seen, self.tokens_seen = earlier.samples + samples, earlier.tokens + tokens
 
 
 def _train(model: torch.nn.Module, whole: Callable[[bool], object], mode: bool = True) -> torch.nn.Module:

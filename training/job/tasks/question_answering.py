@@ -65,7 +65,6 @@ class QuestionAnswering(Task):
             Literal["learn", "skip"],
             "learn",
             "Questions without an answer: `learn` to answer nothing, or `skip` them.",
-            is_new=True,
         ),
         "null_threshold": Option(
             float,
@@ -73,7 +72,6 @@ class QuestionAnswering(Task):
             "Questions, if some have no answer: the model answers nothing where the logits of the empty answer exceed "
             "the best answer's by more than this.",
             {"ge": -1_000.0, "le": 1_000.0},
-            is_new=True,
         ),
     }
     scoring_options = ("doc_stride", "n_best_answers", "max_answer_length", "null_threshold")

@@ -59,28 +59,32 @@ class Seq2Seq(Task):
     cut = "cut, the targets at max_target_length, the sources"
     options: Mapping[str, Option] = {
         "source_prefix": Option(
-            str, "", 'Sequence to sequence: text in front of every source, such as "summarize: " for T5.', {}, True
+            str,
+            "",
+            'Sequence to sequence: text in front of every source, such as "summarize: " for T5.',
+            {},
+            requires_task=True,
         ),
         "max_target_length": Option(
             int,
             128,
             "Sequence to sequence: longest target in tokens, end token included; None means 128. Longer ones are cut.",
             {"ge": 2, "le": MAX_TOKENS},
-            True,
+            requires_task=True,
         ),
         "max_new_tokens": Option(
             int,
             128,
             "Sequence to sequence: most tokens that an evaluation generates for a source; None means 128.",
             {"ge": 1, "le": MAX_TOKENS},
-            True,
+            requires_task=True,
         ),
         "num_beams": Option(
             int,
             1,
             "Sequence to sequence: beams of an evaluation's generation; None means 1, the likeliest token each time.",
             {"ge": 1, "le": 100},
-            True,
+            requires_task=True,
         ),
         "generate_rows": Option(
             int,
@@ -88,7 +92,7 @@ class Seq2Seq(Task):
             "Sequence to sequence: different sources, the first of the validation rows, for which an evaluation "
             "generates texts; None means 500. The loss is computed on all rows.",
             {"ge": 1, "le": 1_000_000_000},
-            True,
+            requires_task=True,
         ),
     }
     scoring_options = ("max_new_tokens", "num_beams", "generate_rows", "max_target_length")

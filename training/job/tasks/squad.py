@@ -74,7 +74,7 @@ class AnswerScorer:
         self._has_answer = np.array([bool(each) for each in self._references])
         self._has_unanswerable = not self._has_answer.all()
         if self._has_unanswerable:
-            recorded["null_threshold"] = metadata.get("null_threshold", 0.0)
+            recorded["null_threshold"] = metadata["null_threshold"]
             # Version 2 ignores answers of which nothing is left.
             self._references = [[each for each in own if normalised(each)] for own in self._references]
         self._options = options_of(recorded)

@@ -97,8 +97,6 @@ class Option(NamedTuple):
     """Its text in `docs/experiments.md`."""
     limits: Mapping[str, float] = {}
     """Limits of the value, by pydantic's names."""
-    is_new: bool = False
-    """True if a later version added it to its task. Its default is in no key, so that keys stay valid."""
     requires_task: bool = False
     """True if an experiment of another task must not set it. Then None, which means `default`, is a value too."""
     read: Callable[[Any], Any] | None = None
@@ -438,11 +436,6 @@ class Task(ABC):
         `remarks` are the `Encoded.remarks` on the rows with which it was evaluated.
         """
         return dict(options)
-
-    def key_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options that keys contain."""
-        new = {name: option.default for name, option in self.options.items() if option.is_new}
-        return {name: value for name, value in options.items() if name not in new or value != new[name]}
 
     def batch_characters(self, row: Row) -> int:
         """Return the size of a row, which limits the rows of a batch."""

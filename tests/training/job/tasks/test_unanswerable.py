@@ -259,11 +259,7 @@ def test_they_are_counted_or_skipped(tmp_path: Path) -> None:
         stage(StagingRequest(**fields, max_length=LENGTH, doc_stride=STRIDE, unanswerable="skip"), tmp_path / "home")
 
 
-def test_keys_and_models_of_answerable_questions_are_as_before(tmp_path: Path) -> None:
-    defaults = {name: option.default for name, option in TASK.options.items()}
-    before = {"doc_stride": 128, "n_best_answers": 20, "max_answer_length": 30}
-    assert TASK.key_options(defaults) == before
-    assert TASK.key_options({**defaults, "null_threshold": 0.5}) == {**before, "null_threshold": 0.5}
+def test_a_model_of_answerable_questions_answers_every_question(tmp_path: Path) -> None:
     planned = Arm(label="a", experiment=load("squad-minilm", {"null_threshold": "0.5"}), is_baseline=True)
     [job] = plan("g", "own", [planned], 1, [staged_description()], tmp_path)
     assert job.model is not None
