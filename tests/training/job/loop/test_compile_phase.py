@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-import torch._dynamo as dynamo
 from transformers import BertConfig, BertForSequenceClassification
 
 from tests.support.job.arguments import job_argv
-from training.job.compilation.compilers import Inductor, NoCompiler
-from training.job.loop.compile_phase import noting_autotuning, steps_per_shape
+from training.job.compilation.compilers import NoCompiler
+from training.job.loop.compile_phase import steps_per_shape
 from training.job.loop.job_trainer import JobTrainer
 from training.job.measuring.meter import Meter, clock_for
 from training.job.processes.reporting import Events
@@ -77,21 +75,6 @@ def test_options_of_inductor_train_the_same(
     [start] = ended.events("start")
     for name, value in options.items():
         assert str(start["hyperparameters"][name]).lower() == value
-
-
-def test_autotuning_is_noted_while_it_lasts(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    counters = dynamo.utils.counters["inductor"]
-    monkeypatch.setitem(counters, "select_algorithm_autotune", 0)
-
-    def noted() -> str:
-        with noting_autotuning(Events(), interval=0.01):
-            time.sleep(0.1)
-        return capfd.readouterr().out
-
-    assert noted() == ""
-    counters["select_algorithm_autotune"] = 3
-    assert "autotuning kernels, 0 s so far; kept in the compile cache" in noted()
-    assert Inductor("layers", "max-autotune", records_cuda_graphs=True).metrics()["compile/autotuned"] == 3
 
 
 def test_cuda_graphs_are_recorded_before_the_first_step() -> None:
