@@ -124,11 +124,6 @@ def find_inputs(request: StagingRequest, home: Path) -> Inputs:
     model = find_starting_model(request, home)
     task, names = TASKS[request.task], request.data.columns
     source = find_source(request.data, list(task.columns(names)), home / "docstrings", request.account)
-    for column, fields in task.foreign_columns(names).items():
-        if source.has_column(column):
-            raise InputError(
-                f"{source.description} has a column {column!r}, which task {task.name} would not read: set {fields}"
-            )
     key = staging_key(request, source, model)
     return Inputs(request=request, model=model, source=source, key=key, folder=home.absolute() / "staged" / key)
 

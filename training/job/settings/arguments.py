@@ -68,25 +68,18 @@ def parse(argv: Sequence[str]) -> Arguments:
 
     The experiment's schema has checked their limits and combinations.
     """
-    values = {name: _value(name, text) for name, text in _name_value_pairs(argv)}
+    values = {}
+    for option, text in zip(argv[::2], argv[1::2]):
+        name = option.removeprefix("--")
+        if name not in FIELDS:
+            raise ArgumentError(f"unknown argument {option!r}")
+        values[name] = _value(name, text)
     if "learning_rate" not in values:
         raise ArgumentError("missing argument: learning_rate")
     if "batch_size" in values:
         values.setdefault("eval_batch_size", values["batch_size"])
     adapter = {name[len(ADAPTER_PREFIX) :]: values.pop(name) for name in ADAPTER_SETTINGS if name in values}
     return Arguments(**values, adapter=AdapterSettings(**adapter) if adapter else None)
-
-
-def _name_value_pairs(argv: Sequence[str]) -> list[tuple[str, str]]:
-    pairs = []
-    for at in range(0, len(argv), 2):
-        name = argv[at][2:]
-        if not argv[at].startswith("--") or name not in FIELDS:
-            raise ArgumentError(f"unknown argument {argv[at]!r}")
-        if at + 1 == len(argv):
-            raise ArgumentError(f"argument {name} has no value")
-        pairs.append((name, argv[at + 1]))
-    return pairs
 
 
 def _value(name: str, text: str) -> Any:

@@ -115,7 +115,6 @@ class QuestionAnswering(Task):
         return Row(number, (context, question), id=name, group=context, detail=answers)
 
     def batch_characters(self, row: Row) -> int:
-        """Return the characters of the context."""
         return len(row.texts[0])
 
     def recorded_options(self, options: Mapping[str, Any], remarks: Mapping[str, int]) -> dict[str, Any]:
@@ -123,7 +122,6 @@ class QuestionAnswering(Task):
         return {name: value for name, value in options.items() if name != "null_threshold" or LEARNT in remarks}
 
     def no_rows(self, options: Mapping[str, Any], for_scoring: bool) -> str:
-        """Return the end of the sentence about questions that make no row."""
         return "have no answer, and unanswerable is 'skip'"
 
     def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
@@ -178,7 +176,6 @@ class QuestionAnswering(Task):
         return encode
 
     def check_options(self, options: Any) -> None:
-        """Raise ValueError if windows would not advance."""
         if options.doc_stride >= options.max_length:
             raise ValueError(
                 f"doc_stride {options.doc_stride} must be smaller than max_length {options.max_length}: otherwise the "
@@ -186,28 +183,19 @@ class QuestionAnswering(Task):
             )
 
     def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
-        """Return the positions of the answers in the batch.
-
-        Filler rows get a position past the end, which the models ignore in the loss.
-        """
         import numpy as np
 
         return {
-            label: np.array(
-                [int(row[column]) + start for row, start in zip(batch.rows, batch.starts)]
-                + [batch.length] * batch.filler_rows
-            )
+            label: np.array([int(row[column]) + start for row, start in zip(batch.rows, batch.starts)])
             for label, column in zip(self.label_inputs, self.integer_columns)
         }
 
     def scorer(self, channel: "Channel") -> Scorer:
-        """Return the scorer of start logits and end logits."""
         from training.job.tasks.squad import AnswerScorer
 
         return AnswerScorer(channel)
 
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
-        """Tokenize the questions and cut their contexts into windows. Raises `BadInputs`."""
         return [_encoded_input(loaded, example) for example in examples]
 
     def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> list[Any]:

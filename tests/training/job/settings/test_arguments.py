@@ -20,8 +20,7 @@ def test_values_are_converted() -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["epochs", "1"], "unknown argument 'epochs'"),
-        (["--epochs"], "argument epochs has no value"),
+        (["--epoch", "1"], "unknown argument '--epoch'"),
         (["--compiler", "xla"], "compiler must be one of 'none', 'inductor', not 'xla'"),
     ],
 )
