@@ -45,7 +45,7 @@ class Built:
         inputs: Inputs = (
             script_inputs(experiment, self._home)
             if experiment.script
-            else staged(self._home, self.rows, has_model=has_model)
+            else staged(self._home, "rows", has_model=has_model)
         )
         [job] = plan(GROUP, name, [alone], 1, [inputs], self._home)
         return build(self._contexts[key].upload(job.spec))
