@@ -101,7 +101,7 @@ def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str
         host=host,
         token_file=token_file,
         machine=machine,
-        machines=read.read_whole("machines", fields.get("machines", "1"), 1, 1 if traits.is_one_machine else 100),
+        machines=read.read_whole("machines", fields.get("machines", "1"), 1, 1 if traits.runs_here else 100),
         precision=read.one_of("precision", fields["precision"], PRECISIONS) if "precision" in fields else None,
         wait_seconds=read.read_seconds("wait", fields["wait"]) if "wait" in fields else WAIT_SECONDS,
     )
