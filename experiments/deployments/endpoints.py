@@ -105,7 +105,7 @@ def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str
         host=host,
         token_file=token_file,
         machine=machine,
-        machines=read.read_whole(COUNT, fields.get(COUNT, "1"), 1, 1 if traits.is_one_machine else 100),
+        machines=read.read_whole(COUNT, fields.get(COUNT, "1"), 1, 1 if traits.runs_here else 100),
         precision=read.one_of("precision", fields["precision"], PRECISIONS) if "precision" in fields else None,
         wait_seconds=read.read_seconds("timeout", fields["timeout"]) if "timeout" in fields else WAIT_SECONDS,
     )

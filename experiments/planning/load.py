@@ -47,7 +47,6 @@ from state.regular_files import user_path
 from sweeps.search_space import space
 from training.contract.errors import InputError, InputErrors, each_result, nearest, short_text
 from training.contract.s3_location import is_s3
-from training.scripts.channels import BUILTIN_PREFIX
 from training.scripts.source import is_git_url
 from training.staging.models.model_files import PACKAGE_PREFIX
 
@@ -180,7 +179,7 @@ def _rebased_path(name: str, value: Any, folder: Path) -> Any:
     if not isinstance(value, str) or value.startswith(("~", "/")) or is_s3(value):
         return value
     if name.startswith("script."):
-        is_path = not is_git_url(value) and not value.startswith((PACKAGE_PREFIX, BUILTIN_PREFIX))
+        is_path = not is_git_url(value) and not value.startswith((PACKAGE_PREFIX, "builtin:"))
     else:
         is_path = name in {"data.train", "data.validation", "aws.prices", "quality"} or value.startswith(("./", "../"))
     return str(folder / value) if is_path and value else value

@@ -388,11 +388,10 @@ def hyperparameters(
 
 
 def _shared_settings(experiment: Experiment) -> dict[str, Scalar | None]:
-    """Return the settings that experiment and job share. Requests stay as they were before a setting was introduced."""
-    values = {}
-    for name, field in SETTINGS.items():
-        traits, value = setting_traits(field), getattr(experiment, name)
-        is_new = bool(traits.since) and value == field.default
-        if not is_new and traits.compiler in ("", experiment.compiler):
-            values[name] = value
-    return values
+    """Return the settings that experiment and job share, with the options of no other compiler."""
+    compilers = ("", experiment.compiler)
+    return {
+        name: getattr(experiment, name)
+        for name, field in SETTINGS.items()
+        if setting_traits(field).compiler in compilers
+    }

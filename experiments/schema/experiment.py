@@ -17,7 +17,7 @@ from pydantic import JsonValue, model_validator
 
 from experiments.schema.fields import BUDGET_FIELDS, AutoBatchSize, ExperimentFields, check_metric
 from experiments.schema.overrides import known_fields
-from experiments.schema.sections import Machine, Script, check_group_budget
+from experiments.schema.sections import Machine, Script
 from tracking.recording.script_log import LOWER_IS_BETTER, metric_name
 from training.contract.errors import InputError, nearest
 from training.contract.job_spec import FOR_SCRIPTS, NOT_CHOSEN, Scalar
@@ -137,20 +137,18 @@ def _check_service(experiment: ExperimentFields) -> None:
         is_foreign = name not in traits.machine_fields
         if is_foreign and getattr(machine, name) != Machine.model_fields[name].get_default(call_default_factory=True):
             raise ValueError(f"machine.{name} requires service {fields[name]!r}; the service is {traits.name!r}")
-    if experiment.compiler in TRAINING_COMPILER and not traits.has_training_compiler:
+    if experiment.compiler in TRAINING_COMPILER and not traits.runs_containers:
         raise ValueError(
             f"compiler {experiment.compiler!r} does not run on {traits.label}: it exists only in SageMaker's Training "
             "Compiler images. To compile here, use 'inductor'"
         )
     if own is not None and machine.instance_type not in (own, NOT_CHOSEN):
         raise ValueError(f"machine.instance_type {machine.instance_type!r} must be {own!r} on {service}")
-    if traits.is_one_machine and machine.instance_count != 1:
+    if traits.runs_here and machine.instance_count != 1:
         raise ValueError(f"machine.instance_count {machine.instance_count} must be 1: {service} is one machine")
     restarts = experiment.script is not None or experiment.calibration is not None
     if machine.spot and not restarts and experiment.save_strategy == "none":
         raise ValueError("machine.spot needs checkpoints to resume from, but save_strategy is none")
-    if traits.reads_aws:
-        check_group_budget(experiment.aws.request, experiment.max_usd, experiment.max_billable_seconds)
 
 
 def _check_sharding(experiment: ExperimentFields) -> None:

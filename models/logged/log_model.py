@@ -29,7 +29,7 @@ from tracking.queries import job_tables
 from tracking.recorded.recorded_job import job_of
 from tracking.recording.recorder import Outcome
 from tracking.server.store import Store, is_refusal, is_unknown_call
-from training.contract.errors import InputError, ServiceError, TrackingError
+from training.contract.errors import InputError, ServiceError, TrackingError, first_line
 from training.contract.service import Echo, Service
 
 MODEL_TAG = "platform.model_uri"
@@ -69,7 +69,7 @@ def log_models(
                 logged_bytes.append(size_bytes)
                 last = outcome.run_id
         except Failures as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            reason = first_line(error)
             if isinstance(error, NotServable):
                 reason = f"the job's artifact is not a model that can be served: {reason}"
             echo(f"The model of job {outcome.planned.spec.name} was not logged to MLflow: {reason}.")

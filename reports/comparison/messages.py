@@ -32,7 +32,7 @@ from tracking.groups.planned_job import CHOSEN_SIZE, IMPORTED
 from tracking.recorded.arms import BILLABLE, Arm, currency, finite, has_common_currency, uses_other_machines
 from tracking.recorded.recorded_job import STEADY, Job
 from tracking.recorded.waves import evaluation_scores
-from training.contract.failures import recorded_failure
+from training.contract.failures import Failure
 
 _ADD_SAMPLES = (
     "add `samples` to the experiment file, with an expression that matches the log, such as "
@@ -332,7 +332,7 @@ def failure_sentences(arm: Arm) -> list[str]:
         by_class.setdefault(job.text.get("failure_class") or "", []).append(job)
     sentences = []
     for name, jobs in by_class.items():
-        why = short(recorded_failure(name, jobs[0].text.get("failure_message") or "").text, 160).rstrip(".")
+        why = short(Failure(name, jobs[0].text.get("failure_message") or "").text, 160).rstrip(".")
         sentences.append(f"{counted(len(jobs), 'job')} of “{arm.label}” failed{f': {why}' if why else ''}.")
     return sentences
 

@@ -49,7 +49,7 @@ from reports.model.report import (
 )
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, finite
 from tracking.recorded.recorded_job import Job
-from training.contract.failures import recorded_failure
+from training.contract.failures import Failure
 
 TYPICAL = (
     "Typical values over the successful repeats, with the smallest and the largest value below. They are geometric "
@@ -427,7 +427,7 @@ def _training_answer(job: Job, measure: Measure | None) -> tuple[str, str]:
     if job.stopped:
         return f"The training was stopped after {seconds}.", "stopped"
     if job.failed:
-        reason = recorded_failure(job.text.get("failure_class") or "", job.text.get("failure_message") or "").text
+        reason = Failure(job.text.get("failure_class") or "", job.text.get("failure_message") or "").text
         why = short(reason, 200).rstrip(".")
         return f"The training failed after {seconds}{f': {why}' if why else ''}.", "failed"
     reached = f" and reached {measure.label} {score(job.number(measure.column))}" if measure else ""

@@ -20,7 +20,7 @@ from state.digests import digest
 from state.folders import is_usable, record
 from training.contract.errors import InputError, first_line
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
-from training.staging.formats.files import MissingColumn, Row, missing_column
+from training.staging.formats.files import Row, missing_column
 from training.staging.sources.data_files import DataFiles, FileRows, StoredFiles, find_data_files
 from training.staging.sources.request import Data, HubData
 
@@ -62,8 +62,6 @@ class Source:
     """Delete what opening it has copied to this machine."""
     files: tuple[DataFiles | StoredFiles, ...] = ()
     """Files of `train`, and of `validation` if it has its own. Other sources have none."""
-    has_column: Callable[[str], bool]
-    """Return whether the training rows have a column. Raises InputError for data that cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +146,6 @@ def _file_source(
         open=lambda: tables_of([file_table(each, columns, data) for each in files]),
         close=close,
         files=tuple(files),
-        has_column=lambda column: _has_column(files[0], data, column),
     )
 
 
@@ -168,13 +165,6 @@ def file_table(
     return Table(
         name=files.uri, rows=files.renamed(rows), location=lambda number: files.with_uris(rows.location(number))
     )
-
-
-def _has_column(files: DataFiles | StoredFiles, data: Data, column: str) -> bool:
-    try:
-        return next(file_table(files, [column], data).rows, None) is not None
-    except MissingColumn:
-        return False
 
 
 def _hub_source(hub: HubData, columns: Sequence[str]) -> Source:
@@ -199,7 +189,6 @@ def _hub_source(hub: HubData, columns: Sequence[str]) -> Source:
         digest=digest(repr(identity)),
         validation_digest=digest(repr(validation)),
         open=open_hub,
-        has_column=lambda column: column in load(hub.splits.train).column_names,
     )
 
 

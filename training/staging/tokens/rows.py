@@ -23,13 +23,12 @@ from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Location, Table, Tables
 
-MAX_LABEL_CHARACTERS = 20_000_000
+MAX_LABELS = 100_000
+"""Most different labels. More are no classes, but texts."""
 MAX_BAD_ROWS = 1_000
 """Bad rows after which no more are read."""
 MAX_PROBLEMS = 5
 """Different problems in a message, and further rows with the same one."""
-LABEL_CHARACTERS = 100
-"""Counted for each different label in addition to its text."""
 
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
 _SIGNED_NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -71,7 +70,6 @@ class LabelSurvey:
 
     def __init__(self, table: Table, data: Data) -> None:
         self._table, self._data = table, data
-        self._characters = 0
         self.counts: dict[Label, int] = {}
         """Rows of each label, in the order of first occurrence."""
         self._first_numbers: dict[Label, int] = {}
@@ -81,7 +79,11 @@ class LabelSurvey:
         if label in self.counts:
             self.counts[label] += 1
             return
-        self._check_size(label, number)
+        if len(self.counts) == MAX_LABELS:
+            raise InputError(
+                f"{self._table.location(number)}: column {self._data.columns.label!r} has more than {MAX_LABELS:,} "
+                "different labels, so they cannot be classes; correct data.columns.label"
+            )
         self.counts[label] = 1
         self._first_numbers[label] = number
         if self._data.label_map is None:  # A label map may mix words and numbers.
@@ -111,14 +113,6 @@ class LabelSurvey:
             described = f"{short_text(first)} ({self._location(first)})"
             raise InputError(
                 f"{self._location(label)}: label {short_text(label)} has a different type than {described}"
-            )
-
-    def _check_size(self, label: Label, number: int) -> None:
-        self._characters += LABEL_CHARACTERS + (len(label) if isinstance(label, str) else 0)
-        if self._characters > MAX_LABEL_CHARACTERS:
-            raise InputError(
-                f"{self._table.location(number)}: column {self._data.columns.label!r} has so many different "
-                f"labels ({len(self.counts):,} up to here) that they cannot be classes; correct data.columns.label"
             )
 
     def _invalid_label(self, label: Label) -> InputError:
@@ -324,49 +318,35 @@ def task_rows(task: Task, table: Table, data: Data, bad: BadRows | None = None) 
 
 
 class Survey:
-    """First pass over the rows of one table. It keeps at most a few bytes of each row."""
+    """First pass over the rows of one table. It keeps hashes of ids and groups, and nothing else of each row."""
 
     def __init__(self, task: Task, table: Table, data: Data) -> None:
         self._task, self._table, self._data = task, table, data
         self.labels = LabelSurvey(table, data)
         self._strata: dict[Label | None, int] = {}
-        self._ids, self._groups = array("Q"), array("Q")
+        self._ids: set[int] = set()
+        self._groups = array("Q")
 
     def add(self, row: Row) -> None:
-        """Check and count a row. Raises InputError."""
+        """Check and count a row. Raises InputError for a label of another type, and for the id of another row."""
         for label in row.labels:
             self.labels.add(label, row.number)
         stratum = self._stratum(row)
         self._strata[stratum] = self._strata.get(stratum, 0) + 1
         if row.id:
-            self._ids.append(hash_of(row.id))
+            if (key := hash_of(row.id)) in self._ids:
+                location = self._table.location(row.number)
+                raise InputError(f"{location}: the {self._task.row} id {short_text(row.id)} is not unique")
+            self._ids.add(key)
         if row.group:
             self._groups.append(hash_of(row.group))
 
-    def finish(self, read_again: Callable[[], Iterator[Row]]) -> None:
-        """Check all rows together, given a way to read them again.
-
-        Raises InputError for a table without rows, two rows with the same id, and invalid labels.
-        """
+    def finish(self) -> None:
+        """Check all rows together. Raises InputError for a table without rows, and for invalid labels."""
         if not self._strata:
             skipped = " except those with a label in data.skip_labels" if self._data.skip_labels else ""
             raise InputError(f"{self._table.name} has {self._task.without_rows}{skipped}")
         self.labels.finish()
-        self._check_ids(read_again)
-
-    def _check_ids(self, read_again: Callable[[], Iterator[Row]]) -> None:
-        import numpy as np
-
-        hashes, counts = np.unique(np.frombuffer(self._ids, np.uint64), return_counts=True)
-        repeated = set(hashes[counts > 1].tolist())
-        ids: set[str] = set()
-        for row in read_again() if repeated else ():
-            if hash_of(row.id) not in repeated:
-                continue
-            if row.id in ids:
-                location = self._table.location(row.number)
-                raise InputError(f"{location}: the {self._task.row} id {short_text(row.id)} is not unique")
-            ids.add(row.id)
 
     def split(self, share: float, seed: int) -> Split | None:
         """Set a random share of the rows aside: of every class if rows have one, or whole groups if rows have a group.
@@ -471,7 +451,7 @@ def _survey(reading: _Reading, table: Table, limit: int | None, channel: Channel
         survey.add(row)
         rows += 1
     bad.check()
-    survey.finish(lambda: reading.again(channel, rows))
+    survey.finish()
     return survey, Part(rows=rows, read=lambda: _exactly(rows, reading.again(channel, rows)))
 
 
@@ -495,7 +475,7 @@ def _split_off(reading: _Reading, table: Table) -> tuple[Survey, Part, Part]:
             break
         needed += max(needed // 10, 1)
     bad.check()
-    survey.finish(lambda: reading.again("train", rows))
+    survey.finish()
     if needed is None or rows < needed:
         split = survey.split(data.validation_share, data.split_seed)
     if split is None:
