@@ -163,16 +163,14 @@ def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
 
 
 def quality_sentence(quality: Quality) -> str:
-    sentence = f"{capitalized(quality.measure.label)} {score(quality.arm)} against {score(quality.baseline)}"
-    if d := quality.difference:
-        interval = f", 95 % interval {signed(d.low)} to {signed(d.high)}"
-        note = interval if quality.is_informative else f"; {TOO_FEW} for an interval"
-        sentence += f" (difference {signed(d.estimate)}{note})"
-    sentence += "."
+    sentence, d = capitalized(quality.measure.label), quality.difference
+    interval = f", 95 % interval {signed(d.low)} to {signed(d.high)}"
+    note = interval if quality.is_informative else f"; {TOO_FEW} for an interval"
+    sentence += f" {score(quality.arm)} against {score(quality.baseline)} (difference {signed(d.estimate)}{note})."
     if quality.commonest is not None:
         sentence += f" Always giving the commonest answer scores {score(quality.commonest)}"
         sentence += "." if quality.is_above_commonest else ", and the arm is not shown to be above it."
-    if quality.seeds and not quality.is_paired and (quality.most_lost or 0) <= (quality.margin or 0):
+    if not quality.is_paired and quality.most_lost <= quality.margin:
         share = f"{100 * quality.diverging_share:.0f} %"
         sentence += f" {counted(quality.seeds, 'seed')} cannot exclude that up to {share} of seeds diverge."
     return sentence
@@ -243,13 +241,14 @@ def unlike_sentences(comparison: Comparison) -> list[str]:
 
     The ratio comes from the look that stopped the arm; the table's costs come from all jobs of one cache state.
     """
-    by = "rests on other jobs than the table's" if comparison.progress else "compares geometric means"
     sentences = []
     for each in comparison.contrasts:
         column, ratio = each.verdict.currency.column, each.verdict.ratio
         mine, others = (comparison.typical(arm, column) for arm in (each.arm, comparison.arms[0]))
         if ratio and mine and others and abs(mine / others / ratio.estimate - 1) > _VISIBLE:
-            sentences.append(f"The verdict on “{each.arm.label}”, {change(ratio.estimate)}, {by}.")
+            sentences.append(
+                f"The verdict on “{each.arm.label}”, {change(ratio.estimate)}, rests on other jobs than the table's."
+            )
     return sentences
 
 

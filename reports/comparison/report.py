@@ -214,8 +214,7 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
 def _definitions(comparison: Comparison) -> Iterator[Definition]:
     if comparison.has_scripts:
         yield SCRIPTS
-    if comparison.progress:
-        yield _INTERVAL
+    yield _INTERVAL
     yield _VERDICT
     yield from quality_definitions(comparison)
     yield Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/judging.md lists them.")
@@ -310,8 +309,7 @@ def results_by_arm(comparison: Comparison) -> Mapping[str, tuple[str, ...]]:
         label, verdict, quality = each.arm.label, each.verdict, each.verdict.quality
         if verdict.ratio is not None and verdict.ratio.low > 1 and (verdict.bills or math.inf) > 1:
             arms["dearer"].append(label)
-        is_worse = quality and (quality.shown_worse if quality.margin is None else quality.shown_beyond)
-        if is_worse or verdict.unscored or (quality is None and verdict.misses_target):
+        if (quality and quality.shown_beyond) or verdict.unscored or (quality is None and verdict.misses_target):
             arms["worse"].append(label)
         if verdict.outcome in ("inconclusive", "not comparable", "cheaper, quality not shown"):
             arms["inconclusive"].append(label)

@@ -52,6 +52,8 @@ def answer_of(sweep: Sweep) -> tuple[str, ShortAnswer, list[str]]:
         return sentence, ShortAnswer("", "nothing better"), [cost, *_between_compilers(sweep)]
     contrast, interval = sweep.contrast_of(best.setting), sweep.interval_of(best.setting)
     verdict = contrast.verdict if contrast else Verdict("inconclusive", _NOT_REPEATED)
+    if spec.is_rate and verdict.outcome != "not comparable":
+        verdict = Verdict("inconclusive", verdict.reason)  # the verdict is about the cost, and the rates decide
     is_best = f"{_named(best.setting)} is the best {f'of {trials}' if best is sweep.winner else 'by its repeats'}"
     if verdict.outcome == "not comparable":
         sentence = f"No verdict on the best of {trials}: its repeats are not comparable."
