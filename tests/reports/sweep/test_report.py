@@ -55,7 +55,7 @@ def test_every_form_has_the_whole_answer(report: Report) -> None:
         assert sweep_json()["train_command"] in text
     assert chart_names(report) == CHARTS
     assert all(chart.png.startswith(b"\x89PNG") for chart in report.charts)
-    for title in ("The best of each compiler setting", "Compiler and batch size separately", "Cost of the sweep"):
+    for title in ("The best of each compiler setting", "Change in billable seconds against none at batch 8: ", "Cost of the sweep"):
         assert title in page.text
     assert "pruned: its bill would be above the cheapest" in page.text
     assert "OutOfMemory" in page.text
