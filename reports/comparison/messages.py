@@ -93,14 +93,6 @@ def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
     return ShortAnswer(setting, f"{'' if setting.isalpha() else ','} {percent(ratio.estimate)} % cheaper")
 
 
-def measured_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
-    """Return the verdict, the time and the quality of an arm."""
-    quality = contrast.verdict.quality
-    sentences = [verdict_sentence(contrast, baseline), *bill_sentences(contrast.verdict)]
-    sentences += time_sentences(contrast.arm, baseline)
-    return [*sentences, *([quality_sentence(quality)] if quality else [])]
-
-
 def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:
     """Return the verdict on one arm with its interval."""
     verdict, ratio = contrast.verdict, contrast.verdict.ratio
@@ -178,10 +170,16 @@ def quality_sentence(quality: Quality) -> str:
 
 def contrast_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
     """Return all sentences about one arm against the baseline, the verdict first."""
-    sentences = [*measured_sentences(contrast, baseline), *despite_sentences(contrast.verdict)]
-    sentences += cache_sentences(contrast.arm)
-    evens = [break_even_sentence(state, point, baseline) for state, point in contrast.break_evens.items()]
-    return sentences + [f"Break-even: {sentence[:1].lower()}{sentence[1:]}" for sentence in evens]
+    arm, verdict = contrast.arm, contrast.verdict
+    return [
+        verdict_sentence(contrast, baseline),
+        *bill_sentences(verdict),
+        *time_sentences(arm, baseline),
+        *([quality_sentence(verdict.quality)] if verdict.quality else []),
+        *despite_sentences(verdict),
+        *cache_sentences(arm),
+        *(break_even_sentence(state, point, baseline) for state, point in contrast.break_evens.items()),
+    ]
 
 
 def despite_sentences(verdict: Verdict) -> list[str]:
@@ -195,9 +193,8 @@ def despite_sentences(verdict: Verdict) -> list[str]:
 
 def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:
     """Return the break-even point of an arm that starts with a compile cache in `state`."""
-    start = "" if state == "off" else f"With a {state} compile cache, "
-    sentence = _break_even(point, f"of “{baseline.label}”")
-    return f"{start}{sentence}." if start else f"{capitalized(sentence)}."
+    start = "" if state == "off" else f"with a {state} compile cache, "
+    return f"Break-even: {start}{_break_even(point, f'of “{baseline.label}”')}."
 
 
 def _break_even(point: BreakEven, other: str) -> str:

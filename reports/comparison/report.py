@@ -116,7 +116,7 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         group=comparison.group,
         title=source.title,
         headline=headline,
-        answer=(*quality, *pair, *_answer(comparison)),
+        answer=(*quality, *pair, *_answer(comparison), *([verdicts] if verdicts.items else [])),
         sections=(*sections, measured, *environment),
         terminal=(Text(headline, "strong"), *quality, *(pair or settings), verdicts, *remarks),
         markdown=(
@@ -169,18 +169,6 @@ def _answer(comparison: Comparison) -> Iterator[Block]:
     if comparison.jobs:
         yield Text(" ".join(filter(None, (spent_sentence(comparison), messages.cost_sentence(comparison)))), "muted")
         yield from map(Text, messages.caveat_sentences(comparison))
-    if comparison.contrasts:
-        yield Items(tuple(_item_of_page(contrast, comparison) for contrast in comparison.contrasts))
-
-
-def _item_of_page(contrast: Contrast, comparison: Comparison) -> Item:
-    """Return an arm's verdict without its break-even, which the page shows in a separate section."""
-    texts = (
-        Text(" ".join(messages.measured_sentences(contrast, comparison.arms[0]))),
-        *(Text(sentence, "strong") for sentence in messages.despite_sentences(contrast.verdict)),
-        *(Text(sentence, "muted") for sentence in messages.cache_sentences(contrast.arm)),
-    )
-    return Item(label=contrast.arm.label, outcome=contrast.verdict.outcome, texts=texts)
 
 
 def _remarks(comparison: Comparison) -> tuple[Block, ...]:
@@ -200,14 +188,6 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
     yield from published_sections(source.table, comparison)
     yield from chart_sections(charts)
     yield from texts_sections(source.texts)
-    if comparison.contrasts and not comparison.has_scripts:
-        definitions = []
-        for contrast in comparison.contrasts:
-            points = contrast.break_evens.items()
-            evens = [messages.break_even_sentence(state, point, comparison.arms[0]) for state, point in points]
-            text = " ".join(evens) or "Not determined: there is nothing to compare."
-            definitions.append(Definition(contrast.arm.label, text))
-        yield Section("Break-even", (Definitions(tuple(definitions)),))
     yield from job_sections(comparison.billed_jobs, source.tracking_uri)
 
 

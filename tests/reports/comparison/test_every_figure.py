@@ -135,9 +135,10 @@ SENTENCES = (
     # 6,000 / 100 s; (20 - 10) / (1/100 - 1/400) / 1.000556 = 1,332.6, after 23.3 s. `worked_cases` has the interval of
     # the first. That of the second has t = 3.8694 with 2.25 degrees of freedom. The third starts equally fast, and
     # is behind as soon as its slower steps outweigh the least spread of the setups, 0.1 %.
-    "Ahead of “none, batch 16” after 5,997 samples (95 % interval: 5,127 to 7,221), 70.0 s in.",
-    "Ahead of “none, batch 16” after 1,333 samples (95 % interval: 1,184 to 1,524), 23.3 s in.",
-    "Never ahead of “none, batch 16”: the steady rate is lower and the start takes no less, shown after 10 samples.",
+    "Break-even: ahead of “none, batch 16” after 5,997 samples (95 % interval: 5,127 to 7,221), 70.0 s in.",
+    "Break-even: ahead of “none, batch 16” after 1,333 samples (95 % interval: 1,184 to 1,524), 23.3 s in.",
+    "Break-even: never ahead of “none, batch 16”: the steady rate is lower and the start takes no less, shown after 10 "
+    "samples.",
 )
 
 COLUMNS = (
