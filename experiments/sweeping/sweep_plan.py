@@ -342,10 +342,7 @@ class SweepJobs:
         """Hash of the sweep's name or, without a name, of all fields that must not change when it is resumed."""
         fields = self.sweep.fields
         named = {"verb": "sweep", "experiment": self.name, "name": fields.name}
-        # Sweeps of earlier versions searched no rules, and keep their key.
         fixed = fields.model_dump(mode="json", exclude=CHANGEABLE_FIELDS)
-        fixed |= {} if fixed.pop("learning_rate_scalings") == [] else {"scalings": fields.learning_rate_scalings}
-        fixed |= {} if not (searched := fixed.pop("hyperparameters")) else {"hyperparameters": searched}
         return key_of(named if fields.name else {**named, **fixed, "trains": self.training_key})
 
     @property
@@ -435,7 +432,7 @@ def _setting_tag(setting: str) -> dict[str, str]:
 
 
 def timed_sizes(sizes: Sequence[int]) -> list[int]:
-    """Return the batch sizes to calibrate, with the smallest and the largest. A fitted line predicts the others."""
+    """Return the batch sizes to calibrate, with the smallest and the largest. The others are interpolated."""
     if len(sizes) <= MAX_TIMED_SIZES:
         return list(sizes)
     low, high = math.log(sizes[0]), math.log(sizes[-1])
