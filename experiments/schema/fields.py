@@ -25,7 +25,7 @@ from pydantic import (
 from experiments.schema.sections import Aws, Machine, Script
 from sweeps.search_space import BatchGrid, Optimiser, ScalingRule, scale
 from sweeps.trials import CostName
-from training.contract.errors import InputError, nearest
+from training.contract.errors import nearest
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import Compiler
 from training.job.settings.declared import (
@@ -368,10 +368,6 @@ class Sweep(Frozen):
 
     max_parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time, over all workers."""
-    max_billable_seconds: Annotated[float, Field(gt=0.0)] | None = None
-    """Earlier name of `max_billable_seconds`."""
-    max_usd: Annotated[float, Field(gt=0.0)] | None = None
-    """Earlier name of `max_usd`."""
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -384,30 +380,8 @@ def compiler_fields(setting: str) -> dict[str, str]:
     return {"compiler": compiler, **dict(option.split("=", 1) for option in options)}
 
 
-def with_full_names(overrides: Mapping[str, str], is_field: Callable[[str], bool]) -> dict[str, str]:
-    """Return overrides of the verb `sweep` with their full names: `trials` becomes `sweep.trials`.
-
-    Names for which `is_field` is true are fields of the experiment and stay as they are. Raises InputError for a
-    misspelt short name.
-    """
-    named = {}
-    for name, text in overrides.items():
-        if name in Sweep.model_fields and not is_field(name):
-            named[f"sweep.{name}"] = text
-        elif "." not in name and not is_field(name) and (hint := nearest(name, Sweep.model_fields)):
-            raise InputError(f"unknown field {name[:80]!r} of sweep.{hint}")
-        else:
-            named[name] = text
-    return named
-
-
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_TOKENS)], ...], Field(strict=False, min_length=1)]
 Budget = Annotated[float, Field(gt=0.0, le=1e12)]
-LoggedModels = Annotated[
-    Literal["best", "winner", "each", "none"],
-    # The field was a boolean before.
-    BeforeValidator(lambda value: {"true": "each", "false": "none"}.get(str(value).lower(), value)),
-]
 
 
 def _own_quality(value: Any) -> Any:
@@ -536,7 +510,7 @@ class ExperimentFields(InputFields, SharedFields):
     quality: OwnQuality | None = None
     """Your own function that scores each evaluation, such as `my_metrics.py:score`: see docs/tasks.md. Comparisons
     judge by its `eval_score` or `eval_error`."""
-    log_model: LoggedModels = "best"
+    log_model: Literal["best", "winner", "each", "none"] = "best"
     """Models to log to MLflow when the group closes: see docs/models.md."""
     push_to_hub: PushToHub | None = None
     """Push the trained model to the Hugging Face Hub after `train`. With `--wait false`, `attach` or the same command

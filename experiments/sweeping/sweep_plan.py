@@ -34,7 +34,6 @@ from experiments.schema.fields import (
     Sweep,
     compiler_fields,
     reported_metrics,
-    with_full_names,
 )
 from experiments.schema.overrides import is_field
 from experiments.schema.sections import Script
@@ -65,8 +64,6 @@ CHANGEABLE_FIELDS = {
     "finalists",
     "repeats",
     "max_parallel",
-    "max_billable_seconds",
-    "max_usd",
     "pruning",
     "sampler",
 }
@@ -505,10 +502,12 @@ def prepare_sweep(overrides: Mapping[str, str], steps: Preparation) -> PreparedS
 
 
 def full_names(overrides: Mapping[str, str]) -> dict[str, str]:
-    """Return the overrides of fields of the experiment, with their full names. Raises InputError."""
-    return with_full_names(
-        {name: text for name, text in overrides.items() if name not in ("experiment", "fail-on")}, is_field
-    )
+    """Return the overrides of fields of the experiment with their full names: `trials` becomes `sweep.trials`."""
+    fields = {name: text for name, text in overrides.items() if name not in ("experiment", "fail-on")}
+    return {
+        f"sweep.{name}" if name in Sweep.model_fields and not is_field(name) else name: text
+        for name, text in fields.items()
+    }
 
 
 def _read(overrides: Mapping[str, str]) -> PreparedSweep:
@@ -532,4 +531,4 @@ def _read(overrides: Mapping[str, str]) -> PreparedSweep:
 def _check_budget(sweep: SweepPlan, sample: PlannedJob) -> list[str]:
     if "usd" in sweep.fields.objective and sample.price is None:
         raise InputError(f"sweep.objective contains usd, but {why_no_price(sample.spec.instance_type)}")
-    return check_budget([sample], budget_of(sweep.experiment, is_sweep=True), at_most=most_jobs(sweep))
+    return check_budget([sample], budget_of(sweep.experiment), at_most=most_jobs(sweep))

@@ -37,7 +37,7 @@ def hub() -> Iterator[Hub]:
 @pytest.fixture
 def fields(reviews: dict[str, object]) -> dict[str, object]:
     short = {name: value for name, value in reviews.items() if name != "epochs"} | {"max_steps": 2}
-    return {**short, **TINY, "save_model": "true", "log_model": "false", "push_to_hub.repository": "someone/a-model"}
+    return {**short, **TINY, "save_model": "true", "log_model": "none", "push_to_hub.repository": "someone/a-model"}
 
 
 def pushing(command_line: CommandLine, hub: Hub, **variables: str) -> PushingCommandLine:

@@ -45,7 +45,7 @@ def test_a_plan_changes_nothing_and_shows_the_requests_that_are_sent(
     command_line: CommandLine, reviews: dict[str, object]
 ) -> None:
     arms = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.baseline": "batch 8", "compare.repeats": 2}
-    fields = {**reviews, **arms, "log_model": "false"}
+    fields = {**reviews, **arms, "log_model": "none"}
     del fields["bucket_lengths"]  # the lengths are chosen from the data
     before = tree(command_line.folder)
     plan = planned(command_line("plan", {**fields, "format": "json"}))

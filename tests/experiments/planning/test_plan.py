@@ -33,11 +33,11 @@ def job(folder: Path, name: str = "demo", **fields: str) -> PlannedJob:
 def test_the_best_models_are_logged_by_default(tmp_path: Path) -> None:
     assert job(tmp_path).model == ModelPlan(keeps="best")
     assert job(tmp_path, log_model="winner").model == ModelPlan(keeps="winner")
-    assert job(tmp_path, log_model="true").model == ModelPlan(keeps="each")  # as in earlier versions
+    assert job(tmp_path, log_model="each").model == ModelPlan(keeps="each")
 
 
 def test_a_model_that_is_not_saved_or_not_to_be_logged_has_no_plan(tmp_path: Path) -> None:
-    for name, text in (("log_model", "none"), ("log_model", "false"), ("save_model", "false")):
+    for name, text in (("log_model", "none"), ("save_model", "false")):
         assert job(tmp_path, **{name: text}).model is None
     assert job(tmp_path, **{"calibration.batch_sizes": "[8, 16]"}).model is None
     assert job(tmp_path, **{"probe.precision": "0.1"}).model is None
