@@ -184,8 +184,8 @@ def _is_fixed(job: PlannedJob, column: str) -> bool:
 
 
 def _hyperparameters(job: PlannedJob) -> Mapping[str, object]:
-    """Return the hyperparameters; a script's by their own names, as earlier versions logged them, and as logged now."""
-    return {**job.spec.hyperparameters, **(job.script.hyperparameters if job.script else {})}
+    """Return the hyperparameters by the names with which a run logs them."""
+    return job.script.hyperparameters if job.script else job.spec.hyperparameters
 
 
 def _recorded(each: Job, column: str) -> str | float | None:
