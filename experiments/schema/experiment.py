@@ -277,8 +277,6 @@ INDEPENDENT_OF_SCRIPT = frozenset(
 )
 """Fields that apply to any job, or only control how other fields are computed."""
 
-_NAME_CHARACTERS = 80
-"""Most characters of a name in a message."""
 _RATE = {"base_learning_rate", "base_batch_size", "learning_rate_multiplier", "max_learning_rate"}
 
 DERIVED = {
@@ -396,14 +394,14 @@ def check_script(experiment: ExperimentFields) -> None:
     for name, channel in experiment.script.channels.items():
         if not traits.streams_channels and (reason := channel.needs_streams):
             raise ValueError(
-                f"script.channels.{_cut(name)} {reason} is not read on {traits.label}: set service to "
+                f"script.channels.{name} {reason} is not read on {traits.label}: set service to "
                 f"{services_with('streams_channels')}, or download the data and name its folder"
             )
     fields = referenced_fields(experiment.script)
     for place, field in fields.items():
         if field not in referable_names():
             raise ValueError(
-                f"{_cut(place)} refers to {SIGN}{_cut(field)}, which is not a field.{nearest(field, referable_names())}"
+                f"{place} refers to {SIGN}{field}, which is not a field.{nearest(field, referable_names())}"
             )
         value_of(experiment, field)
     if experiment.compiler == "inductor" and "compiler" not in fields.values():
@@ -440,18 +438,13 @@ def check_script_metric(experiment: ExperimentFields, field: str, metric: str, d
     assert experiment.script is not None
     name = metric if metric in experiment.script.patterns else metric_name(metric)
     if name != metric:
-        raise ValueError(f"{field} '{_cut(metric)}' is recorded as '{_cut(name)}': use that name")
+        raise ValueError(f"{field} '{metric}' is recorded as '{name}': use that name")
     if direction is None and direction_of(experiment, metric) is None:
         or_set = ", or set target.direction to min or max" if field == "target.metric" else ""
         raise ValueError(
-            f"{field} '{_cut(metric)}' has no known direction: add better: higher or better: lower to "
-            f"script.metrics.{_cut(metric)}{or_set}"
+            f"{field} '{metric}' has no known direction: add better: higher or better: lower to "
+            f"script.metrics.{metric}{or_set}"
         )
-
-
-def _cut(name: str) -> str:
-    """Return a name short enough for a message."""
-    return name if len(name) <= _NAME_CHARACTERS else f"{name[: _NAME_CHARACTERS - 3]}..."
 
 
 def _without_effect(field: str) -> str:
