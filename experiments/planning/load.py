@@ -216,8 +216,6 @@ class Arm:
     """Experiment with the fields of this arm."""
     is_baseline: bool
     """True for the arm that the others are compared with."""
-    full_label: str = ""
-    """Its name. Without one, the values of all fields that differ between arms. It is part of the key of a group."""
     fields: tuple[str, ...] = ()
     """Fields that any arm of the comparison sets, by dotted name."""
     batch_sizes: tuple[int, ...] = ()
@@ -255,7 +253,7 @@ def arms_unchecked(experiment: Experiment) -> tuple[Arm, ...]:
         raise InputError("compare.arms.baseline is not the baseline: set compare.baseline to it, or name it otherwise")
     fields = tuple(dict.fromkeys(name for each in own for name, _ in flat(each)))
     planned = [
-        Arm(label=labels[at], experiment=each, is_baseline=at == baseline, full_label=full_labels[at], fields=fields)
+        Arm(label=labels[at], experiment=each, is_baseline=at == baseline, fields=fields)
         for at, each in enumerate(variants)
     ]
     return tuple(each_result(partial(with_batch_sizes, arm, experiment.sweep.batch_sizes) for arm in planned))

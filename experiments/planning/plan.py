@@ -104,7 +104,7 @@ def group_key(
         "repeats": repeats,
         "arms": [
             (
-                arm.full_label or arm.label,
+                arm.label,
                 arm.is_baseline,
                 arm.experiment.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_JOBS),
                 *arm.batch_sizes,

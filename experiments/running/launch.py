@@ -40,9 +40,9 @@ from reports.comparison.tables import look_sentence
 from state.home import home, home_id
 from sweeps.costs import FIGURES, Measurement, largest_useful, measurements
 from tracking.budgets.ledger import Ledger, end_sentence, set_budget
-from tracking.groups.group import Group, child_runs, close_group, open_group
+from tracking.groups.group import Group, close_group, open_group
 from tracking.groups.plan_file import DESIGN, write_design, write_plan
-from tracking.groups.planned_job import CHOSEN_SIZE, TRAINING, PlannedJob, with_recorded_labels
+from tracking.groups.planned_job import CHOSEN_SIZE, TRAINING, PlannedJob
 from tracking.queries import job_tables
 from tracking.queries.job_tables import ended_jobs
 from tracking.queries.metric_histories import histories
@@ -94,9 +94,6 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     jobs = [prepare(context, job) for job in plan.jobs(group.id)]
     for sentence in incomparable(plan.arm_inputs, jobs) if plan.verb == "compare" else ():
         print_line(f"Note: {sentence}")
-    if group.continued:
-        runs = child_runs(store, group).items()
-        jobs = with_recorded_labels(jobs, {name: run.data.tags["platform.arm"] for name, run in runs})
     print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {jobs_phrase(jobs, design)}")
     for sentence in plan.budget_text:
         print_line(sentence)

@@ -61,12 +61,6 @@ def test_labels_say_only_what_differs_from_the_baseline() -> None:
         "base learning rate 3e-05",
         "base learning rate 0.0003, bucket lengths 16-64, cores 1",
     ]
-    # The labels of earlier versions, which the key of a group contains.
-    assert [arm.full_label for arm in planned] == [
-        "base learning rate 0.0001, bucket lengths 32-64, cores default",
-        "base learning rate 3e-05, bucket lengths 32-64, cores default",
-        "base learning rate 0.0003, bucket lengths 16-64, cores 1",
-    ]
     text = "[{}, {batch_size: 64}, {compiler: inductor}, {compiler: inductor, batch_size: 64}]"
     own = with_arms(text)
     assert [arm.label for arm in arms(load("demo", own))] == [

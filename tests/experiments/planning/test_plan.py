@@ -80,16 +80,13 @@ def test_more_repeats_are_another_group() -> None:
     assert len(keys) == 2
 
 
-def test_a_key_has_the_names_of_arms_but_not_how_labels_are_written() -> None:
+def test_a_key_has_the_names_of_arms_but_not_how_settings_are_written() -> None:
     def key(arms: str) -> str:
         planned = arms_of(load("demo", {"compare.arms": arms, "compare.baseline": ""}))
         return group_key("compare", "demo", planned, 2, [staged(), staged()])
 
     assert key("[{}, {batch_size: 64}]") == key("[{batch_size: 32}, {batch_size: 64}]")
     assert len({key(f"{{{name}: {{}}, b: {{batch_size: 64}}}}") for name in ("a", "c")}) == 2
-    long = arm()
-    renamed = replace(long, label="another", full_label="a")
-    assert group_key("train", "demo", [long], 1, [staged()]) == group_key("train", "demo", [renamed], 1, [staged()])
 
 
 def test_a_job_has_the_values_of_all_fields_that_any_arm_sets(tmp_path: Path) -> None:
