@@ -20,7 +20,6 @@ from experiments.planning.inputs import Inputs, stage_inputs
 from experiments.planning.load import (
     Arm,
     arms,
-    check_token,
     load,
     probes,
     single_label,
@@ -73,7 +72,7 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     if plan.verb == "train" and (push := experiment.push_to_hub):
         from experiments.running.push_model import open_repository
 
-        open_repository(push, experiment.aws.region, experiment.aws.profile)
+        open_repository(push)
     if context.service.traits.has_warm_pools:
         record_warm_pool_costs(store, context.service)
     group = open_group(
@@ -311,7 +310,10 @@ def _select_arms(verb: str, experiment: Experiment, echo: Callable[[str], None])
         return whole_trainings(without_pushes(arms(experiment), echo)), experiment.compare.repeats
     if verb == "probe":
         return probes(arms(experiment)), 1
-    check_token(experiment)
+    if experiment.push_to_hub:
+        from experiments.running.push_model import find_token
+
+        find_token()
     arm = Arm(label=single_label(experiment), experiment=experiment, is_baseline=True)
     return whole_trainings((with_batch_sizes(arm, experiment.sweep.batch_sizes),)), 1
 

@@ -397,7 +397,7 @@ BUDGET_FIELDS = ("max_usd", "max_billable_seconds", "min_run_seconds")
 
 
 class PushToHub(Frozen):
-    """Repository of the Hugging Face Hub that gets the trained model. The token is never stored or logged."""
+    """Repository of the Hugging Face Hub that gets the trained model. No job gets the token."""
 
     repository: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$")]
     """`owner/name`, created if it does not exist."""
@@ -405,12 +405,6 @@ class PushToHub(Frozen):
     """Create a private repository, and refuse to push to a public one."""
     revision: Name | None = None
     """Branch to push to. None means `main`."""
-    commit_message: Name | None = None
-    """Commit message."""
-    token_variable: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] = "HF_TOKEN"
-    """Environment variable with the token. No job gets it."""
-    token_secret: Annotated[str, Field(pattern=r"^[A-Za-z0-9/_+=.@:-]{1,512}$")] | None = None
-    """Secret of AWS Secrets Manager with the token instead."""
 
 
 OPTIONS_OF_COMPILERS = {**COMPILER_OPTIONS, "compiler_debug": "trcomp"}

@@ -102,9 +102,9 @@ def test_a_job_has_the_values_of_all_fields_that_any_arm_sets(tmp_path: Path) ->
     }
 
 
-def test_a_job_gets_neither_the_token_of_a_push_nor_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_does_not_get_the_token_of_a_push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_QwErTz1234567890secret")
-    planned = job(tmp_path, **{"push_to_hub.repository": "someone/a-model", "push_to_hub.token_secret": "hub/token"})
+    planned = job(tmp_path, **{"push_to_hub.repository": "someone/a-model"})
     assert "TRAINFARE_SECRET_VARIABLES" not in planned.spec.environment
     assert not [name for name in planned.spec.hyperparameters if name.startswith("push")]
     assert "hf_QwErTz" not in json.dumps(planned.spec.model_dump(mode="json")) + planned.experiment_yaml
