@@ -313,7 +313,7 @@ def _target(experiment: Experiment) -> dict[str, Scalar | None]:
     """Return the hyperparameters of the target, with its direction; empty without one."""
     if (target := experiment.target) is None:
         return {}
-    direction = target.direction or direction_of(experiment, target.metric)
+    direction = direction_of(experiment, target.metric)
     stop: dict[str, Scalar | None] = {"target_stop": True} if target.stop else {}
     return {"target_metric": target.metric, "target_value": target.value, "target_direction": direction, **stop}
 

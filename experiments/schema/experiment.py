@@ -203,8 +203,6 @@ def _check_metrics(experiment: ExperimentFields) -> None:
         return
     check_metric("target.metric", target.metric, experiment)
     best, direction = METRICS_BY_NAME[target.metric].best, METRICS_BY_NAME[target.metric].direction
-    if target.direction not in (None, direction):
-        return  # the experiment sets the opposite direction on purpose
     if target.value < best if direction == "min" else target.value > best:
         raise ValueError(f"target.value {target.value:g} cannot be reached: {target.metric} is at best {best:g}")
 
@@ -410,7 +408,7 @@ def check_script(experiment: ExperimentFields) -> None:
             f"script.hyperparameters, for example torch_compile_backend: {SIGN}compiler"
         )
     if target := experiment.target:
-        check_script_metric(experiment, "target.metric", target.metric, target.direction)
+        check_script_metric(experiment, "target.metric", target.metric)
     used = set(fields.values()).union(*(DERIVED.get(field, ()) for field in fields.values()))
     for field in sorted(experiment.model_fields_set - INDEPENDENT_OF_SCRIPT - used):
         if getattr(experiment, field) is not None:
@@ -433,17 +431,15 @@ def direction_of(experiment: ExperimentFields, metric: str) -> str | None:
     return "min" if metric.endswith(LOWER_IS_BETTER) else None
 
 
-def check_script_metric(experiment: ExperimentFields, field: str, metric: str, direction: str | None = None) -> None:
+def check_script_metric(experiment: ExperimentFields, field: str, metric: str) -> None:
     """Raise ValueError for a metric that a script cannot have under this name, or whose direction is not known."""
     assert experiment.script is not None
     name = metric if metric in experiment.script.patterns else metric_name(metric)
     if name != metric:
         raise ValueError(f"{field} '{metric}' is recorded as '{name}': use that name")
-    if direction is None and direction_of(experiment, metric) is None:
-        or_set = ", or set target.direction to min or max" if field == "target.metric" else ""
+    if direction_of(experiment, metric) is None:
         raise ValueError(
-            f"{field} '{metric}' has no known direction: add better: higher or better: lower to "
-            f"script.metrics.{metric}{or_set}"
+            f"{field} '{metric}' has no known direction: add better: higher or better: lower to script.metrics.{metric}"
         )
 
 

@@ -127,7 +127,14 @@ def _hyperparameters(experiment: Experiment) -> tuple[tuple[str, tuple[Any, ...]
     for name in experiment.sweep.hyperparameters:
         if owned.get(name) is None or str(owned[name]).startswith(SIGN):
             raise ValueError(f"hyperparameters.{name} starts at script.hyperparameters.{name}, which has no value")
-    return tuple((name, each.with_own(name, owned[name])) for name, each in experiment.sweep.hyperparameters.items())
+    values = {name: {owned[name], *each} for name, each in experiment.sweep.hyperparameters.items()}
+    return tuple((name, tuple(sorted(each, key=_order))) for name, each in values.items())
+
+
+def _order(value: Any) -> tuple[bool, float, str]:
+    """Return the place of a value among those to try: numbers by size, then others by their text."""
+    is_number = isinstance(value, (int, float))
+    return not is_number, value if is_number else 0.0, str(value)
 
 
 def _objective(experiment: Experiment) -> Objective:
@@ -139,12 +146,11 @@ def _objective(experiment: Experiment) -> Objective:
         return Objective(cost=cost, quality=_quality(experiment, fields.quality))
     if cost == "steady_samples_per_second" or target is None:
         return Objective(cost=cost)
-    quality = _quality(experiment, target.metric, target.direction)
-    return Objective(cost=cost, quality=quality, target=target.value)
+    return Objective(cost=cost, quality=_quality(experiment, target.metric), target=target.value)
 
 
-def _quality(experiment: Experiment, metric: str, direction: str | None = None) -> Quality:
-    return Quality(metric=metric, higher_is_better=(direction or direction_of(experiment, metric)) == "max")
+def _quality(experiment: Experiment, metric: str) -> Quality:
+    return Quality(metric=metric, higher_is_better=direction_of(experiment, metric) == "max")
 
 
 def _check_objective(experiment: Experiment) -> None:
