@@ -157,7 +157,7 @@ def open_sweep(jobs: SweepJobs, context: ServiceContext, overrides: Mapping[str,
             joins=True,
             prefix=experiment.aws.job_prefix or "",
         )
-        set_budget(store, group, budget_of(experiment, is_sweep=True))
+        set_budget(store, group, budget_of(experiment))
     return OpenSweep(
         jobs=replace(jobs, seed_offset=group.seed_offset),
         context=context,
