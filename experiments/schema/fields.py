@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
@@ -264,13 +265,49 @@ Range = Annotated[str, BeforeValidator(_text), Field(min_length=1, max_length=64
 TrialCount = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-def _plain_values(value: Any) -> Any:
-    if not isinstance(value, (list, tuple)) or any(isinstance(each, (list, dict)) for each in value):
-        raise ValueError("sweep.hyperparameters takes lists of texts, numbers, true or false")
-    return value
+class Searched(Frozen):
+    """Values of a script's hyperparameter that a sweep tries."""
+
+    low: float | None = None
+    """Least value of a range."""
+    high: float | None = None
+    """Largest value of a range."""
+    log: bool = False
+    """Space the values of the range evenly by their logarithms."""
+    count: Annotated[int, Field(ge=2, le=100)] = 5
+    """Evenly spaced values of the range."""
+    values: Annotated[tuple[JsonValue, ...], Field(strict=False)] = ()
+    """Texts, numbers, true or false, instead of a range."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Searched:
+        low, high = (math.nan if end is None else end for end in (self.low, self.high))
+        is_range = (0.0 if self.log else -math.inf) < low < high
+        if bool(self.values) == is_range or any(isinstance(value, (list, dict)) for value in self.values):
+            raise ValueError(
+                "sweep.hyperparameters takes lists of plain values and ranges {low, high}, low above 0 if log"
+            )
+        return self
+
+    def with_own(self, name: str, own: JsonValue) -> tuple[Any, ...]:
+        """Return the values to try, with the experiment's own. In a range, they are whole if it and the ends are.
+
+        Raises ValueError if the experiment's own value is no number, and the others are a range.
+        """
+        if self.low is None or self.high is None:
+            return tuple(dict.fromkeys([own, *self.values]))
+        if isinstance(own, bool) or not isinstance(own, (int, float)):
+            raise ValueError(f"hyperparameters.{name} is a range, but script.hyperparameters.{name} is {own!r}")
+        there, back = (math.log, math.exp) if self.log else (float, float)
+        first, last = there(self.low), there(self.high)
+        spaced = [back(first + (last - first) * at / (self.count - 1)) for at in range(self.count)]
+        is_whole = isinstance(own, int) and self.low.is_integer() and self.high.is_integer()
+        values = {round(value) if is_whole else float(f"{value:.6g}") for value in spaced}
+        return tuple(sorted({*values, own if is_whole else float(own)}))
 
 
-PlainValues = Annotated[tuple[JsonValue, ...], BeforeValidator(_plain_values), Field(strict=False)]
+def _listed_values(value: Any) -> Any:
+    return {"values": value} if isinstance(value, (list, tuple)) else value
 
 
 class Sweep(Frozen):
@@ -292,8 +329,9 @@ class Sweep(Frozen):
     learning_rate_scalings: Annotated[tuple[ScalingRule, ...], Field(strict=False)] = ()
     """Values of `learning_rate_scaling` to search, such as `linear, sqrt`. Empty means that field alone."""
 
-    hyperparameters: dict[Name, PlainValues] = Field(default={})
-    """Other hyperparameters of a script to search, by name: a list of values. The search starts at the value in
+    hyperparameters: dict[Name, Annotated[Searched, BeforeValidator(_listed_values)]] = Field(default={})
+    """Other hyperparameters of a script to search, by name: a list of values, or a range `{low: 0.001, high: 0.1, log:
+    true}`, of which 5 evenly spaced values (`count`) are tried. The search starts at the value in
     `script.hyperparameters`, which must have one."""
 
     objective: Annotated[tuple[CostName | Name, ...], Field(strict=False, min_length=1, max_length=2)] = (

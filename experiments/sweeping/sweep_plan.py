@@ -127,14 +127,7 @@ def _hyperparameters(experiment: Experiment) -> tuple[tuple[str, tuple[Any, ...]
     for name in experiment.sweep.hyperparameters:
         if owned.get(name) is None or str(owned[name]).startswith(SIGN):
             raise ValueError(f"hyperparameters.{name} starts at script.hyperparameters.{name}, which has no value")
-    values = {name: {owned[name], *each} for name, each in experiment.sweep.hyperparameters.items()}
-    return tuple((name, tuple(sorted(each, key=_order))) for name, each in values.items())
-
-
-def _order(value: Any) -> tuple[bool, float, str]:
-    """Return the place of a value among those to try: numbers by size, then others by their text."""
-    is_number = isinstance(value, (int, float))
-    return not is_number, value if is_number else 0.0, str(value)
+    return tuple((name, each.with_own(name, owned[name])) for name, each in experiment.sweep.hyperparameters.items())
 
 
 def _objective(experiment: Experiment) -> Objective:

@@ -207,8 +207,8 @@ base_learning_rate: 1.0e-3
 sweep:
   batch_sizes: 16..32
   hyperparameters:
-    rank: [64, 4, 16, 32]
-    decay: [0, 0.05, 0.1]
+    rank: {low: 4, high: 64, log: true}
+    decay: {low: 0, high: 0.1, count: 3}
     schedule: [cosine, linear]
 """
 
@@ -222,8 +222,8 @@ def script(tmp_path: Path) -> str:
 
 def test_a_script_is_swept_by_its_own_hyperparameters(script: str) -> None:
     sweep = plan_sweep(load(script, {"sweep.learning_rate_multipliers": "1..2"}))
-    # With the experiment's own values, in order.
-    ranks, decays, schedules = (4, 8, 16, 32, 64), (0, 0.02, 0.05, 0.1), ("cosine", "linear")
+    # A factor of two from 4 to 64; three values from 0 to 0.1, and the experiment's own.
+    ranks, decays, schedules = (4, 8, 16, 32, 64), (0.0, 0.02, 0.05, 0.1), ("linear", "cosine")
     assert sweep.space.hyperparameters == (("rank", ranks), ("decay", decays), ("schedule", schedules))
     assert len(sweep.space.points) == 2 * 2 * 5 * 4 * 2
     assert sweep.base_point in sweep.space.points
@@ -262,7 +262,9 @@ def test_a_script_is_swept_by_its_own_hyperparameters(script: str) -> None:
         ),
         ({"sweep.calibration_seconds": "1"}, "sweep.calibration_seconds requires a task: a script evaluates and is"),
         ({"script.hyperparameters.rank": "null"}, "sweep.hyperparameters.rank starts at script.hyperparameters.rank,"),
-        ({"sweep.hyperparameters": "{rank: {low: 1}}"}, "sweep.hyperparameters takes lists of texts, numbers, true or"),
+        ({"script.hyperparameters.rank": "all"}, "sweep.hyperparameters.rank is a range, but script.hyperparameters."),
+        ({"sweep.hyperparameters": "{rank: {low: 1, high: 1}}"}, "sweep.hyperparameters takes lists of plain values"),
+        ({"sweep.hyperparameters": "{rank: {low: 0, high: 1, log: true}}"}, "{low, high}, low above 0 if log"),
         (
             {"target": "null", "sweep.worse_by": "0.1", "sweep.quality": "bleu"},
             "sweep.quality 'bleu' has no known direction: add better: higher or better: lower to script.metrics.bleu",
