@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from experiments.commands.verb import FieldVerb, dry_run_option, experiment_field, field
+from experiments.commands.verb import FieldVerb, experiment_field, field
 from experiments.deployments.services import ENDPOINTS
 from training.services.registry import DEFAULT
 
@@ -40,7 +40,7 @@ def register(fields: Mapping[str, str]) -> int:
     return register(fields)
 
 
-@click.command("deploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",), has_dry_run=True)
+@click.command("deploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",))
 @field("run", "Run id, job name, group id (its winner) or models:/NAME@ALIAS.", metavar="RUN")
 @field("model", "Transformers folder to deploy instead of a run's model.", metavar="FOLDER")
 @field("service", "Where to deploy.", metavar="|".join(ENDPOINTS), default=DEFAULT, show_default=True)
@@ -55,7 +55,6 @@ def register(fields: Mapping[str, str]) -> int:
 @field("timeout", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)
 @field("machine.image", "Container image, with --service sagemaker.", metavar="URI")
 @field("ami", "System image of the instances, which has the GPU driver, with --service sagemaker.", metavar="VERSION")
-@dry_run_option
 def deploy(fields: Mapping[str, str]) -> int:
     """Deploy a trained model, on this machine or SageMaker.
 

@@ -9,15 +9,15 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from experiments.running.options import one_of, read_flag
-from experiments.schema.other_names import hint
+from experiments.running.options import one_of
+from experiments.schema.other_names import advice, hint
 from training.contract.errors import InputError
 
 HELP_NAMES = ("-h", "--help")
 CONTEXT_SETTINGS = {"help_option_names": HELP_NAMES, "max_content_width": 100}
-DRY_RUN, FORMAT, TRUST = "dry-run", "format", "trust"
+FORMAT, TRUST = "format", "trust"
 FORMATS = ("text", "json")
-FLAGS = frozenset({DRY_RUN, TRUST, "all", "overview"})
+FLAGS = frozenset({TRUST, "all", "overview"})
 """Fields that are true without a value."""
 
 
@@ -45,8 +45,6 @@ class FieldVerb(click.Command):
     The declared options serve the help and shell completion. Click's parser does not read the arguments, because it
     knows only declared options, and any field of an experiment is an option too. A closed verb refuses undeclared
     names, except those with one of `prefixes`. For an open verb, the called function checks the names.
-
-    With `has_dry_run`, `--dry-run` shows what the verb would do instead of doing it; see `experiments.dry_runs`.
     """
 
     def __init__(
@@ -54,8 +52,6 @@ class FieldVerb(click.Command):
         *args: Any,
         is_closed: bool,
         prefixes: tuple[str, ...] = (),
-        completes_fields: bool = False,
-        has_dry_run: bool = False,
         formats: Sequence[str] = FORMATS,
         **attributes: Any,
     ) -> None:
@@ -63,9 +59,7 @@ class FieldVerb(click.Command):
         self.formats = formats
         format_of(formats)(self)
         self.is_closed = is_closed
-        self.has_dry_run = has_dry_run
         self.prefixes = prefixes
-        self.completes_fields = completes_fields
 
     @property
     def field_names(self) -> list[str]:
@@ -74,24 +68,11 @@ class FieldVerb(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if ctx.resilient_parsing or not set(args).isdisjoint(HELP_NAMES):
             return super().parse_args(ctx, args if ctx.resilient_parsing else ["--help"])
-        ctx.params = {"fields": self.checked_fields(str(ctx.info_name), read_fields(args))}
-        return []
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb, or only show what it would do, and return its exit code."""
-        fields = dict(ctx.params.get("fields", {}))
-        chosen = one_of(FORMAT, fields.pop(FORMAT, FORMATS[0]), self.formats)
-        if chosen not in FORMATS:
+        fields = dict(self.checked_fields(str(ctx.info_name), read_fields(args)))
+        if (chosen := one_of(FORMAT, fields.pop(FORMAT, FORMATS[0]), self.formats)) not in FORMATS:
             fields[FORMAT] = chosen
-        is_dry = self.has_dry_run and read_flag(fields, DRY_RUN)
-        if self.has_dry_run:
-            fields.pop(DRY_RUN, None)
-        if not is_dry:
-            ctx.params = {"fields": fields}
-            return super().invoke(ctx)
-        from experiments.dry_runs.dry_run import dry_run
-
-        return dry_run(str(ctx.info_name), fields)
+        ctx.params = {"fields": fields}
+        return []
 
     def checked_fields(self, verb: str, fields: Mapping[str, str]) -> Mapping[str, str]:
         """Return the fields by the names of their declaration: `--max-usd` also sets `max_usd`, and the reverse.
@@ -115,9 +96,9 @@ class FieldVerb(click.Command):
         return checked
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the declared options and, where they are accepted, all fields of an experiment."""
+        """Complete the declared options and, for an open verb, all fields of an experiment."""
         items = super().shell_complete(ctx, incomplete)
-        if not self.completes_fields or not incomplete.startswith("--"):
+        if self.is_closed or not incomplete.startswith("--"):
             return items
         from experiments.schema.overrides import known_fields
 
@@ -129,7 +110,7 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
     """Return `--name value` and `--name=value` pairs as a mapping. Raises `InputError`.
 
     The argument after a name is always its value, because values may begin with a hyphen: a negative number, for
-    example. Only a name of `FLAGS` may stand alone, which means true.
+    example. Only `TRUST` may stand alone, which means true.
     """
     fields: dict[str, str] = {}
     rest = list(arguments)
@@ -138,11 +119,11 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
         if not name.startswith("--") or name == "--":
             raise InputError(f"unexpected argument '{name}': write fields as --name value.")
         name, equals, value = name[2:].partition("=")
-        if not equals and name in FLAGS and (not rest or rest[0].startswith("--")):
+        if not equals and name == TRUST and (not rest or rest[0].startswith("--")):
             value = "true"
         elif not equals:
             if not rest:
-                raise InputError(f"--{name} has no value: write fields as --name value.")
+                raise InputError(f"--{name} has no value: write fields as --name value.{advice(name)}")
             value = rest.pop(0)
         if name in fields:
             raise InputError(f"--{name} is set twice, to '{fields[name]}' and to '{value}'.")
@@ -165,13 +146,6 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     from experiments.planning.load import experiment_names
 
     return [name for name in experiment_names() if name.startswith(incomplete)]
-
-
-dry_run_option = field(
-    DRY_RUN,
-    "Show what would run, what it would cost and what would be refused, and change nothing; see the verb plan.",
-    is_flag=True,
-)
 
 
 def format_of(formats: Sequence[str] = FORMATS) -> Callable[[Any], Any]:

@@ -50,10 +50,10 @@ def register(fields: Mapping[str, str]) -> int:
     answer(
         {
             "model": f"models:/{name}@{alias}",
-            "version": registered.version.number,
+            "version": int(registered.version.number),
             "run_id": trained.run_id,
             "is_new": registered.is_new,
-            "replaced": before.number if before else None,
+            "replaced": int(before.number) if before else None,
         }
     )
     return 0

@@ -104,7 +104,7 @@ def group_key(
         "repeats": repeats,
         "arms": [
             (
-                arm.full_label or arm.label,
+                arm.label,
                 arm.is_baseline,
                 arm.experiment.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_JOBS),
                 *arm.batch_sizes,
@@ -313,7 +313,7 @@ def _target(experiment: Experiment) -> dict[str, Scalar | None]:
     """Return the hyperparameters of the target, with its direction; empty without one."""
     if (target := experiment.target) is None:
         return {}
-    direction = target.direction or direction_of(experiment, target.metric)
+    direction = direction_of(experiment, target.metric)
     stop: dict[str, Scalar | None] = {"target_stop": True} if target.stop else {}
     return {"target_metric": target.metric, "target_value": target.value, "target_direction": direction, **stop}
 
