@@ -162,9 +162,8 @@ class PlanVerb(ExperimentVerb):
         if planned not in PLANNED:
             known = ", ".join(PLANNED)
             raise InputError(f"plan {planned}: the verb must be one of {known}.{nearest(planned, PLANNED)}")
-        own = {name: text for name, text in fields.items() if name == "format"} | {"verb": planned}
-        others = {name: text for name, text in fields.items() if name not in own}
-        return {**PLANNED[planned].checked_fields(planned, others), **own}
+        others = {name: text for name, text in fields.items() if name != "verb"}
+        return {**PLANNED[planned].checked_fields(planned, others), "verb": planned}
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[VERB]", *super().collect_usage_pieces(ctx)]

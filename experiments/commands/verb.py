@@ -110,7 +110,7 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
     """Return `--name value` and `--name=value` pairs as a mapping. Raises `InputError`.
 
     The argument after a name is always its value, because values may begin with a hyphen: a negative number, for
-    example. Only `TRUST` may stand alone, which means true.
+    example. Only one of `FLAGS` may stand alone, which means true.
     """
     fields: dict[str, str] = {}
     rest = list(arguments)
@@ -119,7 +119,7 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
         if not name.startswith("--") or name == "--":
             raise InputError(f"unexpected argument '{name}': write fields as --name value.")
         name, equals, value = name[2:].partition("=")
-        if not equals and name == TRUST and (not rest or rest[0].startswith("--")):
+        if not equals and name in FLAGS and (not rest or rest[0].startswith("--")):
             value = "true"
         elif not equals:
             if not rest:

@@ -101,15 +101,15 @@ def test_reports_give_the_same_figures_and_jobs_and_endpoints_are_listed(whole: 
     registered = whole("register", {"group": group_id(whole, "classes"), "format": "json"})
     assert registered.returncode == 0, registered.stderr
     assert checked("register", registered.stdout)["model"] == "models:/classes@champion"
-    jobs = checked("jobs list", whole.jobs("list", "--format", "json").stdout)["jobs"]
+    jobs = checked("jobs-list", whole.jobs("list", "--format", "json").stdout)["jobs"]
     names = {path.name for path in (whole.folder / "home" / "jobs").iterdir() if path.is_dir()}
     assert len(names) == 17
     assert {each["name"] for each in jobs} == names
-    assert checked("jobs stop", whole.jobs("stop", jobs[0]["name"], "--format", "json").stdout)["jobs"].keys() == {
+    assert checked("jobs-stop", whole.jobs("stop", jobs[0]["name"], "--format", "json").stdout)["jobs"].keys() == {
         jobs[0]["name"]
     }
-    assert checked("jobs log", whole.jobs("log", jobs[0]["name"], "--format", "json").stdout)["lines"]
-    assert checked("jobs prune", whole.jobs("prune", "--older-than", "0h", "--format", "json").stdout)["deletable"]
+    assert checked("jobs-log", whole.jobs("log", jobs[0]["name"], "--format", "json").stdout)["lines"]
+    assert checked("jobs-prune", whole.jobs("prune", "--older-than", "0h", "--format", "json").stdout)["deletable"]
     [listed] = checked("endpoints", whole("endpoints", {"format": "json"}).stdout)["endpoints"]
     assert listed["endpoint"] == "open-endpoint"
     assert listed["status"] == "Failed", "its server was killed"
