@@ -291,6 +291,7 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     unjudged = comparison.arms[:1] if not comparison.contrasts else ()
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
     sentences += choice_sentences(comparison)
+    sentences += dict.fromkeys(f"Data: {notes}." for job in comparison.jobs if (notes := job.text.get("data_notes")))
     for arm in comparison.arms:
         sentences += failure_sentences(arm)
         if n := len(arm.stopped):

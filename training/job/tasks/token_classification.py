@@ -160,8 +160,7 @@ class TokenClassification(Task):
             )
         if not words:
             raise BadData(f"{place}: column {names.tokens!r} is empty; leave the row out")
-        for word in words:
-            checked_text(place, names.tokens, word, may_be_blank=True)
+        words = [checked_text(place, names.tokens, word, may_be_blank=True) for word in words]
         return Row(
             number, (" ".join(words),), tuple(checked_label(place, names.tags, tag) for tag in tags), detail=words
         )

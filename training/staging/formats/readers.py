@@ -25,6 +25,7 @@ from training.staging.formats.files import (
     MissingColumn,
     Row,
     TextFormat,
+    dotted_names,
     first_invalid,
     missing_column,
     not_text,
@@ -32,6 +33,7 @@ from training.staging.formats.files import (
     plain_suffix,
     text_lines,
     unpacked_file,
+    value_at,
 )
 
 DELIMITERS = {",": "','", ";": "';'", "\t": "a tab", "|": "'|'"}
@@ -40,6 +42,10 @@ USUAL = {".csv": ",", ".tsv": "\t"}
 """Delimiter that a suffix stands for."""
 MAX_LINES, MAX_CHARACTERS = 20, 2**16
 """Text in which the header is looked for. In a longer one, the usual delimiter is assumed."""
+CARRIAGE_RETURN = (
+    "has a carriage return that ends no line: put its field in quotation marks, or, if carriage returns alone end the "
+    "lines, replace them by newlines"
+)
 SEP = "sep="
 """Beginning of a line before the header with which Excel states the delimiter."""
 
@@ -54,26 +60,50 @@ def table_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator
         next(lines)
     has_quotes = _quoting(path, delimiter) != csv.QUOTE_NONE
     reader: Any = csv.reader(lines, delimiter=delimiter, quoting=_quoting(path, delimiter), strict=True)  # type: ignore[arg-type]
-    try:
-        header: list[str] = next((row for row in reader if row), [])
-        positions = [
-            _position(f"{path} line {reader.line_num + above}", column, header, path, delimiter, text)
-            for column in columns
-        ]
-        for row in reader:
-            if row and len(row) != len(header):
-                is_quoted = not has_quotes and any(field.startswith('"') for field in row)
-                raise InputError(
-                    f"{path} line {reader.line_num + above} has {len(row)} fields, but the header has {len(header)}"
+
+    def rows() -> Iterator[list[str] | InputError]:
+        while True:
+            try:
+                yield next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                problem = CARRIAGE_RETURN if "new-line" in str(error) else f"is malformed: {error}"
+                yield InputError(f"{path} line {reader.line_num + above} {problem}")
+
+    read = rows()
+    header = text.header or next((row for row in read if row), [])
+    if isinstance(header, InputError):
+        raise header
+    header = [name.strip() for name in header]
+    place = f"{path} line {reader.line_num + above}" if text.header is None else f"{text.prefix}header"
+    positions = [_position(place, column, header, columns, path, delimiter, text) for column in columns]
+    for row in read:
+        number = reader.line_num + above
+        if isinstance(row, InputError):
+            yield number, row
+        elif row and len(row) != len(header):
+            is_quoted = not has_quotes and any(field.startswith('"') for field in row)
+            yield (
+                number,
+                InputError(
+                    f"{path} line {number} has {len(row)} fields, but the header has {len(header)}"
                     + ("; quotation marks have a meaning in .csv, but not in .tsv: rename the file" * is_quoted)
-                )
-            if row:
-                yield reader.line_num + above, [row[position] for position in positions]
-    except csv.Error as error:
-        raise InputError(f"{path} line {reader.line_num + above} is malformed: {error}") from error
+                ),
+            )
+        elif row:
+            yield number, [row[position] for position in positions]
 
 
-def _position(place: str, column: str, header: Sequence[str], path: Path, delimiter: str, text: TextFormat) -> int:
+def _position(
+    place: str,
+    column: str,
+    header: Sequence[str],
+    columns: Sequence[str],
+    path: Path,
+    delimiter: str,
+    text: TextFormat,
+) -> int:
     """Return the position of a column. Raises InputError if it is missing or occurs twice."""
     if header.count(column) > 1:
         raise InputError(f"{place} has the column {column!r} twice")
@@ -87,7 +117,11 @@ def _position(place: str, column: str, header: Sequence[str], path: Path, delimi
         )
     elif len(header) > 1 and not text.delimiter and not is_usual(path, delimiter):
         reading = f" Its fields were separated at {delimiter_name(delimiter)}."
-    raise MissingColumn(f"{missing_column(place, column, header)}{reading}")
+    has_none = not text.header and text.prefix and len(header) > 1 and not set(columns) & set(header)
+    no_header = (
+        f" If that is a row, the file has no header: name its columns in {text.prefix}header." if has_none else ""
+    )
+    raise MissingColumn(f"{missing_column(place, column, header, no_header)}{reading}")
 
 
 def table_delimiter(path: Path, columns: Sequence[str], text: TextFormat) -> str:
@@ -132,6 +166,8 @@ def _stated_delimiter(first: Sequence[str]) -> str | None:
 def _find_delimiter(first: Sequence[str], columns: Sequence[str], path: Path, text: TextFormat) -> str:
     """Return the delimiter: as requested, as stated, or else the one by which the header has all `columns`.
 
+    Without a header in the file, it is the one by which the first row has as many fields as `text.header`.
+
     At most one has, unless the header is a single column, because both sides of a name are delimiters or line ends.
     Without such a header, which is an error, it is the one that gives the header the most fields.
     """
@@ -145,8 +181,12 @@ def _find_delimiter(first: Sequence[str], columns: Sequence[str], path: Path, te
         reader = csv.reader(first, delimiter=delimiter, quoting=_quoting(path, delimiter))  # type: ignore[arg-type]
         headers[delimiter] = []
         with suppress(csv.Error):
-            headers[delimiter] = next((row for row in reader if row), [])
-    matches = (delimiter for delimiter, header in headers.items() if all(column in header for column in columns))
+            headers[delimiter] = [name.strip() for name in next((row for row in reader if row), [])]
+    matches = (
+        delimiter
+        for delimiter, header in headers.items()
+        if (len(header) == len(text.header) if text.header else set(columns) <= set(header))
+    )
     return next(matches, max(headers, key=lambda delimiter: len(headers[delimiter])))
 
 
@@ -173,7 +213,7 @@ def _parquet(plain: Path, path: Path, columns: Sequence[str]) -> Iterator[list[A
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(plain, memory_map=True, page_checksum_verification=True) as file:
-        _check_columns(path, columns, file.schema_arrow.names)
+        _check_columns(path, columns, file.schema_arrow)
         for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns), use_threads=False):
             yield from _rows(batch, columns)
 
@@ -181,29 +221,71 @@ def _parquet(plain: Path, path: Path, columns: Sequence[str]) -> Iterator[list[A
 def _arrow(plain: Path, path: Path, columns: Sequence[str]) -> Iterator[list[Any]]:
     import pyarrow as pa
 
-    source = pa.memory_map(str(plain)).read_buffer()
-    start = source[: len(ARROW_FILE)].to_pybytes()
-    if start.startswith(OLD_FEATHER):
-        raise InputError(f"{path} is Feather of version 1; write it again with pandas' to_feather")
-    content = source[len(ARROW_FILE) :] if start == ARROW_FILE else source  # A file has a stream within it.
-    names = pa.ipc.open_stream(content).schema.names
-    _check_columns(path, columns, names)
-    fields = sorted({*map(names.index, columns)})
+    content = _arrow_stream(plain, path)
+    schema = pa.ipc.open_stream(content).schema
+    _check_columns(path, columns, schema)
+    fields = sorted({schema.names.index(_top(column, schema.names)) for column in columns})
     for batch in pa.ipc.open_stream(content, options=pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)):
         batch.validate(full=True)  # Offsets that point outside the file would give the content of other memory.
         for at in range(0, batch.num_rows, BATCH_ROWS):
             yield from _rows(batch.slice(at, BATCH_ROWS), columns)
 
 
+def _arrow_stream(plain: Path, path: Path) -> Any:
+    """Return the stream of an Arrow file, which has it within, or is one."""
+    import pyarrow as pa
+
+    source = pa.memory_map(str(plain)).read_buffer()
+    start = source[: len(ARROW_FILE)].to_pybytes()
+    if start.startswith(OLD_FEATHER):
+        raise InputError(f"{path} is Feather of version 1; write it again with pandas' to_feather")
+    return source[len(ARROW_FILE) :] if start == ARROW_FILE else source
+
+
+def _top(column: str, names: Sequence[str]) -> str:
+    """Return the column of a file that has a column or a dotted path."""
+    return column if column in names else column.partition(".")[0]
+
+
 def _rows(batch: Any, columns: Sequence[str]) -> Iterator[list[Any]]:
-    values = (batch.column(column).to_pylist() for column in columns)
-    return map(list, zip(*values, strict=True))
+    tops = [_top(column, batch.schema.names) for column in columns]
+    read = {top: batch.column(top).to_pylist() for top in dict.fromkeys(tops)}
+    return (
+        [value_at({top: read[top][at]}, column) for top, column in zip(tops, columns, strict=True)]
+        for at in range(batch.num_rows)
+    )
 
 
-def _check_columns(path: Path, columns: Sequence[str], known: Sequence[str]) -> None:
+def _check_columns(path: Path, columns: Sequence[str], schema: Any) -> None:
+    known = _paths(schema)
     for column in columns:
-        if known.count(column) != 1:
+        if schema.names.count(column) != 1 and known.count(column) != 1:
             raise missing_column(str(path), column, known)
+
+
+def _paths(fields: Any) -> list[str]:
+    """Return the names of columns, with dotted paths to those in objects."""
+    import pyarrow as pa
+
+    inner = [(field.name, _paths(field.type) if pa.types.is_struct(field.type) else []) for field in fields]
+    return [path for name, paths in inner for path in [f"{name}.{each}" for each in paths] or [name]]
+
+
+def file_features(path: Path) -> Any:
+    """Return the types of columns, by dotted name, that `datasets` stored in a file; empty without them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if reader_name(path) not in BINARY:
+        return {}
+    with suppress(Exception), unpacked_file(path) as plain:  # reading the rows reports it
+        is_parquet = plain_suffix(path) == ".parquet"
+        schema = pq.read_schema(plain) if is_parquet else pa.ipc.open_stream(_arrow_stream(plain, path)).schema
+        if b"huggingface" in (schema.metadata or {}):
+            from datasets import Features
+
+            return Features.from_arrow_schema(schema).flatten()
+    return {}
 
 
 TYPE_NAMES: dict[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
@@ -213,7 +295,7 @@ AS_ROWS = "write it as rows, such as with pandas' to_json(path, orient='records'
 
 def json_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
     """Yield the rows of a file with the suffix .json: a JSON array of objects, or JSON Lines."""
-    if is_json_array(path, text):
+    if is_json_array(path, text) or _wrapped_rows(path, columns, text) is not None:
         return array_rows(path, columns, text)
     return line_rows(path, columns, text)
 
@@ -227,8 +309,28 @@ def is_json_array(path: Path, text: TextFormat) -> bool:
 
 def array_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
     """Yield the values of `columns` for every object of a JSON array."""
-    for number, row in enumerate(_document(path, text), start=1):
-        yield number, _values(f"{path} row {number}", row, columns)
+    rows = _wrapped_rows(path, columns, text)
+    for number, row in enumerate(_document(path, text) if rows is None else rows, start=1):
+        yield number, _values(f"{path} row {number}", row, columns, is_first=number == 1)
+
+
+def _wrapped_rows(path: Path, columns: Sequence[str], text: TextFormat) -> list[Any] | None:
+    """Return the rows of a file that is one object with a single list of objects, such as `{"data": [...]}`."""
+    with open_text(path, text) as stream:
+        first = next(filter(str.strip, iter(stream.readline, "")), "")
+    with suppress(ValueError, RecursionError):  # a file that is an object by itself in several lines
+        row = json.loads(first.removeprefix(BYTE_ORDER_MARK))
+        if not isinstance(row, dict) or not _lists_of_objects(row) or columns[0] in row:
+            return None
+    with suppress(InputError):  # several objects, one a line
+        document = _document(path, text)
+        lists = _lists_of_objects(document) if isinstance(document, dict) else []
+        return lists[0] if len(lists) == 1 else None
+    return None
+
+
+def _lists_of_objects(row: Mapping[str, Any]) -> list[list[Any]]:
+    return [each for each in row.values() if isinstance(each, list) and each and isinstance(each[0], dict)]
 
 
 def _document(path: Path, text: TextFormat) -> Any:
@@ -258,7 +360,14 @@ def line_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
             reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-            raise InputError(f"{location} is not JSON: {reason}{_advice(line, suffix)}") from error
+            problem, advice = (
+                InputError(f"{location} is not JSON: {reason}{_advice(line, suffix)}"),
+                _advice(line, suffix),
+            )
+            if advice:
+                raise problem from error
+            yield number, problem
+            continue
         if isinstance(row, list):
             raise InputError(f"{location} must be a JSON object, not list{_advice(line, suffix)}")
         if (
@@ -268,7 +377,7 @@ def line_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[
             and all(isinstance(each, dict) for each in row.values())
         ):
             raise InputError(f"{location} contains a whole table by columns; {AS_ROWS}")
-        yield number, _values(location, row, columns)
+        yield number, _values(location, row, columns, is_first=number == 1)
 
 
 def _advice(line: str, suffix: str) -> str:
@@ -279,13 +388,18 @@ def _advice(line: str, suffix: str) -> str:
     return "; each line must be one object, or the file one array of objects" if start == "{" else ""
 
 
-def _values(location: str, row: Any, columns: Sequence[str]) -> list[Any]:
+def _values(location: str, row: Any, columns: Sequence[str], *, is_first: bool) -> list[Any] | InputError:
+    """Return the values of an object, or why it has none. Raises it for the first, which others are probably like."""
     if not isinstance(row, Mapping):
-        raise InputError(f"{location} must be a JSON object, not {type(row).__name__}")
-    try:
-        return [row[column] for column in columns]
-    except KeyError as error:
-        raise missing_column(location, error.args[0], list(row)) from error
+        problem = InputError(f"{location} must be a JSON object, not {type(row).__name__}")
+    else:
+        try:
+            return [value_at(row, column) for column in columns]
+        except KeyError as error:
+            problem = missing_column(location, error.args[0], dotted_names(row))
+    if is_first:
+        raise problem
+    return problem
 
 
 def squad_rows(path: Path, text: TextFormat) -> Iterator[Row]:
@@ -305,12 +419,19 @@ def squad_rows(path: Path, text: TextFormat) -> Iterator[Row]:
             context = _field(paragraph, "context", str)
             for entry in _items(paragraph, "qas"):
                 number += 1
-                answers = list(_items(entry, "answers"))
-                listed = {
-                    "text": [_field(answer, "text", str) for answer in answers],
-                    "answer_start": [_field(answer, "answer_start", int) for answer in answers],
-                }
-                yield number, [_field(entry, "id", str), context, _field(entry, "question", str), listed]
+                yield number, _question(entry, context)
+
+
+def _question(entry: _Placed, context: str) -> list[Any] | InputError:
+    try:
+        answers = list(_items(entry, "answers"))
+        listed = {
+            "text": [_field(answer, "text", str) for answer in answers],
+            "answer_start": [_field(answer, "answer_start", int) for answer in answers],
+        }
+        return [_field(entry, "id", str), context, _field(entry, "question", str), listed]
+    except InputError as error:
+        return error
 
 
 _Placed = tuple[str, Any]
@@ -333,7 +454,7 @@ def _items(owner: _Placed, name: str) -> Iterator[_Placed]:
 
 
 def _check_type(place: str, value: Any, kind: type) -> None:
-    if not isinstance(value, kind) or isinstance(value, bool):
+    if not isinstance(value, (str, int) if kind is str else kind) or isinstance(value, bool):
         raise InputError(f"{place} must be {TYPE_NAMES[kind]}, not {short_text(value)}")
 
 
@@ -375,7 +496,7 @@ def unit_of(path: Path, columns: Sequence[str], text: TextFormat = DEFAULT_FORMA
     name = reader_name(path)
     if _is_squad(path, columns):
         return "question"
-    is_array = name == ".json" and is_json_array(path, text)
+    is_array = name == ".json" and (is_json_array(path, text) or _wrapped_rows(path, columns, text) is not None)
     return "row" if name in BINARY or is_array else "line"
 
 

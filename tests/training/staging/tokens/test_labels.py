@@ -24,8 +24,8 @@ from training.staging.tokens.rows import Survey
 
 
 def test_classes_without_rows_give_notes(tmp_path: Path) -> None:
-    train = str(write(tmp_path / "a.csv", [{"text": "t", "label": label} for label in "abab"]))
-    validation = str(write(tmp_path / "b.csv", [{"text": "t", "label": label} for label in "aca"]))
+    train = str(write(tmp_path / "a.csv", [{"text": f"t {at}", "label": label} for at, label in enumerate("abab")]))
+    validation = str(write(tmp_path / "b.csv", [{"text": f"v {at}", "label": label} for at, label in enumerate("aca")]))
     data = Data(train=train, validation=validation, labels=("a", "b", "c"))
     staged = stage(StagingRequest(data=data, model=MODEL, max_length=16), tmp_path / "home")
     assert staged.notes() == [
@@ -33,7 +33,8 @@ def test_classes_without_rows_give_notes(tmp_path: Path) -> None:
         "no validation row has the label 'b': it is not evaluated",
     ]
     # Of ten declared labels, eight have no row on either side: six notes are listed and ten more counted.
-    few = Data(train=train, validation=train, labels=tuple("abcdefghij"))
+    more = str(write(tmp_path / "c.csv", [{"text": f"w {at}", "label": label} for at, label in enumerate("ab")]))
+    few = Data(train=train, validation=more, labels=tuple("abcdefghij"))
     notes = stage(StagingRequest(data=few, model=MODEL, max_length=16), tmp_path / "home").notes()
     assert (len(notes), notes[-1]) == (7, "and 10 more labels without rows")
 
@@ -48,7 +49,7 @@ def test_classes_without_rows_give_notes(tmp_path: Path) -> None:
             "data.label_map and data.labels cannot be combined",
         ),
         ({"label_map": {"a": (1,), "b": (2,)}, "skip_labels": (2,)}, "data.skip_labels skips the label '2'"),
-        ({"label_map": {"a": (1,), "b": (2.5,)}}, "label_map.b"),
+        ({"label_map": {"a": (1,), "b": (float("nan"),)}}, "label_map.b"),
     ],
 )
 def test_an_invalid_map_is_an_error(fields: dict[str, Any], message: str) -> None:
