@@ -38,7 +38,7 @@ from training.job.tasks import TASKS
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
 from training.services.registry import traits_of
-from training.staging.tokens.staged import CHANNELS, Staged, doubts
+from training.staging.tokens.staged import CHANNELS, Staged, data_warnings
 
 SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")
 """Fields of `machine` from which the cost on spot capacity is estimated. They have no effect on jobs."""
@@ -206,7 +206,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
 
 def _data_notes(staged: Inputs) -> dict[str, str]:
     """Return the tag with what is probably not meant in the data."""
-    notes = doubts(staged.description) if isinstance(staged, Staged) else []
+    notes = data_warnings(staged.description) if isinstance(staged, Staged) else []
     return {"platform.data_notes": "; ".join(notes)[:MAX_NOTES_CHARACTERS]} if notes else {}
 
 

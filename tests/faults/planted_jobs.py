@@ -46,15 +46,15 @@ CORPUS = "tests/training/staging/test_corpus.py"
 STAGING = (
     Fault(
         "training/staging/formats/readers.py",
-        "            if row and len(row) != len(header):\n",
-        "            if row and len(row) < len(header):\n",
+        "        elif row and len(row) != len(header):\n",
+        "        elif row and len(row) < len(header):\n",
         "A row with more fields than the header is accepted.",
         f"{CORPUS}::test_bad_files_are_refused_with_their_place[csv: too many fields]",
     ),
     Fault(
         "training/staging/tokens/rows.py",
-        "key=lambda name: (int(name), name)",
-        "key=lambda name: (name, name)",
+        "(0, int(name), name) if",
+        "(0, 0, name) if",
         "Class 10 comes before class 2.",
         "tests/training/staging/tokens/test_labels.py::test_numbers_are_numbered_in_numeric_order_also_as_text",
     ),
@@ -74,8 +74,8 @@ STAGING = (
     ),
     Fault(
         "training/staging/tokens/rows.py",
-        "            self._groups.append(hash_of(row.group))\n",
-        "            self._groups.append(hash_of(row.id))\n",
+        "hash_of(row.group) if row.group",
+        "hash_of(row.id) if row.group",
         "Questions about one context are on both sides of the split.",
         "tests/training/staging/tokens/test_questions.py::test_the_split_keeps_the_questions_of_a_context_together",
     ),

@@ -10,7 +10,7 @@ import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -77,38 +77,30 @@ def table_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator
         raise header
     header = [name.strip() for name in header]
     place = f"{path} line {reader.line_num + above}" if text.header is None else f"{text.prefix}header"
-    positions = [_position(place, column, header, columns, path, delimiter, text) for column in columns]
+    positions = _positions(place, columns, header, path, delimiter, text)
     for row in read:
         number = reader.line_num + above
         if isinstance(row, InputError):
             yield number, row
         elif row and len(row) != len(header):
-            is_quoted = not has_quotes and any(field.startswith('"') for field in row)
-            yield (
-                number,
-                InputError(
-                    f"{path} line {number} has {len(row)} fields, but the header has {len(header)}"
-                    + ("; quotation marks have a meaning in .csv, but not in .tsv: rename the file" * is_quoted)
-                ),
-            )
+            problem = f"{path} line {number} has {len(row)} fields, but the header has {len(header)}"
+            if not has_quotes and any(field.startswith('"') for field in row):
+                problem += "; quotation marks have a meaning in .csv, but not in .tsv: rename the file"
+            yield number, InputError(problem)
         elif row:
             yield number, [row[position] for position in positions]
 
 
-def _position(
-    place: str,
-    column: str,
-    header: Sequence[str],
-    columns: Sequence[str],
-    path: Path,
-    delimiter: str,
-    text: TextFormat,
-) -> int:
-    """Return the position of a column. Raises InputError if it is missing or occurs twice."""
-    if header.count(column) > 1:
-        raise InputError(f"{place} has the column {column!r} twice")
-    if column in header:
-        return header.index(column)
+def _positions(
+    place: str, columns: Sequence[str], header: Sequence[str], path: Path, delimiter: str, text: TextFormat
+) -> list[int]:
+    """Return the positions of the columns. Raises InputError if one is missing or occurs twice."""
+    for column in columns:
+        if header.count(column) > 1:
+            raise InputError(f"{place} has the column {column!r} twice")
+    missing = next((column for column in columns if column not in header), None)
+    if missing is None:
+        return [header.index(column) for column in columns]
     reading = ""
     if len(header) == 1 and not text.delimiter:
         reading = (
@@ -118,10 +110,8 @@ def _position(
     elif len(header) > 1 and not text.delimiter and not is_usual(path, delimiter):
         reading = f" Its fields were separated at {delimiter_name(delimiter)}."
     has_none = not text.header and text.prefix and len(header) > 1 and not set(columns) & set(header)
-    no_header = (
-        f" If that is a row, the file has no header: name its columns in {text.prefix}header." if has_none else ""
-    )
-    raise MissingColumn(f"{missing_column(place, column, header, no_header)}{reading}")
+    no_header = f" If that is a row, name the columns of the file in {text.prefix}header." if has_none else ""
+    raise MissingColumn(f"{missing_column(place, missing, header, no_header)}{reading}")
 
 
 def table_delimiter(path: Path, columns: Sequence[str], text: TextFormat) -> str:
@@ -248,12 +238,14 @@ def _top(column: str, names: Sequence[str]) -> str:
 
 
 def _rows(batch: Any, columns: Sequence[str]) -> Iterator[list[Any]]:
-    tops = [_top(column, batch.schema.names) for column in columns]
-    read = {top: batch.column(top).to_pylist() for top in dict.fromkeys(tops)}
-    return (
-        [value_at({top: read[top][at]}, column) for top, column in zip(tops, columns, strict=True)]
-        for at in range(batch.num_rows)
-    )
+    values = (_column(batch, column) for column in columns)
+    return map(list, zip(*values, strict=True))
+
+
+def _column(batch: Any, column: str) -> list[Any]:
+    top = _top(column, batch.schema.names)
+    values: list[Any] = batch.column(top).to_pylist()
+    return values if top == column else [value_at({top: value}, column) for value in values]
 
 
 def _check_columns(path: Path, columns: Sequence[str], schema: Any) -> None:
@@ -295,7 +287,7 @@ AS_ROWS = "write it as rows, such as with pandas' to_json(path, orient='records'
 
 def json_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
     """Yield the rows of a file with the suffix .json: a JSON array of objects, or JSON Lines."""
-    if is_json_array(path, text) or _wrapped_rows(path, columns, text) is not None:
+    if _is_document(path, columns, text):
         return array_rows(path, columns, text)
     return line_rows(path, columns, text)
 
@@ -309,28 +301,35 @@ def is_json_array(path: Path, text: TextFormat) -> bool:
 
 def array_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
     """Yield the values of `columns` for every object of a JSON array."""
-    rows = _wrapped_rows(path, columns, text)
-    for number, row in enumerate(_document(path, text) if rows is None else rows, start=1):
-        yield number, _values(f"{path} row {number}", row, columns, is_first=number == 1)
+    rows = _document(path, text)
+    if isinstance(rows, dict):
+        lists = [each for each in rows.values() if _is_list_of_objects(each)]
+        if len(lists) != 1:
+            raise InputError(
+                f"{path} is one object; the file must be one array of objects, one object in each line, or an object "
+                f"with a single list of objects, not {len(lists)}"
+            )
+        rows = lists[0]
+    for number, row in enumerate(rows, start=1):
+        yield number, _values(f"{path} row {number}", row, columns)
 
 
-def _wrapped_rows(path: Path, columns: Sequence[str], text: TextFormat) -> list[Any] | None:
-    """Return the rows of a file that is one object with a single list of objects, such as `{"data": [...]}`."""
+def _is_document(path: Path, columns: Sequence[str], text: TextFormat) -> bool:
+    """Return whether a JSON file is an array, or an object with its rows in a list, and not one object a line."""
+    if is_json_array(path, text):
+        return True
     with open_text(path, text) as stream:
-        first = next(filter(str.strip, iter(stream.readline, "")), "")
-    with suppress(ValueError, RecursionError):  # a file that is an object by itself in several lines
-        row = json.loads(first.removeprefix(BYTE_ORDER_MARK))
-        if not isinstance(row, dict) or not _lists_of_objects(row) or columns[0] in row:
-            return None
-    with suppress(InputError):  # several objects, one a line
-        document = _document(path, text)
-        lists = _lists_of_objects(document) if isinstance(document, dict) else []
-        return lists[0] if len(lists) == 1 else None
-    return None
+        lines = list(islice(filter(str.strip, iter(stream.readline, "")), 2))
+    try:
+        row = json.loads("".join(lines[:1]).removeprefix(BYTE_ORDER_MARK))
+    except (ValueError, RecursionError):
+        return len(lines) > 1 and lines[0].strip().endswith(("{", "[", ","))  # an object in several lines
+    is_wrapper = isinstance(row, dict) and columns[0] not in row and any(map(_is_list_of_objects, row.values()))
+    return is_wrapper and len(lines) == 1
 
 
-def _lists_of_objects(row: Mapping[str, Any]) -> list[list[Any]]:
-    return [each for each in row.values() if isinstance(each, list) and each and isinstance(each[0], dict)]
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
 def _document(path: Path, text: TextFormat) -> Any:
@@ -360,13 +359,7 @@ def line_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
             reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-            problem, advice = (
-                InputError(f"{location} is not JSON: {reason}{_advice(line, suffix)}"),
-                _advice(line, suffix),
-            )
-            if advice:
-                raise problem from error
-            yield number, problem
+            yield number, InputError(f"{location} is not JSON: {reason}{_advice(line, suffix)}")
             continue
         if isinstance(row, list):
             raise InputError(f"{location} must be a JSON object, not list{_advice(line, suffix)}")
@@ -374,10 +367,10 @@ def line_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[
             number == 1
             and isinstance(row, dict)
             and len(row) > 1
-            and all(isinstance(each, dict) for each in row.values())
+            and all(isinstance(each, dict) and "0" in each for each in row.values())
         ):
             raise InputError(f"{location} contains a whole table by columns; {AS_ROWS}")
-        yield number, _values(location, row, columns, is_first=number == 1)
+        yield number, _values(location, row, columns)
 
 
 def _advice(line: str, suffix: str) -> str:
@@ -388,18 +381,14 @@ def _advice(line: str, suffix: str) -> str:
     return "; each line must be one object, or the file one array of objects" if start == "{" else ""
 
 
-def _values(location: str, row: Any, columns: Sequence[str], *, is_first: bool) -> list[Any] | InputError:
-    """Return the values of an object, or why it has none. Raises it for the first, which others are probably like."""
+def _values(location: str, row: Any, columns: Sequence[str]) -> list[Any] | InputError:
+    """Return the values of an object, or why it has none."""
     if not isinstance(row, Mapping):
-        problem = InputError(f"{location} must be a JSON object, not {type(row).__name__}")
-    else:
-        try:
-            return [value_at(row, column) for column in columns]
-        except KeyError as error:
-            problem = missing_column(location, error.args[0], dotted_names(row))
-    if is_first:
-        raise problem
-    return problem
+        return InputError(f"{location} must be a JSON object, not {type(row).__name__}")
+    try:
+        return [value_at(row, column) for column in columns]
+    except KeyError as error:
+        return missing_column(location, error.args[0], dotted_names(row))
 
 
 def squad_rows(path: Path, text: TextFormat) -> Iterator[Row]:
@@ -496,7 +485,7 @@ def unit_of(path: Path, columns: Sequence[str], text: TextFormat = DEFAULT_FORMA
     name = reader_name(path)
     if _is_squad(path, columns):
         return "question"
-    is_array = name == ".json" and (is_json_array(path, text) or _wrapped_rows(path, columns, text) is not None)
+    is_array = name == ".json" and _is_document(path, columns, text)
     return "row" if name in BINARY or is_array else "line"
 
 

@@ -22,7 +22,8 @@ Rows = Annotated[int, Field(ge=1, le=MAX_ROWS)]
 
 
 def _word_or_number(value: object) -> object:
-    if not isinstance(value, str | int | float) or value in ("", math.inf) or value != value:
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    if not is_number and (not isinstance(value, str) or value == ""):
         raise ValueError(f"a label must be a word or a number, not {'null' if value is None else repr(value)}")
     return plain_label(value)
 

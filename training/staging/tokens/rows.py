@@ -249,19 +249,6 @@ def check_rows(train_rows: int, request: StagingRequest, source: str) -> None:
 
 Channel = Literal["train", "validation"]
 
-IsValidation = Callable[[Row], bool]
-"""Return whether a row is a validation row. Called with each row once, in the order of the data."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Split:
-    """Division of the rows of one table into training and validation rows."""
-
-    validation_rows: int
-    """Rows that are set aside."""
-    start: Callable[[], IsValidation]
-    """Return the decision for each row of a new pass."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
@@ -317,6 +304,7 @@ class BadRows:
             return
         location, problem = self._table.location(number), str(error)
         problem = problem.removeprefix(location) if problem.startswith(location) else f": {problem}"
+        problem = problem.removesuffix(".")
         self.count += 1
         self._locations.setdefault(problem, []).append(location)
         if self.count == MAX_BAD_ROWS:
@@ -331,8 +319,8 @@ class BadRows:
             at_least = " or more" if self.count == MAX_BAD_ROWS else ""
             problems[0] = f"{self.count:,}{at_least} bad rows: {problems[0]}"
         if self._missing and not self._skips:
-            left_out = "it" if self.count == self._missing == 1 else f"the {self._missing:,} empty or null"
-            problems.append(f"data.skip_bad_rows: true leaves {left_out} out")
+            missing = f"the rows with an empty or null value ({self._missing:,})"
+            problems.append(f"data.skip_bad_rows: true leaves out {missing}")
         if self.count:
             raise InputError("; ".join(problems))
 
@@ -352,6 +340,8 @@ def task_rows(task: Task, table: Table, data: Data, bad: BadRows) -> Iterator[Ro
     label_at = list(task.columns(names)).index(names.label) if skip and task.classes == "one" else None
     for number, values in table.rows:
         if isinstance(values, InputError):
+            if number == 1:  # All rows are probably like the first.
+                raise values
             bad.add(number, values)
             continue
         if label_at is not None and label_text(values[label_at]) in skip:
@@ -412,29 +402,21 @@ class Survey:
                 self.bad.add(row.number, BadData(f"the {self._task.row} id {short_text(row.id)} is not unique"))
             ids.add(row.id)
 
-    def split(self, share: float, seed: int) -> Split | None:
-        """Set a random share of the groups of rows aside, of every class if rows have one.
+    def split(self, share: float, seed: int) -> bytes:
+        """Return a mask with a one for each row to set aside: a random share of the groups, of every class if any.
 
-        Rows of equal texts are a group, unless the task has its own groups, or each class has only one text. Returns
-        None if there are too few groups.
+        Rows of equal texts are a group, unless the task has its own groups, or each class has only one text. The mask
+        is all zeros if there are too few groups.
         """
         import numpy as np
 
-        if not self._groups:
-            return None
         groups = np.frombuffer(self._groups, np.uint64)
         mask = self._drawn(random.Random(seed), groups, share)
-        if 1 not in mask and not self._has_groups:
-            mask = self._drawn(random.Random(seed), np.arange(len(groups)), share)
-
-        def start() -> IsValidation:
-            unread = iter(mask)
-            return lambda row: bool(next(unread, 0))
-
-        return Split(validation_rows=mask.count(1), start=start) if 1 in mask else None
+        if 1 in mask or self._has_groups:
+            return mask
+        return self._drawn(random.Random(seed), np.arange(len(groups)), share)
 
     def _drawn(self, generator: random.Random, groups: np.ndarray, share: float) -> bytes:
-        """Return a mask with a one for each row of the groups that are set aside."""
         import numpy as np
 
         _, first, group = np.unique(groups, return_index=True, return_inverse=True)
@@ -442,7 +424,8 @@ class Survey:
         strata = np.frombuffer(self._row_strata, np.uint32)[first]
         order, aside = np.lexsort((first, strata)), np.zeros(len(first), np.uint8)
         for members in np.split(order, np.flatnonzero(np.diff(strata[order])) + 1):
-            aside[members] = drawn_mask(generator, len(members), validation_count(len(members), share))
+            count = validation_count(len(members), share) if len(members) else 0
+            aside[members[generator.sample(range(len(members)), count)]] = 1
         return aside[group].tobytes()
 
     def contradictory_texts(self, classes: Classes) -> int:
@@ -540,7 +523,7 @@ def _split_off(reading: _Reading, table: Table) -> tuple[Survey, Part, Part]:
     With a limit on training rows, only the first rows of the table are read and split: as many as both parts need.
     """
     data, survey = reading.data, Survey(reading.task, table, reading.data)
-    rows, needed, split = 0, first_rows(data), None
+    rows, needed, mask = 0, first_rows(data), b""
     unread = reading.checked(table, survey.bad)
     while True:
         for row in islice(unread, None if needed is None else needed - rows):
@@ -548,26 +531,26 @@ def _split_off(reading: _Reading, table: Table) -> tuple[Survey, Part, Part]:
             rows += 1
         if needed is None or rows < needed:
             break
-        split = survey.split(data.validation_share, data.split_seed)
-        aside = split.validation_rows if split is not None else 0
+        mask = survey.split(data.validation_share, data.split_seed)
+        aside = mask.count(1)
         if aside >= (data.validation_rows or 1) and rows - aside >= (data.train_rows or 1):
             break
         needed += max(needed // 10, 1)
     survey.finish(lambda: reading.again("train", rows))
     if needed is None or rows < needed:
-        split = survey.split(data.validation_share, data.split_seed)
-    if split is None:
+        mask = survey.split(data.validation_share, data.split_seed)
+    if 1 not in mask:
         each_result([survey.bad.check, survey.labels.check_numbers])
         raise survey.too_few()
 
     def part(count: int, *, is_validation: bool) -> Part:
         def read() -> Iterator[Row]:
-            belongs = split.start()
-            return _exactly(count, (row for row in reading.again("train", rows) if belongs(row) == is_validation))
+            sides = zip(reading.again("train", rows), mask, strict=False)
+            return _exactly(count, (row for row, side in sides if side == is_validation))
 
         return Part(rows=count, read=read)
 
-    aside = split.validation_rows
+    aside = mask.count(1)
     train = part(min(rows - aside, data.train_rows or rows), is_validation=False)
     return survey, train, part(min(aside, data.validation_rows or rows), is_validation=True)
 
@@ -599,14 +582,6 @@ def validation_count(rows: int, share: float) -> int:
     A class of one row has none.
     """
     return min(max(round(rows * share), 1), rows - 1)
-
-
-def drawn_mask(generator: random.Random, rows: int, count: int) -> bytearray:
-    """Return a mask with a one for each row that is set aside: one byte a row. `generator` draws `count` of them."""
-    mask = bytearray(rows)
-    for row in generator.sample(range(rows), count):
-        mask[row] = 1
-    return mask
 
 
 def hash_of(*texts: str) -> int:

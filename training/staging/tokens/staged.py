@@ -334,31 +334,31 @@ class Staged:
             if count == 0
         ]
         more = [f"and {len(notes) - MAX_NOTES} more labels without rows"] if len(notes) > MAX_NOTES else []
-        return notes[:MAX_NOTES] + more + doubts(self.description)
+        return notes[:MAX_NOTES] + more + data_warnings(self.description)
 
 
-def doubts(data: DataDescription) -> list[str]:
+def data_warnings(data: DataDescription) -> list[str]:
     """Return a sentence for each property of the data that is probably not meant."""
     rows = dict(zip(data.label_names, data.train.class_counts, strict=False))
-    doubts, all_rows = [], sum(data.train.class_counts) + sum(data.validation.class_counts)
+    warnings, all_rows = [], sum(data.train.class_counts) + sum(data.validation.class_counts)
     task = TASKS.get(data.task or "", Task)
     spellings = Counter(map(plain_name, rows))
     if alike := [f"{name!r} ({count:,})" for name, count in rows.items() if spellings[plain_name(name)] > 1]:
-        doubts.append(
+        warnings.append(
             f"labels that differ only in case or blanks are classes of their own: {', '.join(alike)}; to join them, "
             f"set data.label_map{joining_map(rows)}"
         )
     if missing := [name for name in rows if plain_name(name) in MISSING]:
         listed = ", ".join(f"{name!r} ({_plural(rows[name], 'training row')})" for name in missing)
-        doubts.append(f"{listed} is a class: if it means no label, set data.skip_labels: {json.dumps(missing)}")
+        warnings.append(f"{listed} is a class: if it means no label, set data.skip_labels: {json.dumps(missing)}")
     is_numeric = task.classes == "one" and all(map(str.isdecimal, rows))
     if is_numeric and len(rows) >= MANY_CLASSES and all_rows < ROWS_OF_A_CLASS * len(rows):
-        doubts.append(f"{len(rows):,} classes for {all_rows:,} rows, all whole numbers: {FOR_NUMBERS}")
+        warnings.append(f"{len(rows):,} classes for {all_rows:,} rows, all whole numbers: {FOR_NUMBERS}")
     if texts := data.contradictory_texts:
-        doubts.append(f"{_plural(texts, 'training text')} with several labels: no model can get all their rows right")
+        warnings.append(f"{_plural(texts, 'training text')} with several labels: no model can get all their rows right")
     if data.repeated_rows and data.repeated_rows >= MANY_REPEATED * (data.validation.source_rows or math.inf):
-        doubts.append(f"{repeated_phrase(data)}: their score shows what the model remembers, not what it has learnt")
-    return doubts
+        warnings.append(f"{repeated_phrase(data)}: their score shows what the model remembers, not what it has learnt")
+    return warnings
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -37,12 +37,12 @@ def refused(file: Path, rows: list[dict[str, Any]]) -> str:
 def test_all_bad_rows_stand_in_one_message(tmp_path: Path) -> None:
     good, file = {"text": "a", "label": "x"}, tmp_path / "a.jsonl"
     empty, number, real = {**good, "text": " "}, {**good, "text": 7.5}, {**good, "label": {}}
-    way = "data.skip_bad_rows: true leaves"
-    assert refused(file, [good, empty]) == f"FILE line 2: column 'text' is empty; {way} it out"
+    way = "data.skip_bad_rows: true leaves out the rows with an empty or null value"
+    assert refused(file, [good, empty]) == f"FILE line 2: column 'text' is empty; {way} (1)"
     assert refused(file, [empty, good, number, empty, real, *[empty] * 7]) == (
         "11 bad rows: FILE line 1: column 'text' is empty (also 4, 6, 7, 8, 9 and 3 more); "
         "FILE line 3: column 'text' must be text, not 7.5; "
-        f"FILE line 5: label a dict must be a word, a number, true or false; {way} the 9 empty or null out"
+        f"FILE line 5: label a dict must be a word, a number, true or false; {way} (9)"
     )
     many = refused(file, [{**good, "text": at + 0.5} for at in range(MAX_BAD_ROWS + 5)])
     assert many.startswith("1,000 or more bad rows: FILE line 1: column 'text' must be text, not 0.5; FILE line 2")
