@@ -67,8 +67,8 @@ STAGING = (
     ),
     Fault(
         "training/staging/tokens/rows.py",
-        "if belongs(row) == is_validation)",
-        "if not is_validation or belongs(row))",
+        "if side == is_validation)",
+        "if not is_validation or side)",
         "Validation rows are trained on, too.",
         f"{CORPUS}::test_rows_are_read_as_before[another share and seed]",
     ),
