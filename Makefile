@@ -130,14 +130,18 @@ $(OLDEST): requirements-oldest.lock | $(RUNTIME)
 lock: $(DEV)
 	$(BIN)/python -m dependencies.write_locks $(OPTIONS)
 
-# Generate docs/licences.md.
+# Generate the table of docs/licences.md, below its text.
 licences: $(DEV)
-	$(BIN)/python -m dependencies.write_licences
+	sed '/^|/,$$d' docs/licences.md > docs/licences.md.new
+	$(BIN)/pip-licenses --with-system --from=mixed --order=license --format=markdown \
+		--packages $$(sed -n 's/==.*//p' requirements.lock) | sed 's/+cpu/    /; s/ *$$//' >> docs/licences.md.new
+	mv docs/licences.md.new docs/licences.md
 
 # List what `make setup` installs, with PyTorch for CPUs and for GPUs and with hashes, in the format CycloneDX.
 sbom: $(DEV)
 	@mkdir -p test-artifacts
-	$(BIN)/python -m dependencies.write_locks sbom test-artifacts/sbom.json
+	cat requirements.lock requirements-cpu.lock requirements-gpu.lock | $(BIN)/python -W ignore -m cyclonedx_py \
+		requirements --pyproject pyproject.toml --output-reproducible --validate --output-file test-artifacts/sbom.json -
 
 clean:
 	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,8 +1,5 @@
 """`python -m dependencies.write_locks [--upgrade]`: resolve pyproject.toml, and write the lock files.
 
-`python -m dependencies.write_locks sbom FILE` lists all that `make setup` can install, with hashes, as CycloneDX:
-with PyTorch's builds for CPUs and for GPUs, of which a machine installs one, and with what the latter needs on Linux.
-
     requirements.lock         what trainfare needs; torch with the hashes of its builds for CPUs and for GPUs
     requirements-cpu.lock     torch's build for CPUs
     requirements-gpu.lock     what torch's build for GPUs needs on Linux
@@ -54,11 +51,6 @@ class Pin:
         """Version without the suffix of a build."""
         return self.version.partition("+")[0]
 
-    def with_hashes_of(self, *others: Pin) -> Pin:
-        """Return the pin of this release in all its builds: with the hashes of those `others` that are builds of it."""
-        same = [each.hashes for each in others if (each.name, each.release) == (self.name, self.release)]
-        return Pin(self.name, self.release, self.hashes.union(*same))
-
     def lines(self) -> str:
         """Return the pin as pip reads it."""
         return " \\\n    ".join([f"{self.name}=={self.version}", *(f"--hash={each}" for each in sorted(self.hashes))])
@@ -108,7 +100,7 @@ def main(*options: str) -> None:
     if not cpu.version.endswith("+cpu"):
         sys.exit("error: pip does not offer torch's build for CPUs: set PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL.")
     gpu = resolved([f"torch=={cpu.release}"], (RUNTIME, GPU), options, without_settings())
-    runtime["torch"] = cpu.with_hashes_of(gpu["torch"])
+    runtime["torch"] = Pin("torch", cpu.release, cpu.hashes | gpu["torch"].hashes)
     dev = resolved([*declared, *project["dependency-groups"]["dev"]], (RUNTIME, DEV), options)
     kept = parse(OLDEST.read_text())
     oldest = resolved([f"{pin.name}=={pin.version}" for pin in kept.values()])
@@ -144,16 +136,5 @@ def without_settings() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in further} | {"PIP_CONFIG_FILE": os.devnull}
 
 
-def write_sbom(output: str) -> None:
-    """Write the list of what `make setup` can install."""
-    pins = "".join(path.read_text("utf-8") for path in (RUNTIME, CPU, GPU))
-    options = ["--pyproject", str(ROOT / "pyproject.toml"), "--output-reproducible", "--validate"]
-    command = [sys.executable, "-W", "ignore", "-m", "cyclonedx_py", "requirements", *options]
-    subprocess.run([*command, "--output-file", output, "-"], input=pins, text=True, check=True)
-
-
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["sbom"]:
-        write_sbom(sys.argv[2])
-    else:
-        main(*sys.argv[1:])
+    main(*sys.argv[1:])

@@ -5,14 +5,10 @@ Each model becomes one version of a registered model; an alias names the version
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Set
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
-
-from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from models.quality import choose_measure, is_worse, without_own
 from models.trained_model import (
@@ -26,8 +22,7 @@ from models.trained_model import (
     trained_model_of,
 )
 from tracking.recorded.recorded_job import EVALUATIONS
-from tracking.server.store import is_unknown_call
-from training.contract.errors import InputError, NotAllowed, NotGoodEnough, TrackingError
+from training.contract.errors import InputError, NotGoodEnough, TrackingError
 from training.contract.plain_text import without_markup
 
 GateCheck = Literal["failed", "unevaluated", "worse", "other-data"]
@@ -52,27 +47,21 @@ class ModelInUse:
     """Name for messages, such as `version 3 of emotion (champion)`."""
 
 
-def refusal(candidate: TrainedModel, in_use: ModelInUse | None, allowed: Set[GateCheck] = frozenset()) -> str | None:
-    """Return one sentence on why a model must not replace the model in use; None if it may.
+def check(candidate: TrainedModel, in_use: ModelInUse | None, allowed: Set[GateCheck] = frozenset()) -> None:
+    """Raise `NotGoodEnough` if a model must not replace the model in use.
 
     A model is refused if its run is not FINISHED, if it has no evaluation, if it is worse than the model in use by the
-    same metric on the same data, or if the two cannot be compared. A tie is not worse. The sentence names the checks to
+    same metric on the same data, or if the two cannot be compared. A tie is not worse. The message names the checks to
     skip in order to accept the model anyway.
     """
     objections = list(_objections(candidate, in_use))
     against = [sentence for name, sentence in objections if name not in allowed]
     if not against:
-        return None
+        return
     # Including the checks that were already skipped, so that this list is enough by itself.
     words = ",".join(dict.fromkeys(name for name, _ in objections))
     title = f"Job {candidate.job_name} (run {candidate.run_id})"
-    return f"{title} {' and '.join(against)}. To accept it anyway, use --allow {words}."
-
-
-def check(candidate: TrainedModel, in_use: ModelInUse | None, allowed: Set[GateCheck] = frozenset()) -> None:
-    """Raise `NotGoodEnough` if `refusal` returns a sentence."""
-    if sentence := refusal(candidate, in_use, allowed):
-        raise NotGoodEnough(sentence)
+    raise NotGoodEnough(f"{title} {' and '.join(against)}. To accept it anyway, use --allow {words}.")
 
 
 def _objections(candidate: TrainedModel, in_use: ModelInUse | None) -> Iterator[tuple[GateCheck, str]]:
@@ -132,14 +121,9 @@ class Registry(Versions):
     def in_use(self, name: str, alias: str = CHAMPION) -> ModelInUse | None:
         """Return the model that a registered model's alias names.
 
-        None if it does not exist, if this user may not read it, or if the server has no registry.
+        None if it does not exist or this user may not read it.
         """
-        try:
-            version = self.by_alias(name, alias)
-        except TrackingError as error:
-            if is_unknown_call(error.__cause__):
-                return None
-            raise
+        version = self.by_alias(name, alias)
         if version is None:
             return None
         trained = None
@@ -191,7 +175,6 @@ class Registry(Versions):
         replaced = before if before and before.number != version.number else None
         if before is None or replaced:
             self._store.call(self.client.set_registered_model_alias, name, alias, version.number)
-        self._link(trained, version)
         return Registered(version=version, is_new=known is None, replaced=replaced)
 
     def _create_model(self, name: str, trained: TrainedModel) -> None:
@@ -203,19 +186,6 @@ class Registry(Versions):
             description = f"Models of the experiment {experiment}. The alias `champion` names the model in use."
             create = self.client.create_registered_model
             self._store.create(create, name, existing=existing, description=description)
-
-    def _link(self, trained: TrainedModel, version: Version) -> None:
-        """Link the model's page in MLflow to the version, as `mlflow.register_model` does."""
-        if trained.model_id is None:
-            return
-        client = self._store.client
-        tags = self._store.call(client.get_logged_model, trained.model_id).tags
-        links = json.loads(tags.get(MLFLOW_MODEL_VERSIONS) or "[]")
-        link = {"name": version.name, "version": int(version.number)}
-        if not any((each["name"], str(each["version"])) == (version.name, version.number) for each in links):
-            tagged = {MLFLOW_MODEL_VERSIONS: json.dumps([*links, link])}
-            with suppress(NotAllowed):  # a user who may not change the model can still register it
-                self._store.call(client.set_logged_model_tags, trained.model_id, tagged)
 
 
 def registered_name(experiment_name: str) -> str:

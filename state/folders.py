@@ -2,7 +2,7 @@
 
 They are made under a temporary name and then renamed. Deletion renames a folder first. The digest of a folder or file
 that jobs share is recorded when it is made, and compared before it is used: the record of `<parent>/<name>` is the file
-`<parent>/.<name>.sha256`. State of earlier versions has no records and is used as it is.
+`<parent>/.<name>.sha256`. What has no record is used as it is.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from pathlib import Path
 from state.errors import InputError, system_reason
 from state.locks import held_lock
 from state.permissions import file_mode
-from state.regular_files import open_regular, read_regular
+from state.regular_files import open_regular
 
 UNFINISHED_PREFIX = ".unfinished-"
 TRASH_PREFIX = ".trash-"
 """Prefix of the name of a folder that is being deleted. If the process is killed, the next prune deletes the rest."""
-_MAX_RECORD_BYTES = 1024
 _whole: dict[Path, object] = {}
 """State of the files of each path when this process last compared its digest: size, inode and time of each."""
 
@@ -84,11 +83,7 @@ def is_damaged(path: Path) -> bool:
     files = [(each, status.st_size, status.st_ino, status.st_mtime_ns) for each, status in _files(path)]
     if _whole.get(path) == files:
         return False
-    try:
-        expected = read_regular(recorded, _MAX_RECORD_BYTES).decode("ascii").strip()
-    except (OSError, ValueError):
-        expected = ""
-    if digest(path) != expected:
+    if not recorded.is_file() or digest(path) != recorded.read_text("ascii", "replace").strip():
         return True
     _whole[path] = files
     return False

@@ -11,11 +11,10 @@ from urllib.parse import unquote
 
 from state.digests import digest
 from state.errors import InputError, system_reason
-from state.permissions import reason_against, reason_against_path, reason_against_status
-from state.regular_files import read_regular, user_path
+from state.permissions import reason_against
+from state.regular_files import user_path
 
 SLOTS_VARIABLE = "TRAINFARE_SLOTS"
-_MAX_ID_BYTES = 1024
 
 
 def home() -> Path:
@@ -40,19 +39,14 @@ def home_id(home: Path) -> str:
     Raises InputError for a damaged id.
     """
     path = home / "id"
-    with contextlib.suppress(FileNotFoundError):
-        return _read_id(path)
-    home.mkdir(parents=True, exist_ok=True)
-    own = home / f".id-{uuid.uuid4().hex}"
-    own.write_text(uuid.uuid4().hex)
-    with contextlib.suppress(FileExistsError):  # another process was faster
-        path.hardlink_to(own)
-    own.unlink()
-    return _read_id(path)
-
-
-def _read_id(path: Path) -> str:
-    text = read_regular(path, _MAX_ID_BYTES).decode("ascii", "replace")
+    if not path.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        own = home / f".id-{uuid.uuid4().hex}"
+        own.write_text(uuid.uuid4().hex)
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            path.hardlink_to(own)
+        own.unlink()
+    text = path.read_text("ascii", "replace")
     if not re.fullmatch(r"[0-9a-f]{32}", text):
         raise InputError(
             f"{path} is damaged, because it is not 32 hexadecimal digits: delete it, and it is made again."
@@ -85,17 +79,7 @@ def compile_cache(home: Path) -> Path:
 
 def check_compile_cache(folder: Path, *, create: bool = True) -> None:
     """Raise InputError if the folder of a compile cache is not safe. `create` makes it, for this user only."""
-    try:
-        if create:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unsafe = reason_against(folder)
-    except OSError as error:
-        raise InputError(f"the compile cache {folder} cannot be created: {system_reason(error)}.") from error
-    if unsafe:
-        raise InputError(
-            f"the compile cache {folder} is not safe, because its code is executed: {unsafe}; or set TRAINFARE_HOME to "
-            "a folder of your own."
-        )
+    _check_folder(folder, f"the compile cache {folder}", "compiled code, which is executed", "TRAINFARE_HOME", create)
 
 
 def slots_folder(*, create: bool = True) -> Path:
@@ -111,13 +95,18 @@ def slots_folder(*, create: bool = True) -> Path:
     else:
         folder = Path.home() / ".cache" / "trainfare" / "slots"
         name = str(folder)
+    _check_folder(folder, name, "the locks of cores and GPUs", SLOTS_VARIABLE, create, own_group=False)
+    return folder
+
+
+def _check_folder(
+    folder: Path, name: str, purpose: str, variable: str, create: bool, *, own_group: bool = True
+) -> None:
     try:
         if create:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unsafe = reason_against_status(folder, own_group=False) or reason_against_path(folder)
+        unsafe = reason_against(folder, own_group=own_group)
     except OSError as error:
-        reason = system_reason(error, variable=SLOTS_VARIABLE)
-        raise InputError(f"{name} cannot be used for the locks of cores and GPUs: {reason}.") from error
+        raise InputError(f"{name} cannot be used for {purpose}: {system_reason(error, variable=variable)}.") from error
     if unsafe:
-        raise InputError(f"{name} is not safe for the locks of cores and GPUs: {unsafe}.")
-    return folder
+        raise InputError(f"{name} is not safe for {purpose}: {unsafe}; or set {variable} to a folder of your own.")

@@ -7,7 +7,6 @@ import os
 import pwd
 import re
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 from state.errors import InputError
@@ -15,8 +14,6 @@ from state.errors import InputError
 VARIABLE = "TRAINFARE_UMASK"
 """Variable with the mask, in octal."""
 PRIVATE = "077"
-MAX_LINKS = 40
-"""Links that Linux follows on a path."""
 
 
 def set_umask() -> None:
@@ -47,32 +44,26 @@ def _mask() -> int:
     return int(mask, 8)
 
 
-def reason_against(folder: Path) -> str | None:
+def reason_against(folder: Path, *, own_group: bool = True) -> str | None:
     """Return why a folder is not safe, or None: other users must be able to replace neither its files nor the folder.
 
     A part of the path that does not exist counts as safe. Other users may write to a sticky folder, such as `/tmp`,
-    because they cannot replace what belongs to you in it.
-    """
-    return reason_against_status(folder) or reason_against_path(folder)
-
-
-def reason_against_status(folder: Path, own_group: bool = True) -> str | None:
-    """Return why an existing folder is not safe, apart from its parents, or None.
-
-    With `own_group`, the group may write to it if it has no other members or if you share your files with it.
+    because they cannot replace what belongs to you in it. With `own_group`, the group may write to the folder if it has
+    no other members or if you share your files with it.
     """
     try:
         status = folder.lstat()
     except FileNotFoundError:
-        return None
+        return _reason_against_path(folder)
     if not stat.S_ISDIR(status.st_mode):
         return "it is not a folder"
-    return _reason(status, own_group)
+    return _reason(status, own_group) or _reason_against_path(folder)
 
 
-def reason_against_path(folder: Path) -> str | None:
+def _reason_against_path(folder: Path) -> str | None:
     """Return why other users could replace a folder: through one of its parents, or a link on its path."""
-    for part in _parents(folder.absolute()):
+    path = folder.absolute()
+    for part in (*reversed(path.parents), *reversed(path.resolve().parents)):
         try:
             status = part.lstat()
         except (FileNotFoundError, NotADirectoryError):
@@ -81,14 +72,6 @@ def reason_against_path(folder: Path) -> str | None:
         if reason:
             return f"it is in {part}, and {reason.replace('it ', 'that folder ', 1)}"
     return None
-
-
-def _parents(path: Path, links: int = MAX_LINKS) -> Iterator[Path]:
-    """Yield the parents of a path, and the parents of the targets of links among them."""
-    for part in reversed(path.parents):
-        yield part
-        if links and part.is_symlink():
-            yield from _parents(part.parent / part.readlink() / "entry", links - 1)
 
 
 def _reason(status: os.stat_result, own_group: bool) -> str | None:

@@ -109,7 +109,7 @@ def _difference(existing: Mapping[str, Any], request: Mapping[str, Any], within:
         if isinstance(value, dict) and isinstance(before, dict):
             if difference := _difference(before, value, f"{key}."):
                 return difference
-        elif before != value and (before is not None or value != []):  # earlier versions stored no scaling rules
+        elif before != value:
             return f"{within}{key} ({before}, not {value})"
     return ""
 

@@ -210,13 +210,10 @@ def _outcome(attrs: Mapping[str, Any], state: State) -> TrialOutcome:
         failure = Failure("Stopped", why)
     elif kind == "failed" or state == "failed":
         failure = Failure(why.split(":")[0] or "Error", why)
-    # Earlier versions stored the share of their cost in which they chose the values of `auto`.
-    compared = 1 - float(attrs.get("share_for_auto") or 0.0)
-    usd = attrs.get("usd")
     return TrialOutcome(
         failure=failure,
-        billable_instance_seconds=compared * float(attrs.get("billable_seconds") or 0.0),
-        usd=None if usd is None else compared * usd,
+        billable_instance_seconds=float(attrs.get("billable_seconds") or 0.0),
+        usd=attrs.get("usd"),
         samples=int(attrs.get("samples") or 0),
         steady_samples_per_second=attrs.get("steady_samples_per_second", math.nan),
         quality=attrs.get("quality", math.nan),

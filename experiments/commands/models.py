@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from experiments.commands.verb import FieldVerb, dry_run_option, experiment_field, field, format_option
+from experiments.commands.verb import FieldVerb, experiment_field, field
 from experiments.deployments.services import ENDPOINTS
 from training.services.registry import DEFAULT
 
@@ -40,24 +40,21 @@ def register(fields: Mapping[str, str]) -> int:
     return register(fields)
 
 
-@click.command("deploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",), has_dry_run=True)
+@click.command("deploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",))
 @field("run", "Run id, job name, group id (its winner) or models:/NAME@ALIAS.", metavar="RUN")
 @field("model", "Transformers folder to deploy instead of a run's model.", metavar="FOLDER")
 @field("service", "Where to deploy.", metavar="|".join(ENDPOINTS), default=DEFAULT, show_default=True)
 @field("machine", "SageMaker instance type, such as ml.g4dn.xlarge.", metavar="TYPE")
 @field("machines", "Number of instances.", metavar="N", default="1", show_default=True)
 @field("name", "Name of the endpoint. Default: the job's or the folder's name.", metavar="NAME")
-@field("replace", "true replaces a different model on this machine under the same name.", metavar="true|false")
 @allow_option
 @field("alias", "Alias of the model to compare with.", metavar="NAME", default="champion", show_default=True)
-@field("precision", "Precision. Default: the precision of the evaluation.", metavar="auto|fastest|fp32|bf16|fp16")
+@field("precision", "Precision. Default: the precision of the evaluation.", metavar="auto|fp32|bf16|fp16")
 @field("host", "Address to bind to, with --service local.", metavar="ADDRESS", default="127.0.0.1", show_default=True)
 @field("token-file", "File with a token that requests need; required if --host is not loopback.", metavar="FILE")
 @field("wait", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)
 @field("image", "Container image, with --service sagemaker.", metavar="URI")
 @field("ami", "System image of the instances, which has the GPU driver, with --service sagemaker.", metavar="VERSION")
-@dry_run_option
-@format_option
 def deploy(fields: Mapping[str, str]) -> int:
     """Deploy a trained model, on this machine or SageMaker.
 
@@ -77,12 +74,11 @@ def deploy(fields: Mapping[str, str]) -> int:
 
 
 @click.command("predict", cls=FieldVerb, is_closed=False)
-@field("endpoint", "Name of the endpoint. Default: the only one.", metavar="NAME")
+@field("endpoint", "Name of the endpoint.", metavar="NAME")
 @field("text", "One input, as plain text.", metavar="TEXT")
 @field("inputs", "Inputs, as JSON. Default: standard input.", metavar="JSON")
 @field("parameters", "Parameters of the task, as a JSON object.", metavar="JSON")
-@field("service", "Service of the endpoint.", metavar="|".join(ENDPOINTS))
-@field("trace", "true logs the request to MLflow.", metavar="true|false", default="true", show_default=True)
+@field("service", "Service of the endpoint. Default: local, or sagemaker with --aws.*.", metavar="|".join(ENDPOINTS))
 @field("file", "Predict every row of this file, folder or pattern, on this machine.", metavar="FILE")
 @field("run", "With --file: run id, job name, group id or models:/NAME@ALIAS.", metavar="RUN")
 @field("model", "With --file: Transformers folder, instead of --run.", metavar="FOLDER")
@@ -90,7 +86,7 @@ def deploy(fields: Mapping[str, str]) -> int:
 @field("encoding", "With --file: encoding of text, such as utf-16 or cp1252. Default: utf-8.", metavar="NAME")
 @field("delimiter", "With --file: character between fields. Default: found in the header.", metavar="CHARACTER")
 @field("task", "With --file: task, if config.json does not determine it.", metavar="TASK")
-@field("precision", "With --file: auto is as evaluated.", metavar="auto|fastest|fp32|bf16|fp16")
+@field("precision", "With --file: auto is as evaluated.", metavar="auto|fp32|bf16|fp16")
 @field("max_length", "With --file: longest input in tokens; longer ones are cut.", metavar="N")
 def predict(fields: Mapping[str, str]) -> int:
     """Send a request to an endpoint, or predict every row of a file.
@@ -101,7 +97,7 @@ def predict(fields: Mapping[str, str]) -> int:
     \b
     Examples:
       trainfare predict --endpoint demo --text "Winter is coming."
-      trainfare predict --endpoint demo --inputs '{"inputs": ["a", "b"], "parameters": {"top_k": 2}}'
+      trainfare predict --endpoint demo --inputs '["a", "b"]' --parameters '{"top_k": 2}'
       trainfare predict --run models:/demo@champion --file texts.jsonl --output answers.jsonl
     """
     from experiments.deployments.predict import predict
@@ -112,7 +108,7 @@ def predict(fields: Mapping[str, str]) -> int:
 @click.command("undeploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",))
 @field("endpoint", "Name of the endpoint.", metavar="NAME")
 @field("all", "true deletes every endpoint that `trainfare endpoints` lists.", metavar="true|false")
-@field("service", "Service of the endpoint.", metavar="|".join(ENDPOINTS))
+@field("service", "Service of the endpoint. Default: local, or sagemaker with --aws.*.", metavar="|".join(ENDPOINTS))
 def undeploy(fields: Mapping[str, str]) -> int:
     """Delete an endpoint, or all endpoints.
 

@@ -9,15 +9,13 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from experiments.running.options import read_flag
-from experiments.schema.other_names import hint
+from experiments.schema.other_names import advice, hint
 from training.contract.errors import InputError
 
 HELP_NAMES = ("-h", "--help")
 CONTEXT_SETTINGS = {"help_option_names": HELP_NAMES, "max_content_width": 100}
-DRY_RUN, FORMAT, TRUST = "dry-run", "format", "trust"
-FLAGS = frozenset({DRY_RUN, TRUST})
-"""Fields that are true without a value."""
+TRUST = "trust"
+"""Field that is true without a value."""
 
 
 class VerbGroup(click.Group):
@@ -44,8 +42,6 @@ class FieldVerb(click.Command):
     The declared options serve the help and shell completion. Click's parser does not read the arguments, because it
     knows only declared options, and any field of an experiment is an option too. A closed verb refuses undeclared
     names, except those with one of `prefixes`. For an open verb, the called function checks the names.
-
-    With `has_dry_run`, `--dry-run` shows what the verb would do instead of doing it; see `experiments.dry_runs`.
     """
 
     def __init__(
@@ -53,15 +49,11 @@ class FieldVerb(click.Command):
         *args: Any,
         is_closed: bool,
         prefixes: tuple[str, ...] = (),
-        completes_fields: bool = False,
-        has_dry_run: bool = False,
         **attributes: Any,
     ) -> None:
         super().__init__(*args, **attributes)
         self.is_closed = is_closed
-        self.has_dry_run = has_dry_run
         self.prefixes = prefixes
-        self.completes_fields = completes_fields
 
     @property
     def field_names(self) -> list[str]:
@@ -72,22 +64,6 @@ class FieldVerb(click.Command):
             return super().parse_args(ctx, args if ctx.resilient_parsing else ["--help"])
         ctx.params = {"fields": self.checked_fields(str(ctx.info_name), read_fields(args))}
         return []
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb, or only show what it would do, and return its exit code."""
-        fields = dict(ctx.params.get("fields", {}))
-        if not self.has_dry_run or not {DRY_RUN, FORMAT} & fields.keys():
-            return super().invoke(ctx)
-        is_dry = read_flag(fields, DRY_RUN)
-        fields.pop(DRY_RUN, None)
-        if not is_dry:
-            if FORMAT in fields:
-                raise InputError(f"--{FORMAT} needs --{DRY_RUN}, or the verb plan.")
-            ctx.params = {"fields": fields}
-            return super().invoke(ctx)
-        from experiments.dry_runs.dry_run import dry_run
-
-        return dry_run(str(ctx.info_name), fields)
 
     def checked_fields(self, verb: str, fields: Mapping[str, str]) -> Mapping[str, str]:
         """Return the fields by the names of their declaration: `--max-usd` also sets `max_usd`.
@@ -109,9 +85,9 @@ class FieldVerb(click.Command):
         return checked
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the declared options and, where they are accepted, all fields of an experiment."""
+        """Complete the declared options and, for an open verb, all fields of an experiment."""
         items = super().shell_complete(ctx, incomplete)
-        if not self.completes_fields or not incomplete.startswith("--"):
+        if self.is_closed or not incomplete.startswith("--"):
             return items
         from experiments.schema.overrides import known_fields
 
@@ -123,7 +99,7 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
     """Return `--name value` and `--name=value` pairs as a mapping. Raises `InputError`.
 
     The argument after a name is always its value, because values may begin with a hyphen: a negative number, for
-    example. Only a name of `FLAGS` may stand alone, which means true.
+    example. Only `TRUST` may stand alone, which means true.
     """
     fields: dict[str, str] = {}
     rest = list(arguments)
@@ -132,11 +108,11 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
         if not name.startswith("--") or name == "--":
             raise InputError(f"unexpected argument '{name}': write fields as --name value.")
         name, equals, value = name[2:].partition("=")
-        if not equals and name in FLAGS and (not rest or rest[0].startswith("--")):
+        if not equals and name == TRUST and (not rest or rest[0].startswith("--")):
             value = "true"
         elif not equals:
             if not rest:
-                raise InputError(f"--{name} has no value: write fields as --name value.")
+                raise InputError(f"--{name} has no value: write fields as --name value.{advice(name)}")
             value = rest.pop(0)
         if name in fields:
             raise InputError(f"--{name} is set twice, to '{fields[name]}' and to '{value}'.")
@@ -160,14 +136,6 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 
     return [name for name in experiment_names() if name.startswith(incomplete)]
 
-
-dry_run_option = field(
-    DRY_RUN,
-    "Show what would run, what it would cost and what would be refused, and change nothing; see the verb plan.",
-    is_flag=True,
-)
-
-format_option = field(FORMAT, "With --dry-run: json also shows the requests.", metavar="text|json")
 
 fail_on_option = field(
     "fail-on",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -19,7 +19,7 @@ from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
 from reports.formats.terminal import PlainConsole
 from state.home import home
 from state.regular_files import user_path
-from training.contract.errors import EndpointNotFound, InputError, ServiceError, TrainfareError
+from training.contract.errors import InputError, ServiceError, TrainfareError
 from training.contract.price import Price
 from training.contract.service import Echo
 from training.services.registry import DEFAULT, services_with, traits_of
@@ -33,7 +33,6 @@ WAIT_SECONDS = 1800.0
 RETRY_SECONDS = 30.0
 PENDING_NAME = "later"
 """Placeholder for the endpoint's name until the run has been read."""
-Result = TypeVar("Result")
 COLUMNS = ("endpoint", "service", "model", "status", "since", "USD/hour", "USD", "address")
 
 
@@ -60,23 +59,21 @@ def deploy(fields: Mapping[str, str]) -> int:
 
 
 def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str, Any]]:
-    """Return the request without the model of a run, its service and the fields `aws.*`. Raises `InputError`."""
-    read.check_not_empty(fields)
-    service = read.read_service(fields, ENDPOINTS) or DEFAULT
-    aws = read.read_aws(fields) | {name: fields[name] for name in ("image", "ami") if name in fields}
-    return read_spec(fields, service), service, aws
+    """Return the checked request without the model of a run, its service and the fields `aws.*`. Raises `InputError`.
 
-
-def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
-    """Read and check the request; `with_run` adds the model of a run. Raises `InputError`."""
+    `with_run` adds the model of a run.
+    """
     from models.inference.evaluation import PRECISIONS, read_task
     from models.server.access import allowed_hosts, read_token
 
+    read.check_not_empty(fields)
+    service = read.read_service(fields, ENDPOINTS) or DEFAULT
+    aws = read.read_aws(fields) | {name: fields[name] for name in ("image", "ami") if name in fields}
     if ("run" in fields) == ("model" in fields):
         raise InputError("deploy needs either --run (a run id, a job name or a group id) or --model (a folder).")
-    traits, is_replacing = traits_of(service), read.read_flag(fields, "replace")
+    traits = traits_of(service)
     for name in fields:
-        is_of_server = name in {"host", "token-file"} or (name == "replace" and is_replacing)
+        is_of_server = name in {"host", "token-file"}
         is_of_aws = name in {"image", "ami"} or name.startswith("aws.")
         if (is_of_server and not traits.runs_here) or (is_of_aws and not traits.reads_aws):
             needed = services_with("runs_here" if is_of_server else "reads_aws")
@@ -98,17 +95,17 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
         name = read.read_name("name", fields.get("name") or folder_name or "model")
     token_file = user_path(fields["token-file"], "--token-file").resolve() if "token-file" in fields else None
     allowed_hosts(host, read_token(token_file) if token_file else None)
-    return EndpointSpec(
+    spec = EndpointSpec(
         name=name,
         model=folder,
         host=host,
         token_file=token_file,
         machine=machine,
-        machines=read.read_whole("machines", fields.get("machines", "1"), 1, 1 if traits.is_one_machine else 100),
-        replace=is_replacing,
+        machines=read.read_whole("machines", fields.get("machines", "1"), 1, 1 if traits.runs_here else 100),
         precision=read.one_of("precision", fields["precision"], PRECISIONS) if "precision" in fields else None,
         wait_seconds=read.read_seconds("wait", fields["wait"]) if "wait" in fields else WAIT_SECONDS,
     )
+    return spec, service, aws
 
 
 def read_model_folder(text: str) -> Path:
@@ -163,10 +160,8 @@ def with_trained(
     return filled, trained
 
 
-def search(
-    fields: Mapping[str, str], echo: Echo, look: Callable[[Endpoints], Result]
-) -> Iterator[tuple[Endpoints, Result]]:
-    """Yield the service that the fields name with what `look` returns for it.
+def search(fields: Mapping[str, str], echo: Echo) -> Iterator[tuple[Endpoints, list[EndpointState]]]:
+    """Yield the service that the fields name with its endpoints.
 
     Without a name, these are all services, as far as an AWS region is set: an error of any but the first is a note.
     """
@@ -175,7 +170,7 @@ def search(
     for name in [chosen] if chosen else [each for each in ENDPOINTS if traits_of(each).reads_aws or not aws]:
         try:
             service = open_endpoints(name, aws, echo)
-            yield service, look(service)
+            yield service, service.endpoints()
         except (InputError, ServiceError) as error:
             if chosen or aws or name == DEFAULT:
                 raise
@@ -183,21 +178,11 @@ def search(
                 echo(f"Note: {traits_of(name).label} was not searched for endpoints: {error}")
 
 
-def find_service(name: str, fields: Mapping[str, str], echo: Echo) -> Endpoints:
-    """Return the service that has the endpoint `name`; this machine comes first. Raises `EndpointNotFound`."""
-    missing: list[str] = []
-
-    def has(service: Endpoints) -> bool:
-        try:
-            return bool(service.describe(name))
-        except EndpointNotFound as error:
-            missing.append(str(error))
-            return False
-
-    for service, is_found in search(fields, echo, has):
-        if is_found:
-            return service
-    raise EndpointNotFound(" ".join(missing))
+def named_service(fields: Mapping[str, str], echo: Echo) -> Endpoints:
+    """Return the service that the fields name, which is this machine without `service` and `aws.*`."""
+    aws = read.read_aws(fields)
+    first = next(name for name in ENDPOINTS if traits_of(name).reads_aws or not aws)
+    return open_endpoints(read.read_service(fields, ENDPOINTS) or first, aws, echo)
 
 
 def endpoints(fields: Mapping[str, str]) -> int:
@@ -205,7 +190,7 @@ def endpoints(fields: Mapping[str, str]) -> int:
     read.check_not_empty(fields)
     states = {
         state: None if state.ended else service.price(state.machine)
-        for service, found in search(fields, print_error, lambda service: service.endpoints())
+        for service, found in search(fields, print_error)
         for state in found
     }
     # A truncated address is useless: print whole addresses if the output is not a terminal.
@@ -247,10 +232,10 @@ def undeploy(fields: Mapping[str, str]) -> int:
         raise InputError("undeploy needs either --endpoint NAME or --all true.")
     if not is_all:
         name = read.read_name("endpoint", fields["endpoint"])
-        find_service(name, fields, print_line).undeploy(name, print_line)
+        named_service(fields, print_line).undeploy(name, print_line)
         return 0
     deleted = failed = 0
-    for service, found in search(fields, print_line, lambda service: service.endpoints()):
+    for service, found in search(fields, print_line):
         for state in found:
             try:
                 service.undeploy(state.name, print_line)

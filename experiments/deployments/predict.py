@@ -10,26 +10,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.deployments.endpoints import find_service, read_model_folder
-from experiments.deployments.services import open_endpoints
+from experiments.deployments.endpoints import named_service, read_model_folder
 from experiments.running import options as read
 from experiments.running.output import print_error, print_line
-from models.endpoints.protocol import EndpointState
 from state.regular_files import user_path
-from training.contract.errors import InputError, TrackingError
-from training.services.registry import DEFAULT
+from training.contract.errors import InputError
 
 if TYPE_CHECKING:
     from models.inference.predictor import Predictor
     from training.staging.formats.files import TextFormat
 
 
-ENDPOINT_FIELDS = ("endpoint", "text", "inputs", "parameters", "file", "service", "trace")
+ENDPOINT_FIELDS = ("endpoint", "text", "inputs", "parameters", "file", "service")
 FILE_FIELDS = (
     *("run", "model", "file", "output", "task", "precision", "max_length", "parameters", "encoding", "delimiter"),
 )
 COLUMNS = "columns."
-RETRY_SECONDS = 10.0
 
 
 def predict(fields: Mapping[str, str]) -> int:
@@ -38,29 +34,17 @@ def predict(fields: Mapping[str, str]) -> int:
         return predict_file(fields)
     read.check_known("predict", fields, ENDPOINT_FIELDS)
     read.check_not_empty(fields)
-    is_traced = read.read_flag(fields, "trace", "true")
-    names = (
-        [fields["endpoint"]]
-        if "endpoint" in fields
-        else [each.name for each in open_endpoints(DEFAULT, {}, print_error).endpoints()]
-    )
-    if len(names) != 1:
-        has = f"has the endpoints {', '.join(sorted(names))}" if names else "has no endpoint"
-        raise InputError(f"predict needs --endpoint NAME: this machine {has}.")
-    name = read.read_name("endpoint", names[0])
+    if "endpoint" not in fields:
+        raise InputError("predict needs --endpoint NAME, or --file.")
+    name = read.read_name("endpoint", fields["endpoint"])
     body = _body(fields)
-    service = find_service(name, fields, print_error)
-    started_ns = time.time_ns()
-    answer = service.predict(name, json.dumps(body).encode())
-    ended_ns = time.time_ns()
+    answer = named_service(fields, print_error).predict(name, json.dumps(body).encode())
     print_line(answer.decode("utf-8", "replace"))
-    if is_traced and (state := service.describe(name)).run_id:
-        _trace(state, body, answer, started_ns, ended_ns)
     return 0
 
 
 def _body(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the request; `--inputs` may be the whole request or only the value of its key `inputs`."""
+    """Return the request that the fields describe."""
     if "text" in fields and "inputs" in fields:
         raise InputError("--text and --inputs cannot be combined: use --text for one text and --inputs for JSON.")
     if "text" in fields:
@@ -72,12 +56,8 @@ def _body(fields: Mapping[str, str]) -> dict[str, Any]:
             if not text.strip():
                 raise InputError("predict needs --text, --inputs (JSON), --file, or JSON on standard input.")
         inputs = _json("inputs", text)
-    body = inputs if isinstance(inputs, dict) and "inputs" in inputs else {"inputs": inputs}
-    if "parameters" in fields:
-        if "parameters" in body:
-            raise InputError("parameters are set twice: by --parameters and within --inputs.")
-        body = {**body, "parameters": _json("parameters", fields["parameters"])}
-    return body
+    parameters = {"parameters": _json("parameters", fields["parameters"])} if "parameters" in fields else {}
+    return {"inputs": inputs, **parameters}
 
 
 def _json(name: str, text: str) -> Any:
@@ -86,18 +66,6 @@ def _json(name: str, text: str) -> Any:
     except (ValueError, RecursionError) as error:
         shown = text if len(text) < 60 else text[:60] + "…"
         raise InputError(f"--{name} is not JSON: {error} in {shown!r}. Use --text for plain text.") from error
-
-
-def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
-    """Log request and answer to MLflow. A failure is only reported, because the answer has already been printed."""
-    from models.traces import trace
-    from tracking.server.store import open_store
-
-    try:
-        store = open_store(retry_seconds=RETRY_SECONDS, otherwise="The answer is valid.", echo=print_error)
-        print_error(f"Trace: {trace(store, state, body, json.loads(answer), started_ns, ended_ns)}")
-    except TrackingError as error:
-        print_error(f"The request was not logged to MLflow: {error}")
 
 
 def predict_file(fields: Mapping[str, str]) -> int:
@@ -127,7 +95,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
     from models.batch import check, new_file, predict, read_rows
 
     rows = partial(read_rows, files, predictor.task, columns, text)
-    console, changed = Console(stderr=True), [path.stat().st_mtime_ns for path in files.paths]
+    console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         count = check(predictor, progress.track(rows(), description="Checking"), parameters)
         if not count:
@@ -135,10 +103,6 @@ def predict_file(fields: Mapping[str, str]) -> int:
         started, bar = time.monotonic(), progress.add_task("Predicting", total=count)
         with new_file(output) as file:
             file.writelines(predict(predictor, rows(), parameters, partial(progress.advance, bar)))
-            if [path.stat().st_mtime_ns for path in files.paths] != changed:
-                raise InputError(
-                    f"--file {files.name} changed while its rows were predicted: run the same command again."
-                )
     seconds = time.monotonic() - started
     print_error(f"Predicted {count:,} rows in {seconds:,.1f} s, {count / seconds:,.1f} rows/s.")
     print_line(str(output))
@@ -190,7 +154,7 @@ def _load_model(fields: Mapping[str, str]) -> Predictor:
         folder = model_folder(store, trained, home(), print_error)
         task, evaluation = task or trained.task or None, trained.evaluation
     predictor = load_predictor(folder, task=task, precision=precision, evaluation=evaluation, max_length=length)
-    chosen, evaluated = str(predictor.loaded.precision), evaluation.precision
+    chosen, evaluated = predictor.loaded.precision, evaluation.precision
     reason = f"the evaluation was in {evaluated}" if evaluated else "the evaluation's is unknown"
     print_error(
         f"Precision: {chosen}, as in the evaluation." if chosen == evaluated else f"Precision: {chosen}; {reason}."

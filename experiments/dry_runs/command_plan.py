@@ -41,7 +41,6 @@ NEARLY = 0.9
 """Share of the time limit from which a job is expected to reach it: times of equal jobs differ by a tenth."""
 ACTIONS = {
     "create": "is created",
-    "replace": "is replaced: the model that it serves now answers until the new one does",
     "keep": "serves this model already, and stays as it is",
 }
 

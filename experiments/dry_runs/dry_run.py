@@ -449,8 +449,8 @@ class ScratchState(Preparation):
             return self._estimates[key]
 
         inputs = inputs_in(self.folder, experiment, stage, lambda _: None, is_planned=True)
-        uploads = traits_of(experiment.service).uploads_inputs
-        if not uploads or not isinstance(inputs, Staged) or inputs.sample_rows is None:
+        reads_staged = traits_of(experiment.service).keeps_state_in_home
+        if reads_staged or not isinstance(inputs, Staged) or inputs.sample_rows is None:
             return inputs
         missing = (self.folder / "staged").as_uri()
         uris = {

@@ -226,7 +226,6 @@ def script_inputs(
         environment=environment,
         network_uses=tuple(network_uses(source.folder, values, script.secrets)),
         remarks=(
-            *channels.notes,
             *(
                 f"{FILES}{path} replaces the file of this name in {source.description}"
                 for path in script.files

@@ -104,7 +104,7 @@ def group_key(
         "repeats": repeats,
         "arms": [
             (
-                arm.full_label or arm.label,
+                arm.label,
                 arm.is_baseline,
                 arm.experiment.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_JOBS),
                 *arm.batch_sizes,
@@ -319,7 +319,7 @@ def _target(experiment: Experiment) -> dict[str, Scalar | None]:
     """Return the hyperparameters of the target, with its direction; empty without one."""
     if (target := experiment.target) is None:
         return {}
-    direction = target.direction or direction_of(experiment, target.metric)
+    direction = direction_of(experiment, target.metric)
     stop: dict[str, Scalar | None] = {"target_stop": True} if target.stop else {}
     return {"target_metric": target.metric, "target_value": target.value, "target_direction": direction, **stop}
 
@@ -396,11 +396,10 @@ def hyperparameters(
 
 
 def _shared_settings(experiment: Experiment) -> dict[str, Scalar | None]:
-    """Return the settings that experiment and job share. Requests stay as they were before a setting was introduced."""
-    values = {}
-    for name, field in SETTINGS.items():
-        traits, value = setting_traits(field), getattr(experiment, name)
-        is_new = bool(traits.since) and value == field.default
-        if not is_new and traits.compiler in ("", experiment.compiler):
-            values[name] = value
-    return values
+    """Return the settings that experiment and job share, with the options of no other compiler."""
+    compilers = ("", experiment.compiler)
+    return {
+        name: getattr(experiment, name)
+        for name, field in SETTINGS.items()
+        if setting_traits(field).compiler in compilers
+    }

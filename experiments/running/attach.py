@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from experiments.planning.job_source import make_job_source
 from experiments.running.launch import follow, jobs_phrase
 from experiments.running.options import read_fail_on
 from experiments.running.output import confirm, has_terminal, print_line
@@ -33,7 +32,16 @@ from training.contract.job_spec import Compiler, JobSpec, MetricDefinition
 from training.contract.plain_text import counted, is_likely_secret, likely_secret_texts
 from training.contract.price import Price
 from training.contract.request import build, check_metric
-from training.contract.service import TERMINAL_STATUSES, Channel, Description, LogPage, Request, Service, instance_count
+from training.contract.service import (
+    TERMINAL_STATUSES,
+    Channel,
+    Description,
+    LogPage,
+    Request,
+    Service,
+    instance_count,
+    instance_type_of,
+)
 from training.scripts.runtime_description import command_line
 from training.services.local.container import SECRET_VARIABLES
 from training.services.local.toolkit import decoded, local_path
@@ -74,7 +82,6 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
             f"jobs ({names})."
         )
     plan, is_own = read_plan(store, group, home())
-    plan = replace(plan, jobs=tuple(map(_with_source, plan.jobs)))
     jobs = [job for job in plan.jobs if job.spec.name in incomplete] if incomplete else plan.jobs
     first = plan.jobs[0].spec
     service = SERVICES[service_name(first.instance_type)].service_of(first, group.id)
@@ -99,19 +106,12 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
             f"{_foreign(group_id)}. It pushes its model to {push.repository}: add --trust if you trust it."
         )
     print_line(f"Resuming {group.id}: {jobs_phrase(plan.jobs, plan.design)}")
-    if not service.traits.uploads_inputs:
+    if service.traits.keeps_state_in_home:
         for uri in sorted({each for job in jobs for each in (job.spec.source_uri, *job.spec.channels.values())}):
             if text := damage(local_path(uri)):
                 raise InputError(f"{text}. Run the command that started the group again: it makes the files again.")
         check_secrets(plan.jobs, {job["TrainingJobName"] for job in service.jobs()}, os.environ)
     return follow(store, service, group, plan.jobs, plan.parallel, plan.design, fail_on)
-
-
-def _with_source(job: PlannedJob) -> PlannedJob:
-    """Return a job with a copy of the source. Plans of earlier versions name the repository's own folder."""
-    if job.spec.is_script or not job.spec.source_uri.endswith("/training/job"):
-        return job
-    return replace(job, spec=job.spec.model_copy(update={"source_uri": make_job_source(home()).as_uri()}))
 
 
 def _may_start(service: Service, spec: JobSpec) -> bool:
@@ -305,15 +305,6 @@ def without_likely_secrets(description: Description) -> Description:
         "HyperParameters": hidden(description.get("HyperParameters", {})),
         "Environment": hidden(description.get("Environment", {})),
     }
-
-
-def instance_type_of(description: Description) -> str:
-    """Return the instance type of a job: the selected one, if the job allows several."""
-    resources = description.get("ResourceConfig", {})
-    if chosen := resources.get("SelectedInstanceType") or resources.get("InstanceType"):
-        return chosen
-    groups = resources.get("InstanceGroups")
-    return str(groups[0]["InstanceType"]) if groups else "unknown"
 
 
 def _spec(description: Description, values: Mapping[str, Any]) -> JobSpec:

@@ -340,15 +340,13 @@ MAX_NAME_CHARACTERS = 63
 
 
 def attempt_name(job_name: str, attempt: int) -> str:
-    """Return the service's name of a job's attempt; the first attempt, number 0, has the job's own name.
+    """Return the service's name of a job's attempt. The first attempt, number 0, has the job's own name instead.
 
     The name follows from the job's name alone, and a service accepts each name once. So all launchers of a job start
     the same attempt, and none runs twice. A launcher that attaches later reads the failed attempts, and ends at the one
     that runs. An attempt without an instance costs nothing, so the part of a budget that is reserved for the job
     suffices for the attempt that runs.
     """
-    if attempt == 0:
-        return job_name
     suffix = f"-c{attempt}"
     if len(job_name) + len(suffix) <= MAX_NAME_CHARACTERS:
         return job_name + suffix

@@ -16,7 +16,7 @@ from training.contract.errors import InputError, TrackingError
 from training.contract.failures import lacks_capacity, service_failure
 from training.contract.plain_text import counted, duration_text
 from training.contract.price import Price, instance_seconds
-from training.contract.service import TERMINAL_STATUSES, Description, Service, instance_count
+from training.contract.service import TERMINAL_STATUSES, Description, Service, instance_count, instance_type_of
 from training.services.budget import stop_grace_seconds
 from training.services.launcher import stop_all
 from training.services.registry import SERVICES
@@ -32,8 +32,8 @@ def print_jobs(service: str, prices: str | None) -> None:
     opened = SERVICES[service].open_service()
     descriptions = _all_jobs(opened)
     price_of = SERVICES[service].prices(prices, print_line)
-    types = {_instance_type(each) for each in descriptions if billed_seconds(each)}
-    known = {each: price for each in sorted(types) if each and (price := price_of(each))}
+    types = {instance_type_of(each) for each in descriptions if billed_seconds(each)}
+    known = {each: price for each in sorted(types) if (price := price_of(each))}
     # A truncated name cannot be passed to `stop`: print whole names, also if the output is not a terminal.
     PlainConsole(width=200).print(_table(descriptions, known))
     if summary := total(descriptions, known):
@@ -97,7 +97,7 @@ def usd(description: Description, known: dict[str, Price]) -> float | None:
 
     For a running job on spot capacity it is an upper bound: the discount is known at its end.
     """
-    seconds, price = billed_seconds(description), known.get(_instance_type(description))
+    seconds, price = billed_seconds(description), known.get(instance_type_of(description))
     if seconds is None or price is None:
         return None
     return price.usd(instance_seconds(seconds, instance_count(description)))
@@ -115,11 +115,6 @@ def billed_seconds(description: Description) -> float | None:
 
 def is_running(description: Description) -> bool:
     return description["TrainingJobStatus"] not in TERMINAL_STATUSES
-
-
-def _instance_type(description: Description) -> str:
-    resources = description.get("ResourceConfig", {})
-    return str(resources.get("SelectedInstanceType") or resources.get("InstanceType", ""))
 
 
 def print_log(service: str, name: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
@@ -25,7 +24,7 @@ from pydantic import (
 from experiments.schema.sections import Aws, Machine, Script
 from sweeps.search_space import BatchGrid, Optimiser, ScalingRule, scale
 from sweeps.trials import CostName
-from training.contract.errors import InputError, nearest
+from training.contract.errors import nearest
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import Compiler
 from training.job.settings.declared import (
@@ -69,9 +68,6 @@ class Target(Frozen):
     """Evaluation metric, by its name in MLflow: a quality metric of the task, or any metric of a script."""
     value: float
     """Value to reach, in the unit of the metric."""
-    direction: Literal["min", "max"] | None = None
-    """`min` if lower is better, `max` if higher. None means the metric's usual direction, or `better` of
-    `script.metrics`."""
     stop: bool = False
     """Stop training when the target is reached."""
 
@@ -268,49 +264,13 @@ Range = Annotated[str, BeforeValidator(_text), Field(min_length=1, max_length=64
 TrialCount = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-class Searched(Frozen):
-    """Values of a script's hyperparameter that a sweep tries."""
-
-    low: float | None = None
-    """Least value of a range."""
-    high: float | None = None
-    """Largest value of a range."""
-    log: bool = False
-    """Space the values of the range evenly by their logarithms."""
-    count: Annotated[int, Field(ge=2, le=100)] = 5
-    """Evenly spaced values of the range."""
-    values: Annotated[tuple[JsonValue, ...], Field(strict=False)] = ()
-    """Texts, numbers, true or false, instead of a range."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Searched:
-        low, high = (math.nan if end is None else end for end in (self.low, self.high))
-        is_range = (0.0 if self.log else -math.inf) < low < high
-        if bool(self.values) == is_range or any(isinstance(value, (list, dict)) for value in self.values):
-            raise ValueError(
-                "sweep.hyperparameters takes lists of plain values and ranges {low, high}, low above 0 if log"
-            )
-        return self
-
-    def with_own(self, name: str, own: JsonValue) -> tuple[Any, ...]:
-        """Return the values to try, with the experiment's own. In a range, they are whole if it and the ends are.
-
-        Raises ValueError if the experiment's own value is no number, and the others are a range.
-        """
-        if self.low is None or self.high is None:
-            return tuple(dict.fromkeys([own, *self.values]))
-        if isinstance(own, bool) or not isinstance(own, (int, float)):
-            raise ValueError(f"hyperparameters.{name} is a range, but script.hyperparameters.{name} is {own!r}")
-        there, back = (math.log, math.exp) if self.log else (float, float)
-        first, last = there(self.low), there(self.high)
-        spaced = [back(first + (last - first) * at / (self.count - 1)) for at in range(self.count)]
-        is_whole = isinstance(own, int) and self.low.is_integer() and self.high.is_integer()
-        values = {round(value) if is_whole else float(f"{value:.6g}") for value in spaced}
-        return tuple(sorted({*values, own if is_whole else float(own)}))
+def _plain_values(value: Any) -> Any:
+    if not isinstance(value, (list, tuple)) or any(isinstance(each, (list, dict)) for each in value):
+        raise ValueError("sweep.hyperparameters takes lists of texts, numbers, true or false")
+    return value
 
 
-def _listed_values(value: Any) -> Any:
-    return {"values": value} if isinstance(value, (list, tuple)) else value
+PlainValues = Annotated[tuple[JsonValue, ...], BeforeValidator(_plain_values), Field(strict=False)]
 
 
 class Sweep(Frozen):
@@ -332,9 +292,8 @@ class Sweep(Frozen):
     learning_rate_scalings: Annotated[tuple[ScalingRule, ...], Field(strict=False)] = ()
     """Values of `learning_rate_scaling` to search, such as `linear, sqrt`. Empty means that field alone."""
 
-    hyperparameters: dict[Name, Annotated[Searched, BeforeValidator(_listed_values)]] = Field(default={})
-    """Other hyperparameters of a script to search, by name: a list of values, or a range `{low: 0.001, high: 0.1, log:
-    true}`, of which 5 evenly spaced values (`count`) are tried. The search starts at the value in
+    hyperparameters: dict[Name, PlainValues] = Field(default={})
+    """Other hyperparameters of a script to search, by name: a list of values. The search starts at the value in
     `script.hyperparameters`, which must have one."""
 
     objective: Annotated[tuple[CostName | Name, ...], Field(strict=False, min_length=1, max_length=2)] = (
@@ -368,10 +327,6 @@ class Sweep(Frozen):
 
     max_parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time, over all workers."""
-    max_billable_seconds: Annotated[float, Field(gt=0.0)] | None = None
-    """Earlier name of `max_billable_seconds`."""
-    max_usd: Annotated[float, Field(gt=0.0)] | None = None
-    """Earlier name of `max_usd`."""
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -384,30 +339,8 @@ def compiler_fields(setting: str) -> dict[str, str]:
     return {"compiler": compiler, **dict(option.split("=", 1) for option in options)}
 
 
-def with_full_names(overrides: Mapping[str, str], is_field: Callable[[str], bool]) -> dict[str, str]:
-    """Return overrides of the verb `sweep` with their full names: `trials` becomes `sweep.trials`.
-
-    Names for which `is_field` is true are fields of the experiment and stay as they are. Raises InputError for a
-    misspelt short name.
-    """
-    named = {}
-    for name, text in overrides.items():
-        if name in Sweep.model_fields and not is_field(name):
-            named[f"sweep.{name}"] = text
-        elif "." not in name and not is_field(name) and (hint := nearest(name, Sweep.model_fields)):
-            raise InputError(f"unknown field {name[:80]!r} of sweep.{hint}")
-        else:
-            named[name] = text
-    return named
-
-
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_TOKENS)], ...], Field(strict=False, min_length=1)]
 Budget = Annotated[float, Field(gt=0.0, le=1e12)]
-LoggedModels = Annotated[
-    Literal["best", "winner", "each", "none"],
-    # The field was a boolean before.
-    BeforeValidator(lambda value: {"true": "each", "false": "none"}.get(str(value).lower(), value)),
-]
 
 
 def _own_quality(value: Any) -> Any:
@@ -423,7 +356,7 @@ BUDGET_FIELDS = ("max_usd", "max_billable_seconds", "min_run_seconds")
 
 
 class PushToHub(Frozen):
-    """Repository of the Hugging Face Hub that gets the trained model. The token is never stored or logged."""
+    """Repository of the Hugging Face Hub that gets the trained model. No job gets the token."""
 
     repository: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$")]
     """`owner/name`, created if it does not exist."""
@@ -431,12 +364,6 @@ class PushToHub(Frozen):
     """Create a private repository, and refuse to push to a public one."""
     revision: Name | None = None
     """Branch to push to. None means `main`."""
-    commit_message: Name | None = None
-    """Commit message."""
-    token_variable: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] = "HF_TOKEN"
-    """Environment variable with the token. No job gets it."""
-    token_secret: Annotated[str, Field(pattern=r"^[A-Za-z0-9/_+=.@:-]{1,512}$")] | None = None
-    """Secret of AWS Secrets Manager with the token instead."""
 
 
 OPTIONS_OF_COMPILERS = {**COMPILER_OPTIONS, "compiler_debug": "trcomp"}
@@ -536,7 +463,7 @@ class ExperimentFields(InputFields, SharedFields):
     quality: OwnQuality | None = None
     """Your own function that scores each evaluation, such as `my_metrics.py:score`: see docs/tasks.md. Comparisons
     judge by its `eval_score` or `eval_error`."""
-    log_model: LoggedModels = "best"
+    log_model: Literal["best", "winner", "each", "none"] = "best"
     """Models to log to MLflow when the group closes: see docs/models.md."""
     push_to_hub: PushToHub | None = None
     """Push the trained model to the Hugging Face Hub after `train`. With `--wait false`, `attach` or the same command

@@ -15,7 +15,7 @@ from training.contract.errors import InputError
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import Instances, MetricDefinition, Names, Style
 from training.contract.plain_text import is_likely_secret
-from training.contract.request import NAME_PATTERNS, check_metric, has_instance_groups
+from training.contract.request import NAME_PATTERNS, SET_BY_FIELDS, check_metric
 from training.job.tasks import METRICS_BY_NAME, OWN_METRICS
 from training.scripts.channels import ScriptChannels, check_channels
 
@@ -54,22 +54,11 @@ class ScriptArguments(Frozen):
     booleans: Literal["auto", "value", "flag"] = "auto"
     """True and false as `--name True` (`value`), or as `--name` and nothing (`flag`). `auto` is `value`, refused if the
     program seems to declare flags."""
-    forms: dict[Name, JsonValue] = Field(default={})
-    """No longer used; must be empty."""
 
     @model_validator(mode="before")
     @classmethod
     def _from_style(cls, value: Any) -> Any:
-        value = {"style": value} if isinstance(value, str) else value
-        fields = value if isinstance(value, dict) else {}
-        if fields.get("forms") or fields.get("booleans") == "no-flag":
-            gone = "forms no longer exists" if fields.get("forms") else "booleans can no longer be 'no-flag'"
-            raise ValueError(
-                f"script.arguments.{gone}: write such arguments after the program in script.entry_point, such as "
-                "'train.py config.yaml --no-amp', or as the text that the script reads in script.hyperparameters, or "
-                "set script.arguments.booleans to flag"
-            )
-        return value
+        return {"style": value} if isinstance(value, str) else value
 
 
 PROGRESS = ("step", "epoch", "samples")
@@ -338,45 +327,6 @@ class Machine(Frozen, Instances):
 
 S3Prefix = Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()-]+)*/?$")]
 """Bucket, or a prefix in a bucket, with the characters that AWS calls safe in keys."""
-
-SET_BY_FIELDS = {
-    "TrainingJobName": "aws.job_prefix",
-    "RoleArn": "aws.role",
-    "HyperParameters": "the fields of the experiment",
-    "InputDataConfig": "data or script.channels",
-    "Environment": "script.environment",
-    "Tags": "aws.tags",
-    "VpcConfig": "aws.subnets and aws.security_groups",
-    "EnableNetworkIsolation": "aws.isolate_network",
-    "EnableInterContainerTrafficEncryption": "aws.encrypt_traffic",
-    "EnableManagedSpotTraining": "machine.spot",
-    "AlgorithmSpecification.TrainingImage": "machine.image",
-    "AlgorithmSpecification.MetricDefinitions": "script.metrics",
-    "OutputDataConfig.S3OutputPath": "aws.output_uri",
-    "OutputDataConfig.KmsKeyId": "aws.output_key",
-    "CheckpointConfig.S3Uri": "aws.checkpoint_uri",
-    "StoppingCondition.MaxRuntimeInSeconds": "machine.max_run_seconds",
-    "StoppingCondition.MaxWaitTimeInSeconds": "machine.max_wait_seconds",
-    "ResourceConfig.InstanceType": "machine.instance_type",
-    "ResourceConfig.InstanceCount": "machine.instance_count",
-    "ResourceConfig.InstancePreferences": "machine.fallback_instance_types",
-    "ResourceConfig.VolumeSizeInGB": "machine.volume_gib",
-    "ResourceConfig.VolumeKmsKeyId": "aws.volume_key",
-    "ResourceConfig.KeepAlivePeriodInSeconds": "machine.keep_alive_seconds",
-}
-"""Members of a request and the fields that set them. Costs, names and limits follow from these fields, so the members
-cannot be changed behind their backs."""
-
-
-def check_group_budget(changes: Mapping[str, Any], max_usd: float | None, max_billable_seconds: float | None) -> None:
-    """Raise ValueError for a budget of a heterogeneous cluster, whose groups have types that no field knows."""
-    if not has_instance_groups(changes) or (max_usd is None and max_billable_seconds is None):
-        return
-    name = "max_usd" if max_usd is not None else "max_billable_seconds"
-    raise ValueError(
-        f"{name} cannot be combined with aws.request.ResourceConfig.InstanceGroups: the cost of the groups is not "
-        "known before the jobs end"
-    )
 
 
 class Aws(Frozen):

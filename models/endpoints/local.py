@@ -1,7 +1,7 @@
 """Endpoints on this machine: implements `Endpoints` with server processes that outlive their commands.
 
-endpoints/NAME/<number>/   one server: state.json, address.json, log.txt
-endpoints/.NAME.lock       locked by the command that changes the endpoint
+endpoints/NAME/        one server: state.json, address.json, log.txt
+endpoints/.NAME.lock   locked by the command that changes the endpoint
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ from training.services.local.traits import TRAITS
 PAUSE_SECONDS = 0.1
 ANSWER_SECONDS = 600.0
 """Longest wait for one answer."""
-DEFAULTS = {"host": "127.0.0.1", "token_file": None}
-"""Values of endpoints that an earlier version deployed. Other values that it did not record count as equal."""
 SERVER, ADDRESS = "models.server", "address.json"
 END_SECONDS = 15.0
 """Time for a server to stop by itself before it is killed."""
@@ -52,46 +50,36 @@ class LocalEndpoints:
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
         with self._locked(spec.name):
-            current = self._current(spec.name)
-            action = self._action(current, spec)
-            for server in self._servers(spec.name):  # left behind by killed commands
-                if server != current or action == "create":
-                    server.delete()
-            server = ServerFolder(self._root / spec.name / str(time.time_ns()))
-            if current and action == "keep":
-                echo(f"Endpoint {spec.name} already serves {spec.identity}")
-                server = current
+            server, started = self._server(spec.name), None
+            is_kept = self._action(server, spec) == "keep"
             try:
-                started = self._start(server, spec, echo) if action != "keep" else None
+                if is_kept:
+                    echo(f"Endpoint {spec.name} already serves {spec.identity}")
+                else:
+                    server.delete()  # left behind by a server that ended
+                    started = self._start(server, spec, echo)
                 self._wait(server, spec, started)
             except BaseException:
                 server.delete()
                 raise
-            for other in self._servers(spec.name):
-                if other != server:
-                    other.delete()
             return _state(spec.name, server)
 
     def plan(self, spec: EndpointSpec) -> DeploymentPlan:
-        return DeploymentPlan(action=self._action(self._current(spec.name), spec))
+        return DeploymentPlan(action=self._action(self._server(spec.name), spec))
 
     @staticmethod
-    def _action(current: ServerFolder | None, spec: EndpointSpec) -> Action:
-        """Return whether the current server stays. Raises EndpointTaken if it must not be replaced."""
-        if current is None or not current.process():
+    def _action(server: ServerFolder, spec: EndpointSpec) -> Action:
+        """Return the effect on a server. Raises EndpointTaken for one that serves something else."""
+        if not server.process():
             return "create"
-        differs = difference(current.read("state.json"), spec)
-        if differs and not spec.replace:
-            raise EndpointTaken(
-                f"endpoint {spec.name} {differs}: use --replace true to replace it, or choose a different --name."
-            )
-        return "replace" if differs else "keep"
+        if differs := difference(server.read("state.json"), spec):
+            raise EndpointTaken(f"endpoint {spec.name} {differs}: choose a different --name, or undeploy it first.")
+        return "keep"
 
     def _start(self, server: ServerFolder, spec: EndpointSpec, echo: Echo) -> subprocess.Popen[bytes]:
         server.path.mkdir(parents=True)
         # Written before the server reads the files, so that the next deploy notices files that change meanwhile.
-        state = {**record_of(spec), "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
-        (server.path / "state.json").write_text(json.dumps(state))
+        (server.path / "state.json").write_text(json.dumps({**record_of(spec), "created": time.time()}))
         options = ["--model", str(spec.model.resolve()), "--host", spec.host]
         options += ["--task", spec.task] if spec.task else []
         options += ["--precision", spec.precision] if spec.precision else []
@@ -131,46 +119,37 @@ class LocalEndpoints:
             return answer
         raise refused(name, status, answer.decode("utf-8", "replace"))
 
-    def describe(self, name: str) -> EndpointState:
-        return _state(name, self._existing(name))
-
     def undeploy(self, name: str, echo: Echo) -> None:
         self._existing(name)
         with self._locked(name):
-            for server in self._servers(name):
-                server.delete()
+            self._server(name).delete()
         echo(f"{name}: deleted")
 
     def endpoints(self) -> list[EndpointState]:
         names = [path.name for path in self._root.glob("*") if not path.name.startswith(".")]
-        states = [_state(name, server) for name in names if (server := self._current(name))]
+        states = [_state(name, self._server(name)) for name in names]
         return sorted(states, key=lambda state: state.created, reverse=True)
 
-    def _servers(self, name: str) -> list[ServerFolder]:
-        return [ServerFolder(path) for path in sorted((self._root / name).glob("*")) if path.name.isdecimal()]
-
-    def _current(self, name: str) -> ServerFolder | None:
-        """Return the newest server that answers, or else the newest: during a replacement, there are two."""
-        servers = self._servers(name)[::-1]
-        return next((each for each in servers if each.answers()), servers[0] if servers else None)
+    def _server(self, name: str) -> ServerFolder:
+        return ServerFolder(self._root / name)
 
     def _existing(self, name: str) -> ServerFolder:
-        current = self._current(name)
-        if current is None:
+        server = self._server(name)
+        if not server.path.is_dir():
             known = [state.name for state in self.endpoints()]
-            raise EndpointNotFound(f"local endpoint '{name}' does not exist.{nearest(name, known)}")
-        return current
+            raise EndpointNotFound(
+                f"local endpoint '{name}' does not exist.{nearest(name, known)} On AWS: --service sagemaker."
+            )
+        return server
 
     @contextlib.contextmanager
     def _locked(self, name: str) -> Iterator[None]:
-        """Lock the endpoint against other commands that change it. A folder without a server is deleted at the end."""
+        """Lock the endpoint against other commands that change it."""
         lock = self._root / f".{name}.lock"
         with held_lock(lock):
             try:
                 yield
             finally:
-                if not self._servers(name):
-                    shutil.rmtree(self._root / name, ignore_errors=True)
                 lock.unlink(missing_ok=True)
 
 
@@ -282,7 +261,7 @@ def difference(kept: Mapping[str, Any], spec: EndpointSpec) -> str | None:
     requested = record_of(spec)
     if kept.get("identity") != spec.identity:
         return f"serves {kept.get('identity', 'an unknown model')}, not {spec.identity}"
-    changed = [name for name, value in requested.items() if kept.get(name, DEFAULTS.get(name, value)) != value]
+    changed = [name for name, value in requested.items() if kept.get(name) != value]
     return f"serves {spec.identity}, but differs in {', '.join(changed)}" if changed else None
 
 
@@ -296,8 +275,6 @@ def _state(name: str, server: ServerFolder) -> EndpointState:
         service=TRAITS.name,
         status=("InService" if answers else "Creating") if is_alive else "Failed",
         identity=str(kept.get("identity", "")),
-        run_id=kept.get("run_id"),
-        model_id=kept.get("model_id"),
         address=f"{address}/invocations" if address else "",
         machine=TRAITS.name,
         created=datetime.fromtimestamp(kept.get("created", 0.0), UTC),

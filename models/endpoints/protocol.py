@@ -16,7 +16,7 @@ from training.contract.job_spec import NOT_CHOSEN
 from training.contract.price import Price, instance_seconds
 from training.contract.service import Echo
 
-Action = Literal["create", "replace", "keep"]
+Action = Literal["create", "keep"]
 """Effect of a deployment on the endpoint with its name."""
 
 Request = tuple[str, dict[str, Any]]
@@ -44,7 +44,7 @@ class EndpointSpec:
     versions: str = ""
     """Library versions of the training, from the run's tag `platform.versions`. Empty: unknown."""
     precision: str | None = None
-    """fastest, fp32, bf16 or fp16. None: as in the evaluation, and fp32 if that is unknown."""
+    """fp32, bf16 or fp16. None: as in the evaluation, and fp32 if that is unknown."""
     evaluation: Evaluation = UNKNOWN
     """Settings of the model's evaluation, with which it also answers."""
     host: str = "127.0.0.1"
@@ -54,8 +54,6 @@ class EndpointSpec:
     machine: str = NOT_CHOSEN
     """Instance type, such as `ml.g4dn.xlarge`, or the only one of the service, such as `local`."""
     machines: int = 1
-    replace: bool = False
-    """True if this model may replace a different one on the endpoint with this name."""
     wait_seconds: float = 1800.0
     """Longest wait for the endpoint to answer. After this, it counts as failed and is deleted."""
 
@@ -76,8 +74,6 @@ class EndpointState:
     """Status in SageMaker's spelling, such as Creating, InService or Failed."""
     identity: str
     """`EndpointSpec.identity` of the model that it serves."""
-    run_id: str | None = None
-    model_id: str | None = None
     address: str
     """Address for requests: `http://127.0.0.1:PORT/invocations`, or the endpoint's ARN."""
     machine: str
@@ -118,9 +114,9 @@ class Endpoints(Protocol):
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
         """Create the endpoint and return it once it answers; `echo` prints the progress.
 
-        An endpoint that already serves the same model with the same options is returned unchanged. A different one
-        raises `EndpointTaken`, or on this machine, with `spec.replace`, answers until the new one does. Raises
-        `EndpointFailed` if the endpoint does not answer. After a failure or Ctrl-C, all that was created is deleted.
+        An endpoint that already serves the same model with the same options is returned unchanged. Raises
+        `EndpointTaken` for a different one, and `EndpointFailed` if the endpoint does not answer. After a failure or
+        Ctrl-C, all that was created is deleted.
         """
 
     def plan(self, spec: EndpointSpec) -> DeploymentPlan:
@@ -137,9 +133,6 @@ class Endpoints(Protocol):
 
         Raises `EndpointNotFound`, `EndpointFailed`, and `InputError` if the endpoint rejects the request.
         """
-
-    def describe(self, name: str) -> EndpointState:
-        """Return the endpoint's current state. Raises `EndpointNotFound`."""
 
     def undeploy(self, name: str, echo: Echo) -> None:
         """Delete everything that deploy created under this name, in any state. Raises `EndpointNotFound`."""

@@ -6,12 +6,9 @@ model is imported.
 
 from __future__ import annotations
 
-import timeit
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from training.contract.errors import InputError
 from training.job.tasks import TASKS, find_task
@@ -61,74 +58,32 @@ def _number(text: str | None) -> int | None:
     return int(text) if text and text.isdecimal() else None
 
 
-PRECISIONS = ("auto", "fastest", "fp32", "bf16", "fp16")
-
-ROWS, WIDTH = 512, 768
-"""Size of the matrices whose product decides the fastest format of a CPU, and how often they are multiplied."""
-PRODUCTS = 15
+PRECISIONS = ("auto", *FORMATS)
 
 
-class Precision(NamedTuple):
-    """Number format of a model's matrix products."""
-
-    format: str
-    """fp32, bf16 or fp16."""
-    is_whole: bool = False
-    """True if the whole model is converted to the format. False if only the matrix products are in 16 bits, as in
-    training and evaluation (PyTorch's autocast)."""
-
-    def __str__(self) -> str:
-        """Return the name for messages and records."""
-        return f"fastest ({self.format})" if self.is_whole else self.format
-
-
-def choose_precision(requested: str | None, evaluated: str | None, kind: str) -> Precision:
+def choose_precision(requested: str | None, evaluated: str | None, kind: str) -> str:
     """Return the precision for a device of `kind` `cpu` or `cuda`.
 
     If `requested` is None or `auto`, it is the precision in which the model was `evaluated`. It is fp32 if that is
-    unknown, or needs a GPU that this machine does not have. `fastest` converts the whole model to the format that the
-    device multiplies fastest.
+    unknown, or needs a GPU that this machine does not have.
     """
     if requested is not None and requested not in PRECISIONS:
         raise InputError(f"precision is {requested!r}: it must be one of {', '.join(PRECISIONS)}")
     if requested == "fp16" and kind == "cpu":
         raise InputError("precision is 'fp16', which needs a GPU, and this machine has no GPU: use bf16, fp32 or auto")
-    if requested == "fastest":
-        return Precision(native_precision(kind), is_whole=True)
     if requested not in (None, "auto"):
-        return Precision(str(requested))
-    return Precision("fp32" if evaluated is None or (evaluated == "fp16" and kind == "cpu") else evaluated)
-
-
-@cache
-def native_precision(kind: str) -> str:
-    """Return the fastest precision of the device: bf16, fp16 or fp32.
-
-    On a GPU its compute capability decides. On a CPU it is measured, because some CPUs with instructions for bf16
-    multiply it at half the speed of fp32.
-    """
-    import torch
-
-    if kind == "cpu":
-        return "bf16" if _product_seconds(torch.bfloat16) < _product_seconds(torch.float32) else "fp32"
-    # Volta and Turing emulate bf16, slowly.
-    return "bf16" if torch.cuda.get_device_capability() >= (8, 0) else "fp16"
-
-
-def _product_seconds(dtype: Any) -> float:
-    """Return the time of a small encoder's matrix product: the shortest, which other processes have disturbed least."""
-    import torch
-
-    left, right = torch.ones(ROWS, WIDTH, dtype=dtype), torch.ones(WIDTH, WIDTH, dtype=dtype)
-    return min(timeit.repeat(lambda: torch.mm(left, right), number=1, repeat=PRODUCTS))
+        return str(requested)
+    return "fp32" if evaluated is None or (evaluated == "fp16" and kind == "cpu") else evaluated
 
 
 def read_task(folder: Path) -> str:
     """Return the task of the model in a Transformers folder. Raises `InputError`."""
     config = read_config(folder)
-    names = config.get("architectures")
-    if not isinstance(names, list) or not names or not isinstance(names[0], str):
-        raise InputError(f"{folder / 'config.json'} has no field 'architectures', so the model's task is unknown")
     if task := find_task(config):
         return task.name
-    raise InputError(f"the model's class {names[0]!r} fits none of the supported tasks: {', '.join(TASKS)}")
+    name = next(iter(config.get("architectures") or []), "no class")
+    known = ", ".join(dict.fromkeys(part for task in TASKS.values() for part in task.architectures))
+    raise InputError(
+        f"the model's config.json names {name}: the class that it names must end in {known}, or, without a head, the "
+        "file must have embedding_pooling: mean or cls"
+    )

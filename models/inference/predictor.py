@@ -21,7 +21,7 @@ import torch
 import transformers
 from transformers.pytorch_utils import Conv1D
 
-from models.inference.evaluation import UNKNOWN, Evaluation, Precision, choose_precision, read_task
+from models.inference.evaluation import UNKNOWN, Evaluation, choose_precision, read_task
 from training.contract.errors import InputError, nearest
 from training.job.tasks import OPTIONS_FILE, TASKS, Task
 from training.job.tasks.inputs import EncodedInput, TokenRow
@@ -37,7 +37,8 @@ RunEach = Callable[[Callable[[Any], list[Any]], Iterable[Any]], Iterable[list[An
 """Calls a function with each batch and returns the results in order, such as `map`."""
 
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+"""Type of autocast, by precision."""
 _LOADING = threading.Lock()
 """Held while a model is loaded: transformers replaces a method of all models meanwhile (`no_tie_weights`), and two
 threads at a time would leave it replaced."""
@@ -64,7 +65,8 @@ class Loaded:
     """True if the model takes token types."""
     device: str
     """`cpu` or `cuda`."""
-    precision: Precision
+    precision: str
+    """fp32, bf16 or fp16. In 16 bits, only the matrix products are, as in training and evaluation."""
     batch_size: int | None
     """Rows of a batch in the evaluation, if answers must equal the evaluation's. None: batches may be of any size."""
     row_tokens: int | None
@@ -110,9 +112,8 @@ class Loaded:
     @contextmanager
     def inference(self) -> Iterator[None]:
         """Compute without gradients and in the model's precision, as in the evaluation. For the calling thread."""
-        is_mixed = self.precision.format != "fp32" and not self.precision.is_whole
-        dtype = DTYPES[self.precision.format] if is_mixed else None
-        with torch.inference_mode(), torch.autocast(self.device, dtype=dtype, enabled=is_mixed):
+        dtype = DTYPES.get(self.precision)
+        with torch.inference_mode(), torch.autocast(self.device, dtype=dtype, enabled=dtype is not None):
             yield
 
     def _batch(self, rows: Sequence[TokenRow], width: int | None, on_left: bool) -> dict[str, Any]:
@@ -196,7 +197,7 @@ def load_predictor(
 ) -> Predictor:
     """Return a predictor for a Transformers folder, which has configuration, weights and tokenizer.
 
-    If `task` is None, it is read from the configuration. `precision` is auto (None), fastest, fp32, bf16 or fp16; see
+    If `task` is None, it is read from the configuration. `precision` is auto (None), fp32, bf16 or fp16; see
     `choose_precision`. `evaluation` has the settings of the evaluation. `max_length` truncates inputs to fewer tokens
     than the model accepts; by default, it is the evaluation's. Raises `InputError`.
     """
@@ -206,7 +207,7 @@ def load_predictor(
     max_length = evaluation.max_length if max_length is None else max_length
     device = "cuda" if torch.cuda.is_available() else "cpu"
     chosen = choose_precision(precision, evaluation.precision, device)
-    is_as_evaluated = precision in (None, "auto") and chosen.format == evaluation.precision
+    is_as_evaluated = precision in (None, "auto") and chosen == evaluation.precision
     tokenizer = load_tokenizer(ModelSource(name=str(folder), folder=folder, revision=None), None)
     model = _model(folder, TASKS[name].head, chosen, evaluation.attention, device)
     pad = pad_token_id(tokenizer)
@@ -230,11 +231,9 @@ def load_predictor(
     return Predictor(TASKS[name], loaded)
 
 
-def _model(folder: Path, head: str, precision: Precision, attention: str | None, device: str) -> Any:
-    # The fastest precision takes the fastest attention, and a CPU has no flash attention.
-    is_default = precision.is_whole or attention is None or (device == "cpu" and "flash" in attention)
+def _model(folder: Path, head: str, precision: str, attention: str | None, device: str) -> Any:
+    is_default = attention is None or (device == "cpu" and "flash" in attention)  # a CPU has no flash attention
     options = {} if is_default else {"attn_implementation": attention}
-    dtype, load = DTYPES[precision.format] if precision.is_whole else torch.float32, getattr(transformers, head)
     base, problem = adapters.read_base(folder), f"the model in {folder} cannot be loaded"
     try:
         if base is not None:
@@ -242,16 +241,12 @@ def _model(folder: Path, head: str, precision: Precision, attention: str | None,
                 f"the adapter in {folder} needs its base model {base.name} (revision {base.revision or 'main'}); if "
                 f"that is in another folder here, name it in {adapters.BASE_FILE}"
             )
-        model = _load(load, folder, options, dtype=dtype if base is None else torch.float32)
-        if base is not None:
-            if precision.is_whole:
-                adapters.merge(model)
-            model = model.to(dtype)
+        model = _load(getattr(transformers, head), folder, options, dtype=torch.float32).to(torch.float32)
     # Missing files, damaged weights and unknown classes raise different errors, some of them a bare `Exception`.
     except Exception as error:
         raise InputError(f"{problem}: {_reason(error)}") from error
-    if precision.format != "fp32" and not precision.is_whole:
-        _convert_linear_layers(model, DTYPES[precision.format])
+    if precision in DTYPES:
+        _convert_linear_layers(model, DTYPES[precision])
     return model.eval().to(device)
 
 

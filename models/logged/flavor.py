@@ -16,7 +16,7 @@ import re
 import tempfile
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -25,10 +25,11 @@ from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 from mlflow.types.schema import AnyType, Array
 
-from models.inference.evaluation import UNKNOWN, Evaluation
+from models.inference.evaluation import UNKNOWN, Evaluation, read_task
 from state.digests import digest
 from tracking.groups.planned_job import ModelPlan
-from training.job.tasks import TASKS, Task, find_task
+from training.contract.errors import InputError
+from training.job.tasks import TASKS, Task
 from training.services.artifact import unpack
 
 WEIGHTS = "model"
@@ -58,14 +59,6 @@ OTHERS = re.compile(
 
 class NotServable(Exception):
     """The folder has no model that can be served. The message is one sentence about the folder."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Checkpoint:
-    task: str
-    """Name of the task."""
-    label_names: tuple[str, ...]
-    """Label names of a classifier, in the order of their numbers."""
 
 
 def is_needed(path: PurePosixPath) -> bool:
@@ -130,41 +123,31 @@ def _complete_adapter(folder: Path) -> None:
     (folder / BASE_FILE).write_text(json.dumps(Base(name, revision, False)._asdict()), "utf-8")
 
 
-def read_checkpoint(folder: Path) -> Checkpoint:
-    """Read the trained model in a folder. Raises NotServable if it cannot be served."""
+def served_task(folder: Path) -> str:
+    """Return the task of the trained model in a folder. Raises NotServable if it cannot be served."""
     try:
-        config = json.loads((folder / "config.json").read_text("utf-8"))
-        architecture = str(next(iter(config.get("architectures") or []), "no class"))
-        labels = {int(number): str(name) for number, name in (config.get("id2label") or {}).items()}
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise NotServable(f"its config.json does not describe a Transformers model: {error}") from error
-    task = find_task(config)
-    if task is None:
-        known = ", ".join(dict.fromkeys(part for task in TASKS.values() for part in task.architectures))
-        raise NotServable(
-            f"its config.json names {architecture}; the class that it names must end in {known}, or, "
-            "without a head, the file must have embedding_pooling: mean or cls"
-        )
+        task = read_task(folder)
+    except InputError as error:
+        raise NotServable(str(error)) from error
     files = [path.name for path in folder.iterdir() if path.is_file()]
     if not any(WEIGHT_FILES.fullmatch(name) for name in files):
         raise NotServable("it has neither model.safetensors nor pytorch_model.bin")
     if not any(TOKENIZER.fullmatch(name) for name in files):
         raise NotServable("it has no tokenizer files, so the model cannot read texts")
-    label_names = tuple(labels[number] for number in sorted(labels)) if task.has_classes else ()
-    return Checkpoint(task=task.name, label_names=label_names)
+    return task
 
 
 def check_loads(folder: Path) -> None:
     """Raise NotServable for a model that cannot be loaded. A script may save any."""
     from models.inference.predictor import load_problem
 
-    if reason := load_problem(folder, read_checkpoint(folder).task):
+    if reason := load_problem(folder, served_task(folder)):
         raise NotServable(reason)
 
 
 def write(
     folder: Path,
-    checkpoint: Checkpoint,
+    task_name: str,
     plan: ModelPlan,
     metadata: Mapping[str, Any],
     evaluation: Evaluation = UNKNOWN,
@@ -180,7 +163,7 @@ def write(
         import mlflow.pyfunc
     logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)
 
-    model, task = Model(**names), TASKS[checkpoint.task]
+    model, task = Model(**names), TASKS[task_name]
     packages = (*PACKAGES, "peft") if (folder / WEIGHTS / ADAPTER_FILE).is_file() else PACKAGES
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         code, made = Path(scratch) / "stored", Path(scratch) / "made"
@@ -193,8 +176,8 @@ def write(
             signature=signature(task, plan),
             input_example={**task.example} if task.names_input else task.example_input(plan.is_of_pairs),
             pip_requirements=[f"{name}=={version(name).partition('+')[0]}" for name in packages],  # without `+cpu`,
-            metadata={**metadata, "task": checkpoint.task, "label_names": list(checkpoint.label_names)},
-            model_config={"task": checkpoint.task, **plan.answering, "evaluation": asdict(evaluation)},
+            metadata={**metadata, "task": task_name},
+            model_config={"task": task_name, **plan.answering, "evaluation": asdict(evaluation)},
             uv_project_path=scratch,  # otherwise MLflow stores the `uv.lock` of the folder in which we run
         )
         for path in made.iterdir():

@@ -7,7 +7,6 @@ folder `model`. A repeated call continues from what an interrupted one left.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,8 +17,8 @@ from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, R
 
 from models.inference.evaluation import evaluation_of
 from models.logged import flavor
-from models.logged.flavor import NotServable, check_loads, read_checkpoint, unpack_model
-from models.logged.model_folder import new_unfinished
+from models.logged.flavor import NotServable, check_loads, served_task, unpack_model
+from models.logged.model_folder import unfinished_folder
 from models.trained_model import error_code
 from models.winner import best_job, winner
 from state import folders as state_folders
@@ -30,7 +29,7 @@ from tracking.queries import job_tables
 from tracking.recorded.recorded_job import job_of
 from tracking.recording.recorder import Outcome
 from tracking.server.store import Store, is_refusal, is_unknown_call
-from training.contract.errors import InputError, ServiceError, TrackingError
+from training.contract.errors import InputError, ServiceError, TrackingError, first_line
 from training.contract.service import Echo, Service
 
 MODEL_TAG = "platform.model_uri"
@@ -70,7 +69,7 @@ def log_models(
                 logged_bytes.append(size_bytes)
                 last = outcome.run_id
         except Failures as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            reason = first_line(error)
             if isinstance(error, NotServable):
                 reason = f"the job's artifact is not a model that can be served: {reason}"
             echo(f"The model of job {outcome.planned.spec.name} was not logged to MLflow: {reason}.")
@@ -172,42 +171,41 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
     OSError.
     """
     assert planned.model is not None
-    folder, file = new_unfinished(scratch), scratch / f".logging-{run_id}.lock"
+    file = scratch / f".logging-{run_id}.lock"
     # Only one command on this machine logs a run's model at a time. `jobs prune` ignores the file.
-    with held_lock(file):
+    with held_lock(file), unfinished_folder(scratch) as folder:
         try:
             run = store.call(store.client.get_run, run_id)
             if is_logged(run):
                 return None
-            uri, weights = run.data.tags[MODEL_TAG], folder / flavor.WEIGHTS
-            weights.mkdir(parents=True)
+            uri, weights = run.data.tags[MODEL_TAG], Path(folder, flavor.WEIGHTS)
+            weights.mkdir()
             with service.open_model(uri) as archive:
                 size_bytes = unpack_model(archive, weights, f"the artifact {uri}")
             if planned.script is not None:
                 check_loads(weights)
-            _log(store, run, planned.spec.name, planned.model, folder)
+            _log(store, run, planned.spec.name, planned.model, Path(folder))
             return size_bytes
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
             file.unlink(missing_ok=True)
 
 
 def _log(store: Store, run: Run, job_name: str, plan: ModelPlan, folder: Path) -> None:
     """Turn the folder into an MLflow model and upload it. The run's tag is written last."""
     run_id, tags = run.info.run_id, run.data.tags
-    checkpoint = read_checkpoint(folder / flavor.WEIGHTS)
-    evaluation = evaluation_of(run.data.params, checkpoint.task)
+    task = served_task(folder / flavor.WEIGHTS)
+    evaluation = evaluation_of(run.data.params, task)
     trained_with = tags.get("platform.versions", "")
     metadata = {"job": job_name, "artifact": tags[MODEL_TAG], "trained_with": trained_with}
     model = _logged_model(store, run)
     if model is None:
-        flavor.write(folder, checkpoint, plan, metadata, evaluation, run_id=run_id, artifact_path=NAME)
+        flavor.write(folder, task, plan, metadata, evaluation, run_id=run_id, artifact_path=NAME)
         store.call(store.client.log_artifacts, run_id, str(folder), NAME)
         store.tag(run_id, {MODEL_ARTIFACT: f"runs:/{run_id}/{NAME}"})
     else:
         names = {"artifact_path": model.artifact_location, "model_id": model.model_id, "model_uuid": model.model_id}
         try:
-            flavor.write(folder, checkpoint, plan, metadata, evaluation, run_id=run_id, **names)
+            flavor.write(folder, task, plan, metadata, evaluation, run_id=run_id, **names)
             store.call(store.client.log_model_artifacts, model.model_id, str(folder))
         except Failures as error:
             # Its entry would have no files. If the server did not answer, the next attempt continues from the entry.

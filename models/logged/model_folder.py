@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
-import uuid
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import yaml
 from mlflow.artifacts import download_artifacts
@@ -14,6 +13,7 @@ from models.logged.flavor import NotServable, check_loads, unpack_model
 from models.trained_model import TrainedModel, find_artifact_location, missing_reason
 from state import locks
 from state.errors import system_reason
+from state.folders import UNFINISHED_PREFIX
 from tracking.server.store import Store
 from training.contract.errors import InputError
 from training.contract.service import Echo
@@ -33,7 +33,6 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = p
     Raises `InputError` for a run without a model or a model that is not a Transformers folder, and `TrackingError`.
     """
     folder = folder_of(trained, home)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     while not locks.lock_for_use(home.absolute(), [folder]):
         _fetch(store, trained, folder, echo)
     return folder
@@ -47,31 +46,30 @@ def folder_of(trained: TrainedModel, home: Path) -> Path:
     return folder
 
 
-def new_unfinished(location: Path) -> Path:
-    """Return a new path for a temporary folder in `location`. `jobs prune` finds leftovers by this name pattern."""
-    return location / f".unfinished-{uuid.uuid4().hex}"
+def unfinished_folder(location: Path) -> TemporaryDirectory[str]:
+    """Return a temporary folder in `location`. `jobs prune` finds leftovers by the pattern of its name."""
+    location.mkdir(parents=True, exist_ok=True)
+    return TemporaryDirectory(prefix=UNFINISHED_PREFIX, dir=location, ignore_cleanup_errors=True)
 
 
 def _fetch(store: Store, trained: TrainedModel, folder: Path, echo: Echo) -> None:
     """Fetch the model into a temporary folder and rename it at the end."""
-    scratch = new_unfinished(folder.parent)
     try:
-        scratch.mkdir()
-        made = _fetch_logged(store, trained, scratch, echo) if trained.model_uri else _unpack(trained, scratch, echo)
-        if not trained.task:
-            check_loads(made)
-        try:
-            made.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else a different process has just fetched it
-                raise
+        with unfinished_folder(folder.parent) as name:
+            fetch = _fetch_logged if trained.model_uri else _unpack
+            made = fetch(store, trained, Path(name), echo)
+            if not trained.task:
+                check_loads(made)
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.is_dir():  # else a different process has just fetched it
+                    raise
     except NotServable as error:
         title = f"the model of run {trained.run_id} ({trained.job_name})"
         raise InputError(f"{title} cannot be served: {error}.") from error
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {system_reason(error)}") from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _fetch_logged(store: Store, trained: TrainedModel, scratch: Path, echo: Echo) -> Path:
@@ -90,7 +88,7 @@ def _fetch_logged(store: Store, trained: TrainedModel, scratch: Path, echo: Echo
     return got / "model"
 
 
-def _unpack(trained: TrainedModel, scratch: Path, echo: Echo) -> Path:
+def _unpack(_: Store, trained: TrainedModel, scratch: Path, echo: Echo) -> Path:
     """Unpack the job's artifact while it is read, and return its folder."""
     uri, folder = str(trained.artifact_uri), scratch / "model"
     echo(f"Fetching the model artifact {uri}")

@@ -1,6 +1,6 @@
-"""`python -m models.server --model FOLDER [--port 0] [...]`: serve one model until SIGTERM.
+"""`python -m models.server --model FOLDER [...]`: serve one model until SIGTERM.
 
-By default the system chooses the port. Once the server listens, it writes its address to the file `--address`, so no
+The system chooses the port. Once the server listens, it writes its address to the file `--address`, so no
 other process can take the port in the meantime. Until the model is loaded, the server answers that it is loading. If
 loading fails, the server exits with 1.
 """
@@ -38,11 +38,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m models.server", description="Serve one model over HTTP.")
     parser.add_argument("--model", type=Path, required=True, help="a Transformers folder")
     parser.add_argument("--task", help="task of the model; default: read from config.json")
-    parser.add_argument("--precision", help="auto (as evaluated), fastest, fp32, bf16 or fp16")
+    parser.add_argument("--precision", help="auto (as evaluated), fp32, bf16 or fp16")
     parser.add_argument("--evaluation", default="{}", help="settings of the evaluation, as JSON")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--token-file", type=Path, help="file with a token that requests need; see docs/models.md")
-    parser.add_argument("--port", type=int, default=0, help="default: chosen by the system")
     parser.add_argument("--address", type=Path, help="file for the server's address and process id, as JSON")
     options = parser.parse_args(arguments)
     try:
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         token = read_token(options.token_file) if options.token_file else None
         app = App(allowed_hosts(options.host, token), token)
         family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-        listener = socket.create_server((options.host, options.port), family=family)
+        listener = socket.create_server((options.host, 0), family=family)
         # Otherwise the body of an answer may wait 40 ms for the acknowledgement of its head.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:

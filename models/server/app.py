@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -170,7 +170,7 @@ def _read(model: Predictor, body: bytes) -> Sequence[Any]:
 def parse_body(body: bytes) -> tuple[Any, Any]:
     """Return the inputs and the parameters of a body. Raises ValueError with one sentence."""
     try:
-        document = json.loads(body.decode(), parse_constant=_refuse_constant)
+        document = json.loads(body.decode())
     except RecursionError:
         raise ValueError("the body is nested too deeply.") from None
     except ValueError as error:
@@ -185,10 +185,6 @@ def parse_body(body: bytes) -> tuple[Any, Any]:
     if isinstance(inputs, list) and len(inputs) > MAX_INPUTS:
         raise ValueError(f"inputs is a list of {len(inputs)}: a request may have at most {MAX_INPUTS} inputs.")
     return inputs, document.get("parameters")
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _error(request: Request, error: HTTPException) -> Response:

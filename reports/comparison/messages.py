@@ -32,7 +32,7 @@ from tracking.groups.planned_job import CHOSEN_SIZE, IMPORTED
 from tracking.recorded.arms import BILLABLE, Arm, currency, finite, has_common_currency, uses_other_machines
 from tracking.recorded.recorded_job import STEADY, Job
 from tracking.recorded.waves import evaluation_scores
-from training.contract.failures import recorded_failure
+from training.contract.failures import Failure
 
 _ADD_SAMPLES = (
     "add `samples` to the experiment file, with an expression that matches the log, such as "
@@ -91,14 +91,6 @@ def answer_of(comparison: Comparison) -> tuple[str, ShortAnswer]:
 def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
     """Return `inductor 20 % cheaper`, with a comma after a setting that contains more than letters."""
     return ShortAnswer(setting, f"{'' if setting.isalpha() else ','} {percent(ratio.estimate)} % cheaper")
-
-
-def measured_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
-    """Return the verdict, the time and the quality of an arm."""
-    quality = contrast.verdict.quality
-    sentences = [verdict_sentence(contrast, baseline), *bill_sentences(contrast.verdict)]
-    sentences += time_sentences(contrast.arm, baseline)
-    return [*sentences, *([quality_sentence(quality)] if quality else [])]
 
 
 def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:
@@ -163,16 +155,14 @@ def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
 
 
 def quality_sentence(quality: Quality) -> str:
-    sentence = f"{capitalized(quality.measure.label)} {score(quality.arm)} against {score(quality.baseline)}"
-    if d := quality.difference:
-        interval = f", 95 % interval {signed(d.low)} to {signed(d.high)}"
-        note = interval if quality.is_informative else f"; {TOO_FEW} for an interval"
-        sentence += f" (difference {signed(d.estimate)}{note})"
-    sentence += "."
+    sentence, d = capitalized(quality.measure.label), quality.difference
+    interval = f", 95 % interval {signed(d.low)} to {signed(d.high)}"
+    note = interval if quality.is_informative else f"; {TOO_FEW} for an interval"
+    sentence += f" {score(quality.arm)} against {score(quality.baseline)} (difference {signed(d.estimate)}{note})."
     if quality.commonest is not None:
         sentence += f" Always giving the commonest answer scores {score(quality.commonest)}"
         sentence += "." if quality.is_above_commonest else ", and the arm is not shown to be above it."
-    if quality.seeds and not quality.is_paired and (quality.most_lost or 0) <= (quality.margin or 0):
+    if not quality.is_paired and quality.most_lost <= quality.margin:
         share = f"{100 * quality.diverging_share:.0f} %"
         sentence += f" {counted(quality.seeds, 'seed')} cannot exclude that up to {share} of seeds diverge."
     return sentence
@@ -180,10 +170,16 @@ def quality_sentence(quality: Quality) -> str:
 
 def contrast_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
     """Return all sentences about one arm against the baseline, the verdict first."""
-    sentences = [*measured_sentences(contrast, baseline), *despite_sentences(contrast.verdict)]
-    sentences += cache_sentences(contrast.arm)
-    evens = [break_even_sentence(state, point, baseline) for state, point in contrast.break_evens.items()]
-    return sentences + [f"Break-even: {sentence[:1].lower()}{sentence[1:]}" for sentence in evens]
+    arm, verdict = contrast.arm, contrast.verdict
+    return [
+        verdict_sentence(contrast, baseline),
+        *bill_sentences(verdict),
+        *time_sentences(arm, baseline),
+        *([quality_sentence(verdict.quality)] if verdict.quality else []),
+        *despite_sentences(verdict),
+        *cache_sentences(arm),
+        *(break_even_sentence(state, point, baseline) for state, point in contrast.break_evens.items()),
+    ]
 
 
 def despite_sentences(verdict: Verdict) -> list[str]:
@@ -197,9 +193,8 @@ def despite_sentences(verdict: Verdict) -> list[str]:
 
 def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:
     """Return the break-even point of an arm that starts with a compile cache in `state`."""
-    start = "" if state == "off" else f"With a {state} compile cache, "
-    sentence = _break_even(point, f"of “{baseline.label}”")
-    return f"{start}{sentence}." if start else f"{capitalized(sentence)}."
+    start = "" if state == "off" else f"with a {state} compile cache, "
+    return f"Break-even: {start}{_break_even(point, f'of “{baseline.label}”')}."
 
 
 def _break_even(point: BreakEven, other: str) -> str:
@@ -243,13 +238,14 @@ def unlike_sentences(comparison: Comparison) -> list[str]:
 
     The ratio comes from the look that stopped the arm; the table's costs come from all jobs of one cache state.
     """
-    by = "rests on other jobs than the table's" if comparison.progress else "compares geometric means"
     sentences = []
     for each in comparison.contrasts:
         column, ratio = each.verdict.currency.column, each.verdict.ratio
         mine, others = (comparison.typical(arm, column) for arm in (each.arm, comparison.arms[0]))
         if ratio and mine and others and abs(mine / others / ratio.estimate - 1) > _VISIBLE:
-            sentences.append(f"The verdict on “{each.arm.label}”, {change(ratio.estimate)}, {by}.")
+            sentences.append(
+                f"The verdict on “{each.arm.label}”, {change(ratio.estimate)}, rests on other jobs than the table's."
+            )
     return sentences
 
 
@@ -333,7 +329,7 @@ def failure_sentences(arm: Arm) -> list[str]:
         by_class.setdefault(job.text.get("failure_class") or "", []).append(job)
     sentences = []
     for name, jobs in by_class.items():
-        why = short(recorded_failure(name, jobs[0].text.get("failure_message") or "").text, 160).rstrip(".")
+        why = short(Failure(name, jobs[0].text.get("failure_message") or "").text, 160).rstrip(".")
         sentences.append(f"{counted(len(jobs), 'job')} of “{arm.label}” failed{f': {why}' if why else ''}.")
     return sentences
 

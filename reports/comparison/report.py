@@ -49,7 +49,7 @@ from reports.model.report import (
 )
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, finite
 from tracking.recorded.recorded_job import Job
-from training.contract.failures import recorded_failure
+from training.contract.failures import Failure
 
 TYPICAL = (
     "Typical values over the successful repeats, with the smallest and the largest value below. They are geometric "
@@ -116,7 +116,7 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         group=comparison.group,
         title=source.title,
         headline=headline,
-        answer=(*quality, *pair, *_answer(comparison)),
+        answer=(*quality, *pair, *_answer(comparison), *([verdicts] if verdicts.items else [])),
         sections=(*sections, measured, *environment),
         terminal=(Text(headline, "strong"), *quality, *(pair or settings), verdicts, *remarks),
         markdown=(
@@ -169,18 +169,6 @@ def _answer(comparison: Comparison) -> Iterator[Block]:
     if comparison.jobs:
         yield Text(" ".join(filter(None, (spent_sentence(comparison), messages.cost_sentence(comparison)))), "muted")
         yield from map(Text, messages.caveat_sentences(comparison))
-    if comparison.contrasts:
-        yield Items(tuple(_item_of_page(contrast, comparison) for contrast in comparison.contrasts))
-
-
-def _item_of_page(contrast: Contrast, comparison: Comparison) -> Item:
-    """Return an arm's verdict without its break-even, which the page shows in a separate section."""
-    texts = (
-        Text(" ".join(messages.measured_sentences(contrast, comparison.arms[0]))),
-        *(Text(sentence, "strong") for sentence in messages.despite_sentences(contrast.verdict)),
-        *(Text(sentence, "muted") for sentence in messages.cache_sentences(contrast.arm)),
-    )
-    return Item(label=contrast.arm.label, outcome=contrast.verdict.outcome, texts=texts)
 
 
 def _remarks(comparison: Comparison) -> tuple[Block, ...]:
@@ -200,22 +188,13 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
     yield from published_sections(source.table, comparison)
     yield from chart_sections(charts)
     yield from texts_sections(source.texts)
-    if comparison.contrasts and not comparison.has_scripts:
-        definitions = []
-        for contrast in comparison.contrasts:
-            points = contrast.break_evens.items()
-            evens = [messages.break_even_sentence(state, point, comparison.arms[0]) for state, point in points]
-            text = " ".join(evens) or "Not determined: there is nothing to compare."
-            definitions.append(Definition(contrast.arm.label, text))
-        yield Section("Break-even", (Definitions(tuple(definitions)),))
     yield from job_sections(comparison.billed_jobs, source.tracking_uri)
 
 
 def _definitions(comparison: Comparison) -> Iterator[Definition]:
     if comparison.has_scripts:
         yield SCRIPTS
-    if comparison.progress:
-        yield _INTERVAL
+    yield _INTERVAL
     yield _VERDICT
     yield from quality_definitions(comparison)
     yield Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/judging.md lists them.")
@@ -310,8 +289,7 @@ def results_by_arm(comparison: Comparison) -> Mapping[str, tuple[str, ...]]:
         label, verdict, quality = each.arm.label, each.verdict, each.verdict.quality
         if verdict.ratio is not None and verdict.ratio.low > 1 and (verdict.bills or math.inf) > 1:
             arms["dearer"].append(label)
-        is_worse = quality and (quality.shown_worse if quality.margin is None else quality.shown_beyond)
-        if is_worse or verdict.unscored or (quality is None and verdict.misses_target):
+        if (quality and quality.shown_beyond) or verdict.unscored or (quality is None and verdict.misses_target):
             arms["worse"].append(label)
         if verdict.outcome in ("inconclusive", "not comparable", "cheaper, quality not shown"):
             arms["inconclusive"].append(label)
@@ -427,7 +405,7 @@ def _training_answer(job: Job, measure: Measure | None) -> tuple[str, str]:
     if job.stopped:
         return f"The training was stopped after {seconds}.", "stopped"
     if job.failed:
-        reason = recorded_failure(job.text.get("failure_class") or "", job.text.get("failure_message") or "").text
+        reason = Failure(job.text.get("failure_class") or "", job.text.get("failure_message") or "").text
         why = short(reason, 200).rstrip(".")
         return f"The training failed after {seconds}{f': {why}' if why else ''}.", "failed"
     reached = f" and reached {measure.label} {score(job.number(measure.column))}" if measure else ""

@@ -35,7 +35,7 @@ from reports.model.report import (
 from reports.probe.spot import spot_sentences, spot_table
 from tracking.recorded.arms import BILLABLE, Arm, arms_of, setting_of
 from tracking.recorded.recorded_job import STEADY, Discount, Job, SpotEstimate, estimate_of_probe, job_of
-from training.contract.failures import recorded_failure
+from training.contract.failures import Failure
 
 SECONDS = "projected_billable_seconds"
 INSTANCE_SECONDS = "projected_billable_instance_seconds"
@@ -322,7 +322,7 @@ def sentences(probes: Probes) -> list[str]:
     for arm in probes.unprojected:
         job = arm.jobs[0]
         reason = job.text.get("failure_message") or "too few steps to project"
-        why = "it was stopped" if job.stopped else recorded_failure(job.text.get("failure_class") or "", reason).text
+        why = "it was stopped" if job.stopped else Failure(job.text.get("failure_class") or "", reason).text
         remarks.append(f"“{arm.label}” has no projection: {why}")
     if cheapest and cheapest.spot:  # the table has the other arms
         remarks += spot_sentences(cheapest.arm.label, cheapest.spot)

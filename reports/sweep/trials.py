@@ -14,7 +14,7 @@ from sweeps.costs import Measurement, measurements
 from sweeps.search_space import Point
 from tracking.recorded.arms import BILLABLE, DOLLARS, NOT_OF_THE_SETTING
 from tracking.recorded.recorded_job import STEADY, Job
-from training.contract.failures import recorded_failure
+from training.contract.failures import Failure
 
 Kind = Literal["completed", "worse", "not reached", "pruned", "failed", "stopped", "running"]
 """Outcome of a trial. A trial that is `worse` completed, but its quality is beyond the bound."""
@@ -151,7 +151,7 @@ class Trial:
     def failure(self) -> str:
         """Reason for a failure: the last line of the failure message. Empty for other outcomes."""
         message = self.job.text.get("failure_message") or "" if self.kind == "failed" else ""
-        return short(recorded_failure("", message).text, 160)
+        return short(Failure("", message).text, 160)
 
     @property
     def is_comparable(self) -> bool:

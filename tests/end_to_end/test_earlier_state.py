@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow import MlflowClient
 
 from tests.end_to_end.conftest import CommandLine
 from tests.support.earlier import COMPARISON, OPEN_TRAINING, WHOLE, unpack
@@ -87,23 +86,6 @@ def assert_reported_as_before(whole: CommandLine, name: str, figures: tuple[str,
         assert "cost_billable_seconds" in mine["numbers"], sorted(other["numbers"])
     for trial in new.get("trials", ()):
         assert {"compiler", "batch_size", "multiplier", "cost", "quality", "samples", "end"} <= trial.keys()
-
-
-@pytest.mark.gate
-@pytest.mark.slow
-def test_attach_starts_the_jobs_that_are_left_of_an_interrupted_comparison(whole: CommandLine) -> None:
-    group = group_id(whole, "open")
-    before = [run for run in whole.runs() if run.data.tags["platform.group"] == group]
-    assert [run.info.status for run in before] == ["RUNNING"]
-    # The plan was written before plans had digests.
-    done = whole("attach", {"group": group, "trust": "true"})
-    assert done.returncode == 0, done.stdout + done.stderr
-    after = [run for run in whole.runs() if run.data.tags["platform.group"] == group]
-    assert [run.info.status for run in after] == ["FINISHED"] * 2
-    assert {run.data.params["hp.batch_size"] for run in after} == {"8", "16"}
-    assert before[0].info.run_id in {run.info.run_id for run in after}
-    history = MlflowClient(whole.uri).get_metric_history(before[0].info.run_id, "loss")
-    assert [point.step for point in history] == [1, 2, 3]
 
 
 def test_reports_give_the_same_figures_and_jobs_and_endpoints_are_listed(whole: CommandLine) -> None:

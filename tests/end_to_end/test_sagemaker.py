@@ -37,7 +37,7 @@ def test_a_job_has_the_same_losses_on_both_services(
     backend.write_text(json.dumps({"machine": {"instance_type": "ml.g5.xlarge"}, "aws": {"role": "trainer"}}))
     # A trial would choose these on this machine, and a rule on SageMaker.
     reviews |= {**TINY, "save_model": "true", "precision": "fp32", "attention": "eager"}
-    here = command_line("train", {**reviews, "log_model": "false"})
+    here = command_line("train", {**reviews, "log_model": "none"})
     assert here.returncode == 0, here.stdout + here.stderr
     there = command_line.by_mlflow("train", {**reviews, **prices, "backend_config": backend, "service": "sagemaker"})
     assert there.returncode == 0, there.stdout + there.stderr

@@ -12,7 +12,7 @@ from tests.end_to_end.conftest import CommandLine
 
 
 def test_train_tracks_everything(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    done = command_line("train", {**reviews, "save_model": "true", "log_model": "false", "save_strategy": "epoch"})
+    done = command_line("train", {**reviews, "save_model": "true", "log_model": "none", "save_strategy": "epoch"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "report.html" in done.stdout
     [group], [run] = command_line.runs("group"), command_line.runs()

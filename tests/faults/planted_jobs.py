@@ -119,7 +119,7 @@ TRAINING = (
     Fault(
         "training/job/data/padding.py",
         "tokens=int(lengths.sum()),",
-        "tokens=len(filled) * length,",
+        "tokens=len(texts) * length,",
         "Padding counts as tokens, so the throughput is too high.",
         "tests/training/job/data/test_padding.py::test_a_batch_by_hand",
     ),
@@ -128,7 +128,7 @@ TRAINING = (
         "        unique = [row for row in batch if DUPLICATE not in row]\n",
         "        unique = list(batch)\n",
         "Rows that only complete a batch are counted and trained on twice.",
-        "tests/training/job/data/test_padding.py::test_duplicates_count_as_no_work_and_have_no_label",
+        "tests/training/job/data/test_padding.py::test_duplicates_are_no_rows_of_a_training",
     ),
     Fault(
         "training/job/measuring/meter.py",

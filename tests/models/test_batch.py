@@ -255,19 +255,6 @@ def test_a_killed_prediction_starts_again(tmp_path: Path, classifier_folder: Pat
         assert result[at] == {"row": at + 1, **single, "score": pytest.approx(single["score"], abs=1e-5)}
 
 
-@pytest.mark.slow
-def test_a_file_that_changes_is_refused(tmp_path: Path, classifier_folder: Path) -> None:
-    write_texts(tmp_path)
-    process = started(tmp_path, classifier_folder)
-    unfinished(tmp_path, process)
-    with (tmp_path / "texts.jsonl").open("r+") as file:
-        file.write(json.dumps({"text": "9 "})[:12])  # the first row, whose answer exists already
-    errors = process.communicate(timeout=480)[1]
-    assert process.returncode == 2
-    assert "error: --file texts.jsonl changed while its rows were predicted: run the same command again." in errors
-    assert [path.name for path in tmp_path.iterdir()] == ["texts.jsonl"]
-
-
 def test_an_output_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
     with pytest.raises(InputError, match=r"out\.jsonl was created meanwhile"), new_file(output):

@@ -9,12 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.quality import EVALUATIONS, is_worse
-from models.registry import ModelInUse, check, refusal
+from models.registry import ModelInUse, check
 from tests.support.models.place import trained
 from training.contract.errors import NotGoodEnough
 
 NOW = "b" * 32
 TITLE = "version 3 of emotion (champion)"
+
+
+def refusal(*arguments: Any) -> str | None:
+    try:
+        check(*arguments)
+    except NotGoodEnough as error:
+        return str(error)
+    return None
 
 
 def in_use(**fields: Any) -> ModelInUse:

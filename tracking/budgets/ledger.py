@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mlflow.entities import Metric, Run, ViewType
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from state.home import home, home_id
 from state.locks import held_lock
@@ -347,11 +347,8 @@ def group_budget(store: Store, group: Group) -> GroupBudget:
 
 
 def read_budget_end(tags: Mapping[str, str]) -> BudgetEnd | None:
-    """Return the state of the budget that ended a group; None if none did, or if the tag is damaged."""
-    try:
-        return _END.validate_json(tags[BUDGET_END]) if tags.get(BUDGET_END) else None
-    except ValidationError:
-        return None
+    """Return the state of the budget that ended a group; None if none did."""
+    return _END.validate_json(tags[BUDGET_END]) if tags.get(BUDGET_END) else None
 
 
 LIMIT = "platform.max_run_seconds"

@@ -40,14 +40,6 @@ LOSSES = ("loss", "train_loss", "eval_loss")
 DIVERGED = "diverged"
 """Text column that exists if the last value of any of `LOSSES` in any run is not finite. In the table, such a number
 looks like a missing one."""
-EARLIER_PARAMETERS = {
-    "hp.per_device_batch_size": "hp.batch_size",
-    "hp.per_device_eval_batch_size": "hp.eval_batch_size",
-    "job.instance_type": "machine.instance_type",
-    "job.instance_count": "machine.instance_count",
-    "job.devices": "machine.devices",
-}
-"""Parameter names in runs of earlier versions -> current names. No other code reads the earlier names."""
 NOT_SET = "None"
 """Parameter of a field that another arm sets, and that has no value in this one."""
 _MAX_LISTED = 10
@@ -109,7 +101,8 @@ def _row(run: Run) -> dict[str, object]:
     numbers = {key: number(value) for key, value in data.metrics.items()}
     diverged = any(not math.isfinite(numbers.get(loss, 0.0)) for loss in LOSSES)
     tags |= {DIVERGED: "true"} if diverged else {}
-    columns: Mapping[str, object] = {**_current_names(data.params), **numbers, **tags}
+    parameters = {name: value for name, value in data.params.items() if value != NOT_SET}
+    columns: Mapping[str, object] = {**parameters, **numbers, **tags}
     return {
         **{_column(key): value for key, value in columns.items()},
         "run_id": info.run_id,
@@ -117,14 +110,6 @@ def _row(run: Run) -> dict[str, object]:
         "experiment_id": info.experiment_id,
         "status": info.status,
         "start_time_ms": info.start_time,
-    }
-
-
-def _current_names(params: Mapping[str, str]) -> dict[str, str]:
-    """Return a run's parameters under their current names. If a run has both names, the current one counts."""
-    known = {name: value for name, value in params.items() if value != NOT_SET}
-    return {EARLIER_PARAMETERS.get(name, name): value for name, value in known.items()} | {
-        name: known[name] for name in EARLIER_PARAMETERS.values() if name in known
     }
 
 

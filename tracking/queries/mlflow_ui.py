@@ -27,8 +27,6 @@ HOST, PORT = "127.0.0.1", 5000
 LOCAL = f"http://{HOST}:{PORT}"
 """Default address of MLflow's UI on the user's machine."""
 _PAUSE_SECONDS = 0.2
-_END_SECONDS = 10.0
-"""Time for the server to end before it is killed."""
 
 
 def run_table(address: str, experiment_id: str) -> str:
@@ -111,8 +109,10 @@ def serve(store: Store, log: Path, ready: Callable[[str], None]) -> None:
         if _wait_until_ready(process, f"http://{HOST}:{port}"):
             ready(f"http://{HOST}:{port}")
         code = process.wait()
-    finally:
-        _stop_server(process)
+    finally:  # the server only reads, and its database survives a kill
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     lines = log.read_text("utf-8", "replace").strip().splitlines()
     last = without_secrets(lines[-1], str(store.client.tracking_uri)) if lines else "no output"
     raise TrackingError(f"`mlflow ui` ended with exit status {code}: {last} (log: {log})")
@@ -141,15 +141,3 @@ def _wait_until_ready(process: subprocess.Popen[bytes], address: str) -> bool:
             return True
         time.sleep(_PAUSE_SECONDS)
     return False
-
-
-def _stop_server(process: subprocess.Popen[bytes]) -> None:
-    """Stop the server by SIGTERM, and kill its remaining processes."""
-    try:
-        if process.poll() is None:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_END_SECONDS)
-    finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)

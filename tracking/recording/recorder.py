@@ -50,14 +50,14 @@ from tracking.recording.run_artifacts import (
 from tracking.server.store import Store
 from training.contract.errors import InputError, QuotaError
 from training.contract.events import Event
-from training.contract.failures import Failure, last_exception, recorded_failure, repair_last_traceback
+from training.contract.failures import Failure, last_exception, repair_last_traceback
 from training.contract.job_spec import SCRIPT_ARTIFACTS
 from training.contract.plain_text import without_markup
 from training.contract.price import InstanceSeconds
 from training.contract.service import Description, Request, end_of
 from training.services.artifact import unpack
 from training.services.budget import NOTHING, Amount
-from training.services.registry import service_name, traits_of
+from training.services.registry import service_name
 
 DISTURBED = "platform.disturbed"
 """Tag of a job's run: why its measurement was disturbed, or `no`."""
@@ -162,7 +162,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
 def job_run(run: Run) -> JobRun:
     """Return the state of a run, which any launcher may have opened."""
     tags, is_ended = run.data.tags, has_ended(run)
-    failure = recorded_failure(tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", ""))
+    failure = Failure(tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", ""))
     return JobRun(
         id=str(run.info.run_id),
         arm=tags.get("platform.arm", ""),
@@ -346,7 +346,6 @@ class Recorder:
         self._log_batch(metrics=final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
         uncounted = result.fields.get("not_countable", {}) if result else {}
         reasons = disturbances(lambda name: finals.get(name, math.nan))
-        may_miss_records = traits_of(service_name(self._planned.spec.instance_type)).has_late_records
         self.death = death_of(failure, self.events) if failure else None
         started, reported = description.get("TrainingStartTime"), result.fields if result else {}
         tags = {
@@ -363,7 +362,7 @@ class Recorder:
             "platform.price_source": price.source if price else None,
             "platform.price_date": price.date if price else None,
             "platform.compiler_active": None if self._compiler_active is None else str(self._compiler_active).lower(),
-            MISSING: (", ".join(missing) or "no") if may_miss_records else None,
+            MISSING: ", ".join(missing) or "no",
             DISTURBED: None if reasons is None else ", ".join(reasons) or "no",
             EXCEPTION: self.death.exception if self.death else None,
             MOMENT: self.death.moment if self.death else None,

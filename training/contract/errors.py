@@ -148,5 +148,5 @@ def nearest_sibling(path: Path) -> str:
 
 
 def first_line(error: Exception, longest: int = 300) -> str:
-    """Return the first line of an error's message, or the error's class if it has none."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:longest]
+    """Return the first line of an error's message, without its full stop; the error's class if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".: ")[:longest]

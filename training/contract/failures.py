@@ -58,11 +58,6 @@ class Failure:
         return {"failure_class": self.failure_class, "message": self.message}
 
 
-def recorded_failure(failure_class: str, message: str) -> Failure:
-    """Return the failure in the tags of a run. Earlier releases stored SageMaker's whole FailureReason."""
-    return Failure(failure_class, failure_of_reason(message).message if _PROSE.search(message) else message)
-
-
 def failure_of(
     description: Description, events: Iterable[Event], log_tail: Sequence[str], log_location: str = ""
 ) -> Failure:

@@ -21,12 +21,8 @@ _HOST = re.compile(r"(localhost|\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+
 _QUERY = re.compile(r"(?<=[\w/.])\?(?=[\w.%-]{1,64}=)[^\s\"'<>]+")
 """Query of an address that is printed without its host."""
 _MARKS = re.compile(r"([?&;#])")
-_SEPARATOR = re.compile(r"[@/?#:\s\"'<>]")
-_SETTINGS = frozenset({"true", "false", "disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
-"""Values of a query that are no secrets, and words of many messages."""
-_SHORTEST_WORD = 3
-_SHORTEST_TEXT = 6
-"""Lengths from which a part of a secret is replaced as a word of its own, and inside of words."""
+_SHORTEST_SECRET = 3
+"""Shorter passwords would also be parts of harmless words."""
 _PATTERNS = (
     r"hf_[A-Za-z0-9]{20,}",
     r"(AKIA|ASIA)[A-Z0-9]{16}",
@@ -85,73 +81,32 @@ def without_markup(text: str) -> str:
 def without_secrets(text: str, uri: str = "") -> str:
     """Return the text without user names, passwords and tokens in its addresses.
 
-    `uri` is the address that the text is about, if that is known: its secrets are removed wherever they stand and
-    whatever they contain. In other addresses, passwords may contain `/`, `@`, `?` and `#`: everything up to the last
+    `uri` is the address that the text is about, if that is known: its password or token is removed wherever it stands
+    and whatever it contains. In other addresses, passwords may contain `/`, `@`, `?` and `#`: everything up to the last
     `@` of an address is removed, unless a host name without a port comes first, as in `https://github.com/org/name@v1`.
     The values of a query are replaced by `***`, because any name may stand before a token.
 
     The time grows in proportion to the length of the text.
     """
-    for literal, shown in _known(uri):
-        text = _replaced(text, literal, shown)
+    for secret, shown in _known(uri):
+        text = text.replace(secret, shown)
     text = _ADDRESS.sub(lambda match: _without_values(_without_user(match[0])), text)
     return _QUERY.sub(lambda match: _without_values(match[0]), text)
 
 
 def _known(uri: str) -> Iterator[tuple[str, str]]:
-    """Yield the secrets of an address, each with what replaces it, the longest first."""
+    """Yield an address and its password or token, each with what replaces it."""
     scheme, sign, rest = uri.partition("://")
     if not sign:
         return
     shown = _without_values(_without_user(rest))
     yield uri, f"{scheme}://{shown}"
-    user = rest[: len(rest) - len(_without_user(rest))]
-    query = _MARKS.split(_without_user(rest))[1:]
-    parts = {*_parts_of_user(user, scheme), *_parts_of_query(query)}
-    yield from sorted(parts, key=lambda part: -len(part[0]))
-
-
-def _parts_of_user(user: str, scheme: str) -> Iterator[tuple[str, str]]:
-    """Yield the parts of the user name and password that a program may print if it splits the address elsewhere.
-
-    The name of a user who has a password is not secret, nor is the name of a user of a database.
-    """
-    if not user:
-        return
-    yield user, ""
-    yield from ((user[match.end() :], f"{HIDDEN}@") for match in _SEPARATOR.finditer(user) if user[match.end() :])
-    name, sign, password = user[:-1].partition(":")
-    secret = password if sign else name if scheme.startswith("http") else ""
-    for text in (secret, *_SEPARATOR.split(secret)):
-        yield from _spellings(text)
-
-
-def _parts_of_query(query: list[str]) -> Iterator[tuple[str, str]]:
-    is_query = False
-    for at in range(0, len(query), 2):
-        mark, item = query[at : at + 2]
-        is_query = is_query or mark == "?"
-        name, sign, value = item.partition("=")
-        if (rest := "".join(query[at + 2 :])) and (is_query or sign):  # a value may contain the marks unescaped
-            yield from _spellings((value if sign else name) + rest)
-        if sign and value:
-            yield item, f"{name}={HIDDEN}"
-        elif is_query and not sign:
-            value = name
-        if value not in _SETTINGS:
-            yield from _spellings(value)
-
-
-def _spellings(secret: str) -> Iterator[tuple[str, str]]:
-    for text in {secret, quote(secret, safe=""), unquote(secret)}:
-        if len(text) >= _SHORTEST_WORD and any(map(str.isalnum, text)):
+    name, colon, password = rest[: len(rest) - len(_without_user(rest))].removesuffix("@").partition(":")
+    # The name of a user who has a password is not secret, nor is the name of a user of a database.
+    secret = password if colon else name if scheme.startswith("http") else ""
+    for text in sorted({secret, quote(secret, safe=""), unquote(secret)}, key=len, reverse=True):
+        if len(text) >= _SHORTEST_SECRET:
             yield text, HIDDEN
-
-
-def _replaced(text: str, literal: str, shown: str) -> str:
-    if len(literal) >= _SHORTEST_TEXT or not literal.isalnum():
-        return text.replace(literal, shown)
-    return re.sub(rf"(?<!\w){re.escape(literal)}(?!\w)", lambda _: shown, text)
 
 
 def _without_user(rest: str) -> str:

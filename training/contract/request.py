@@ -43,6 +43,35 @@ NAME_PATTERNS = {
     "tags": r"[\w .:/=+\-@]+",
 }
 
+SET_BY_FIELDS = {
+    "TrainingJobName": "aws.job_prefix",
+    "RoleArn": "aws.role",
+    "HyperParameters": "the fields of the experiment",
+    "InputDataConfig": "data or script.channels",
+    "Environment": "script.environment",
+    "Tags": "aws.tags",
+    "VpcConfig": "aws.subnets and aws.security_groups",
+    "EnableNetworkIsolation": "aws.isolate_network",
+    "EnableInterContainerTrafficEncryption": "aws.encrypt_traffic",
+    "EnableManagedSpotTraining": "machine.spot",
+    "AlgorithmSpecification.TrainingImage": "machine.image",
+    "AlgorithmSpecification.MetricDefinitions": "script.metrics",
+    "OutputDataConfig.S3OutputPath": "aws.output_uri",
+    "OutputDataConfig.KmsKeyId": "aws.output_key",
+    "CheckpointConfig.S3Uri": "aws.checkpoint_uri",
+    "StoppingCondition.MaxRuntimeInSeconds": "machine.max_run_seconds",
+    "StoppingCondition.MaxWaitTimeInSeconds": "machine.max_wait_seconds",
+    "ResourceConfig.InstanceType": "machine.instance_type",
+    "ResourceConfig.InstanceCount": "machine.instance_count",
+    "ResourceConfig.InstanceGroups": "machine.instance_type",
+    "ResourceConfig.InstancePreferences": "machine.fallback_instance_types",
+    "ResourceConfig.VolumeSizeInGB": "machine.volume_gib",
+    "ResourceConfig.VolumeKmsKeyId": "aws.volume_key",
+    "ResourceConfig.KeepAlivePeriodInSeconds": "machine.keep_alive_seconds",
+}
+"""Members of a request and the fields that set them. Costs, names and limits follow from these fields, so `aws.request`
+cannot change the members."""
+
 
 def build(spec: JobSpec) -> Request:
     """Return the request for `spec`, in the form of boto3's `create_training_job(**request)`.
@@ -99,12 +128,7 @@ def build(spec: JobSpec) -> Request:
         Environment=dict(spec.environment),
         Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],
     )
-    changed = overlaid(request, spec.request)
-    if "InstanceGroups" in (resources := changed["ResourceConfig"]):
-        # The groups replace these members, and the API refuses both.
-        replaced = ("InstanceType", "InstanceCount", "InstancePreferences")
-        changed["ResourceConfig"] = {name: value for name, value in resources.items() if name not in replaced}
-    return cast(Request, changed)
+    return cast(Request, overlaid(request, spec.request))
 
 
 def _present(**members: Any) -> dict[str, Any]:
@@ -123,12 +147,6 @@ def overlaid(request: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str
         else:
             merged[name] = value
     return merged
-
-
-def has_instance_groups(changes: Mapping[str, Any]) -> bool:
-    """Return whether the members of a request describe a heterogeneous cluster."""
-    resources = changes.get("ResourceConfig")
-    return isinstance(resources, Mapping) and "InstanceGroups" in resources
 
 
 def _channel(name: str, uri: str, options: ChannelOptions) -> dict[str, Any]:

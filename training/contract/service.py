@@ -126,23 +126,19 @@ class Traits:
     """Name for people, within a sentence."""
     instance_type: str | None
     """Instance type of all jobs, in requests and records. None if each experiment chooses one."""
-    is_one_machine: bool
-    """True if a job or an endpoint has exactly one machine."""
     machine_fields: tuple[str, ...]
     """Fields of an experiment's `machine` that have an effect here, and none on some other service."""
     runs_here: bool
-    """True if jobs run on this machine and share its cores and GPUs with each other."""
+    """True if each job or endpoint runs on this one machine, whose cores and GPUs they share."""
     keeps_state_in_home: bool
-    """True if jobs, logs and artifacts are files in the state folder, with which alone a command can follow them."""
-    uploads_inputs: bool
-    """True if jobs read copies of their source and channels. False if they read the staged files themselves."""
+    """True if jobs read the staged files themselves, and their logs and artifacts are in the state folder too. False if
+    they read uploaded copies, and any machine can follow them."""
     runs_containers: bool
     """True if SageMaker's toolkit starts jobs in containers, which have no variables, packages or paths of this
-    machine: packages are installed and secrets are read in the container, and arguments pass through a shell."""
+    machine: packages are installed and secrets are read in the container, and arguments pass through a shell. The
+    compilers `trcomp` and `trcomp-off` are in such containers."""
     streams_channels: bool
     """True if channels can be manifests, file systems or streams, which the service itself reads."""
-    has_training_compiler: bool
-    """True if the compilers `trcomp` and `trcomp-off` exist here."""
     has_prices: bool
     """True if instances have a price, so that a budget can be in US dollars."""
     has_warm_pools: bool
@@ -151,8 +147,6 @@ class Traits:
     """True if a job can fail because no instance is available. It is then started again later."""
     can_be_interrupted: bool
     """True if a job can be interrupted and started again, as on spot capacity."""
-    has_late_records: bool
-    """True if the end of a log and the billed seconds can arrive after the end of a job, or never."""
     lists_costs: bool
     """True if the list of jobs has their machines and billed seconds. False if each job must be described for that."""
     reads_aws: bool
@@ -280,6 +274,12 @@ def end_of(description: Description) -> datetime:
     return ended
 
 
+def instance_type_of(description: Description) -> str:
+    """Return the instance type of a job: the selected one, if the job allows several; `unknown` if it has none."""
+    resources = description.get("ResourceConfig", {})
+    return resources.get("SelectedInstanceType") or resources.get("InstanceType") or "unknown"
+
+
 def instance_count(description: Description) -> int:
     """Return a job's number of instances: the selected number, if the job allows several instance types, or the sum
     over the groups of a heterogeneous cluster."""
@@ -314,10 +314,9 @@ def wait_of(description: Description) -> Wait | None:
     elif not resources.get("InstanceType", INSTANCE_TYPES).startswith(INSTANCE_TYPES):
         return None  # it is about to start, or to look for a slot
     else:
-        instance_type = resources.get("SelectedInstanceType") or resources.get("InstanceType") or "an instance"
         kind = "spot capacity of " if description.get("EnableManagedSpotTraining") else ""
         count = f"{number} x " if (number := instance_count(description)) > 1 else ""
-        reason = f"{kind}{count}{instance_type} ({': '.join(filter(None, (status, message)))})"
+        reason = f"{kind}{count}{instance_type_of(description)} ({': '.join(filter(None, (status, message)))})"
     since = description["CreationTime"]
     for transition in reversed(transitions):
         if transition["Status"] not in QUEUE_STATUSES | INTERRUPTED_STATUSES:

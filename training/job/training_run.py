@@ -28,13 +28,7 @@ from training.job.data.padding import NO_WORK, Work, planned_shapes
 from training.job.estimating.calibration import CalibrationFinished, calibrate
 from training.job.estimating.probe import Probe
 from training.job.loop.attention_masks import check_separation
-from training.job.loop.compile_phase import (
-    compile_shapes,
-    is_dynamic,
-    noting_autotuning,
-    open_stored_programs,
-    setting_of,
-)
+from training.job.loop.compile_phase import compile_shapes, is_dynamic, open_stored_programs, setting_of
 from training.job.loop.job_trainer import JobTrainer, Reporter
 from training.job.loop.prepared_model import prepare
 from training.job.measuring import hardware
@@ -50,7 +44,6 @@ from training.job.measuring.meter import (
     time_metrics,
 )
 from training.job.processes import ranks
-from training.job.processes.protocols import Model
 from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import Events
 from training.job.settings.job_settings import Settings, resolve_settings
@@ -109,10 +102,10 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     _emit_result(settings, trainer, {**metrics, **time_metrics(trainer.meter.phase_seconds)}, events)
 
 
-def _load_model(settings: Settings) -> Model:
+def _load_model(settings: Settings) -> transformers.PreTrainedModel:
     # The seed determines the initial weights of new layers.
     transformers.set_seed(settings.arguments.seed)
-    model: Model = settings.task.load_model(settings.pretrained, settings.train.metadata)
+    model: transformers.PreTrainedModel = settings.task.load_model(settings.pretrained, settings.train.metadata)
     folders = settings.folders
     for folder, channel in ((folders.train, settings.train), (folders.validation, settings.validation)):
         check_tokens(channel.rows, model.config.vocab_size, folder)
@@ -120,7 +113,7 @@ def _load_model(settings: Settings) -> Model:
     return model
 
 
-def _drop_unsupported_token_types(settings: Settings, model: Model) -> Settings:
+def _drop_unsupported_token_types(settings: Settings, model: transformers.PreTrainedModel) -> Settings:
     types = settings.train.rows.types
     if types is None or supports_token_types(model, int(types.max())):
         return settings
@@ -130,14 +123,14 @@ def _drop_unsupported_token_types(settings: Settings, model: Model) -> Settings:
     return replace(settings, train=train, validation=validation)
 
 
-def _checkpoint_keeper(settings: Settings, model: Model) -> CheckpointKeeper:
+def _checkpoint_keeper(settings: Settings, model: transformers.PreTrainedModel) -> CheckpointKeeper:
     """Return the object that records and removes checkpoints.
 
     Raises `ArgumentError` when the checkpoint to resume from belongs to a different training.
     """
     this_training = identity(settings, model) if settings.saves or settings.resumed else {}
     if settings.resumed:
-        check_same(settings.resumed[0], settings.resumed[1].identity, this_training, settings.arguments)
+        check_same(settings.resumed[0], settings.resumed[1].identity, this_training)
     return CheckpointKeeper(
         settings.folders.checkpoints,
         settings.arguments.save_total_limit,
@@ -172,7 +165,7 @@ def _compile(trainer: JobTrainer, events: Events) -> None:
     arguments = {**asdict(settings.arguments), "attention": settings.attention}
     setting = setting_of(trainer.model, shapes, dynamic, arguments, settings.precision)
     stored = open_stored_programs(setting, events)
-    with trainer.meter.phase("compile"), noting_autotuning(events):
+    with trainer.meter.phase("compile"):
         if stored:
             stored.load()
         compile_shapes(trainer, trainer.model_wrapped, shapes, dynamic)
@@ -200,7 +193,7 @@ def _save(settings: Settings, trainer: JobTrainer) -> dict[str, int]:
     return {"model/bytes": sum(path.stat().st_size for path in weights if path.name != "training_args.bin")}
 
 
-def _start_fields(settings: Settings, model: Model, parameters: int) -> dict[str, object]:
+def _start_fields(settings: Settings, model: transformers.PreTrainedModel, parameters: int) -> dict[str, object]:
     trainable = sum(each.numel() for each in model.parameters() if each.requires_grad)
     trained = {"trainable_parameters": trainable} if settings.arguments.adapter else {}
     versions = {module.__name__: module.__version__ for module in (torch, transformers, pyarrow, numpy)}
@@ -244,7 +237,7 @@ def _result_metrics(
         **settings.compiler.metrics(),
         **(keeper.target.metrics() if keeper.target else {}),
         **(keeper.best.metrics() if keeper.best else {}),
-        **({} if trainer.tokens_seen is None else {"tokens": trainer.tokens_seen}),
+        "tokens": trainer.tokens_seen,
         "optim/global_batch_size": settings.global_batch_size,
     }
 

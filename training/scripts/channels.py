@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, mode
 
 from state.digests import digest
 from state.regular_files import user_path
-from training.contract.errors import InputError, nearest, nearest_sibling
+from training.contract.errors import InputError, nearest_sibling
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import ChannelOptions, DataType, Distribution, InputMode
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
@@ -20,10 +20,6 @@ from training.staging.formats.files import digest_file
 from training.staging.models.model_files import PACKAGE_PREFIX, locate
 from training.staging.sources.sources import docstring_file
 
-BUILTIN_PREFIX = "builtin:"
-BUILTINS = ("docstrings",)
-Access = Literal["ro", "rw"]
-FileSystemKind = Literal["FSxLustre", "EFS"]
 DATA_TYPES: dict[str, DataType] = {
     "prefix": "S3Prefix",
     "manifest": "ManifestFile",
@@ -42,8 +38,6 @@ class Channels:
     """SHA-256 of names and contents. Objects in S3 count with their keys, sizes and ETags."""
     description: str
     """Origin of each channel, for messages."""
-    notes: tuple[str, ...] = ()
-    """Sentences for the user before the job starts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +46,6 @@ class _Channel:
     content: str
     """Text that differs for other content."""
     description: str
-    notes: tuple[str, ...] = ()
 
 
 def find_channels(channels: Mapping[str, ScriptChannel], home: Path, account: AccountFields = ANY_ACCOUNT) -> Channels:
@@ -68,7 +61,6 @@ def find_channels(channels: Mapping[str, ScriptChannel], home: Path, account: Ac
         digest=digest("".join(f"{name}\0{each.content}\0" for name, each in resolved.items())),
         description=", ".join(f"{name}: {resolved[name].description}" for name in channels)
         or "loaded by the script itself",
-        notes=tuple(note for each in resolved.values() for note in each.notes),
     )
 
 
@@ -76,17 +68,16 @@ def _channel(name: str, channel: ScriptChannel, home: Path, account: AccountFiel
     field = f"script.channels.{name}"
     if channel.file_system is not None:
         uri = f"{str(channel.kind).lower()}://{channel.file_system}{channel.path}"
-        note = f"{field} is a directory of a file system: the version of its files is not recorded."
-        return _Channel(uri=uri, content=uri, description=uri, notes=(note,))
+        return _Channel(uri=uri, content=uri, description=uri)
     source = str(channel.uri)
     if is_s3(source):
         from training.services.sagemaker.clients import Clients
-        from training.services.sagemaker.storage import manifest_data, object_data, prefix_data
+        from training.services.sagemaker.storage import object_data, prefix_data
 
-        read = {"prefix": prefix_data, "manifest": manifest_data, "augmented-manifest": object_data}[channel.type]
+        read = prefix_data if channel.type == "prefix" else object_data
         data = read(Clients(account.region, account.profile), field, source)
         described = f"{source} ({data.size_text})"
-        return _Channel(uri=source, content=f"{source} {data.digest}", description=described, notes=data.notes)
+        return _Channel(uri=source, content=f"{source} {data.digest}", description=described)
     path = _path(field, source, home)
     content = digest_folder(path, all_files=True) if path.is_dir() else f"{path.name} {digest_file(path)}"
     return _Channel(uri=path.as_uri(), content=content, description=source)
@@ -97,10 +88,7 @@ def _path(field: str, source: str, home: Path) -> Path:
         folder = locate(source).folder
         assert folder is not None, "a packaged model is a folder"
         return folder
-    if source.startswith(BUILTIN_PREFIX):
-        builtin = source.removeprefix(BUILTIN_PREFIX)
-        if builtin not in BUILTINS:
-            raise InputError(f"{field} {source!r} is unknown; use builtin:docstrings.{nearest(builtin, BUILTINS)}")
+    if source == "builtin:docstrings":
         return docstring_file(home / "docstrings").absolute()
     if "://" in source:
         raise InputError(f"{field} {source!r} must be a file or folder on this machine, or an s3:// URI")
@@ -130,11 +118,11 @@ class ScriptChannel(Frozen):
     """Objects for each instance: all, or a share of them."""
     file_system: Annotated[str, Field(pattern=r"^fs-[0-9a-f]{8,18}$")] | None = None
     """Id of a file system of Amazon FSx for Lustre or of Amazon EFS."""
-    kind: FileSystemKind | None = None
+    kind: Literal["FSxLustre", "EFS"] | None = None
     """Kind of the file system."""
     path: Annotated[str, Field(pattern=r"^/", max_length=4_096)] | None = None
     """Directory of the file system. For FSx for Lustre, it begins with the mount name."""
-    access: Access = "ro"
+    access: Literal["ro", "rw"] = "ro"
     """Access to the file system: read-only or read and write."""
 
     def broken_rule(self) -> str | None:

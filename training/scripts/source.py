@@ -107,8 +107,6 @@ def find_script(
                 raise InputError(
                     f"script.source {script_folder} changed while it was copied: run the same command again"
                 )
-    if copy.stat().st_uid == os.getuid():  # An earlier version gave the copy the mode of its source.
-        copy.chmod(private_mode(copy.stat().st_mode))
     return ScriptSource(folder=copy, identity=digest, description=str(script_folder))
 
 
@@ -177,11 +175,18 @@ def is_ignored(name: str) -> bool:
     return any(fnmatch(name, pattern) for pattern in IGNORED_PATTERNS)
 
 
+def _entries(folder: Path, *, all_files: bool) -> Iterator[Path]:
+    """Yield the files and folders under a folder in a fixed order, following links. Ignored ones need `all_files`."""
+    for path in sorted(folder.iterdir()):
+        if all_files or not is_ignored(path.name):
+            yield path
+            if path.is_dir():
+                yield from _entries(path, all_files=all_files)
+
+
 def files_of(folder: Path, *, all_files: bool) -> Iterator[Path]:
     """Yield the files under a folder in a fixed order, following links. Skip ignored files unless `all_files`."""
-    for parent, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = sorted(name for name in folders if all_files or not is_ignored(name))
-        yield from (Path(parent) / name for name in sorted(names) if all_files or not is_ignored(name))
+    return (path for path in _entries(folder, all_files=all_files) if not path.is_dir())
 
 
 def check_folder(field: str, folder: Path, root: Path, *, all_files: bool) -> None:
@@ -190,31 +195,20 @@ def check_folder(field: str, folder: Path, root: Path, *, all_files: bool) -> No
     Such a file would copy another user's secrets, never end, or block. `field` names the folder in the message. The
     folder is `root` or within it.
     """
-    outermost, pending = root.resolve(), [folder]
-    while pending:
-        parent = pending.pop()
-        for entry in sorted(os.scandir(parent), key=lambda entry: entry.name):
-            if not all_files and is_ignored(entry.name):
-                continue
-            path = Path(entry.path)
-            try:
-                target = path.resolve(strict=True)
-                mode = path.stat().st_mode
-            except OSError as error:
-                raise InputError(f"{field}: {path} cannot be read: {error.strerror or error}") from error
-            except RuntimeError as error:  # Python 3.11 and 3.12 report a loop of links in this way
-                raise InputError(f"{field}: {path} is a link that leads to itself") from error
-            if path.is_symlink():
-                if not target.is_relative_to(outermost):
-                    raise InputError(
-                        f"{field}: {path} is a link to {target}, which is outside {outermost}: replace it by a copy"
-                    )
-                if path.parent.resolve().is_relative_to(target):
-                    raise InputError(f"{field}: {path} is a link to a folder that contains it: remove it")
-            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                raise InputError(f"{field}: {path} is a device, a pipe or a socket: only files and folders can be used")
-            if entry.is_dir():
-                pending.append(path)
+    outermost = root.resolve()
+    for path in _entries(folder, all_files=all_files):
+        try:
+            target, mode = path.resolve(strict=True), path.stat().st_mode
+        except (OSError, RuntimeError) as error:  # Python 3.11 and 3.12 report a loop of links as RuntimeError
+            raise InputError(f"{field}: {path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        if not target.is_relative_to(outermost):
+            raise InputError(
+                f"{field}: {path} is a link to {target}, which is outside {outermost}: replace it by a copy"
+            )
+        if path.parent.resolve().is_relative_to(target):
+            raise InputError(f"{field}: {path} is a link to a folder that contains it: remove it")
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise InputError(f"{field}: {path} is a device, a pipe or a socket: only files and folders can be used")
 
 
 def digest_folder(folder: Path, *, all_files: bool) -> str:

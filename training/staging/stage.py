@@ -124,11 +124,6 @@ def find_inputs(request: StagingRequest, home: Path) -> Inputs:
     model = find_starting_model(request, home)
     task, names = TASKS[request.task], request.data.columns
     source = find_source(request.data, list(task.columns(names)), home / "docstrings", request.account)
-    for column, fields in task.foreign_columns(names).items():
-        if source.has_column(column):
-            raise InputError(
-                f"{source.description} has a column {column!r}, which task {task.name} would not read: set {fields}"
-            )
     key = staging_key(request, source, model)
     return Inputs(request=request, model=model, source=source, key=key, folder=home.absolute() / "staged" / key)
 
@@ -146,7 +141,7 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
         "tokenizer": model.tokenizer.tokenizer_identity(),
         "scratch": model.scratch and model.scratch.identity(),
         "max_length": request.max_length,
-        "options": TASKS[request.task].key_options(request.options),
+        "options": request.options,
     }
     # Earlier versions packed or truncated the texts that evaluate a language model.
     return key_of({**material, **({"evaluation": "whole texts"} if TASKS[request.task].predicts_tokens else {})})
@@ -172,8 +167,7 @@ def evaluation_key(request: StagingRequest, source: Source, model: StartingModel
             else None
         ),
     }
-    task = TASKS[request.task]
-    if options := task.key_options({name: request.options[name] for name in task.evaluated_options}):
+    if options := {name: request.options[name] for name in TASKS[request.task].evaluated_options}:
         material["options"] = options
     return key_of(material)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from botocore import exceptions
+from packaging.version import Version
 
 from models.endpoints.protocol import Action, DeploymentPlan, EndpointSpec, EndpointState, Request, refused
 from models.inference.evaluation import read_task
@@ -61,14 +62,10 @@ TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}", re.ASCII)
 CODE = Path(__file__).with_name("container") / "inference.py"
 """Code that answers questions in the container."""
 
-Version = tuple[int, int, int]
-
 KINDS = {"Endpoint": "endpoint", "EndpointConfig": "endpoint_config", "Model": "model"}
 """Kinds of objects, with their names in boto3's methods. In the order of deletion: each refers to the next."""
 ENDPOINT, CONFIG, MODEL = KINDS
-LEFT_OVER = "LeftOver"
-"""Status of a model or a configuration without an endpoint, left behind by a killed command."""
-DEAD = frozenset({"Failed", "OutOfService", LEFT_OVER})
+DEAD = frozenset({"Failed", "OutOfService"})
 """Statuses of endpoints that neither answer nor cost anything."""
 GROUP = "/aws/sagemaker/Endpoints/"
 LOG_PAGES, LOG_LINES, LINE_CHARACTERS = 10, 5, 300
@@ -278,23 +275,19 @@ class SageMakerEndpoints:
 
     def _state(self, resource: _Resource) -> EndpointState:
         tags, description = resource.tags, resource.description
-        status = str(description.get("EndpointStatus", LEFT_OVER))
-        reason = description.get("FailureReason")
-        if not reason and (expires := tags.get("trainfare:expires")):
-            reason = f"its lifetime ends at {expires}, but lifetimes no longer delete an endpoint: undeploy it"
+        # A killed command may have left a model or a configuration without an endpoint.
+        status = str(description.get("EndpointStatus", "Deleted"))
         return EndpointState(
             name=str(resource.owner),
             service=TRAITS.name,
             status=status,
             identity=tags.get("trainfare:identity", ""),
-            run_id=tags.get("trainfare:run"),
-            model_id=tags.get("trainfare:model"),
             address=description[f"{resource.kind}Arn"],
             machine=tags.get("trainfare:machine", "unknown"),
             machines=int(tags.get("trainfare:machines", 1)),
             created=description["CreationTime"],
             ended=description.get("LastModifiedTime", description["CreationTime"]) if status in DEAD else None,
-            reason=reason,
+            reason=description.get("FailureReason"),
         )
 
     def _log(self, name: str) -> str:
@@ -484,16 +477,16 @@ def inference_image(versions: str, machine: str, region: str) -> tuple[str, str 
     from sagemaker.core import image_uris
 
     match = re.search(r"\btransformers (\d+\.\d+(?:\.\d+)?)", versions)
-    trained = _version(match[1]) if match else None
+    trained = Version(match[1]) if match else None
     try:
         listed = image_uris.config_for_framework("huggingface")["inference"]["versions"]
-        by_version = {_version(text): text for text in listed}
-        version = chosen(trained, by_version)
+        version = chosen(trained, map(Version, listed))
+        bases = [Version(key.removeprefix("pytorch")) for key in listed[str(version)] if key.startswith("pytorch")]
         uri = image_uris.retrieve(
             "huggingface",
             region,
-            version=by_version[version],
-            base_framework_version=max((key for key in listed[by_version[version]] if "pytorch" in key), key=_version),
+            version=str(version),
+            base_framework_version=f"pytorch{max(bases)}",
             instance_type=machine,
             image_scope="inference",
         )
@@ -502,8 +495,9 @@ def inference_image(versions: str, machine: str, region: str) -> tuple[str, str 
         raise InputError(f"AWS lists no inference image for {machine} in {region} ({reason}): set --image.") from error
     if trained == version:
         return str(uri), None
-    before = ".".join(map(str, trained)) if trained else "of an unknown version"
-    return str(uri), f"trained with Transformers {before}; AWS's nearest image has {by_version[version]}"
+    return str(
+        uri
+    ), f"trained with Transformers {trained or 'of an unknown version'}; AWS's nearest image has {version}"
 
 
 def chosen(trained: Version | None, listed: Iterable[Version]) -> Version:
@@ -513,14 +507,9 @@ def chosen(trained: Version | None, listed: Iterable[Version]) -> Version:
     or the newest older one. If `trained` is None or its major number is not listed, it is the newest of all.
     """
     every = sorted(listed)
-    same = [each for each in every if trained and each[0] == trained[0]]
+    same = [each for each in every if trained and each.major == trained.major]
     newer = [each for each in same if trained and each >= trained]
     return newer[0] if newer else (same or every)[-1]
-
-
-def _version(text: str) -> Version:
-    numbers = [int(number) for number in re.findall(r"\d+", text)] + [0, 0, 0]
-    return numbers[0], numbers[1], numbers[2]
 
 
 def archive_files(model: Path, *, with_code: bool) -> dict[str, Path]:

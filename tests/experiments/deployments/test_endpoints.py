@@ -48,11 +48,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ("deploy", "--model", "M", "--service", "sagemaker", "--machine", "ml.m5.xlarge", "--host", "0.0.0.0"),
             "--host needs --service local",
         ),
-        (
-            ("deploy", "--model", "M", "--service", "sagemaker", "--machine", "ml.m5.xlarge", "--replace", "true"),
-            "--replace needs --service local",
-        ),
-        (("predict", "--text", "a"), "predict needs --endpoint NAME: this machine has no endpoint."),
+        (("predict", "--text", "a"), "predict needs --endpoint NAME, or --file."),
         (("predict", "--endpoint", "a", "--text", "a", "--inputs", "b"), "--text and --inputs cannot be combined"),
         (("predict", "--endpoint", "a", "--inputs", "{"), "inputs is not JSON"),
         (("undeploy",), "undeploy needs either --endpoint NAME or --all true."),
@@ -68,7 +64,7 @@ def test_wrong_input_is_reported_in_one_sentence(run: Run, model: Path, words: t
 
 def test_a_missing_endpoint_is_reported(run: Run) -> None:
     for words in (("predict", "--endpoint", "a", "--text", "b"), ("undeploy", "--endpoint", "a")):
-        assert run(*words) == (1, "", "error: local endpoint 'a' does not exist.\n")
+        assert run(*words) == (1, "", "error: local endpoint 'a' does not exist. On AWS: --service sagemaker.\n")
     assert run("undeploy", "--all", "true")[:2] == (0, "Deleted: 0\n")
 
 
@@ -77,10 +73,10 @@ def test_an_endpoint_answers_until_it_is_undeployed(run: Run, model: Path, tmp_p
     assert code == 0
     assert "Endpoint: winter (local, InService)" in out
     assert out.endswith("Delete it: trainfare undeploy --endpoint winter\n")
-    code, out, _ = run("predict", "--text", "Winter is coming and it will be dark soon.")
+    code, out, _ = run("predict", "--endpoint", "winter", "--text", "Winter is coming and it will be dark soon.")
     assert (code, json.loads(out)[0]["label"][:6]) == (0, "LABEL_")
-    request = {"inputs": ["a", "b"], "parameters": {"top_k": 2}}
-    code, out, _ = run("predict", "--endpoint", "winter", "--inputs", json.dumps(request))
+    words = ("--inputs", '["a", "b"]', "--parameters", '{"top_k": 2}')
+    code, out, _ = run("predict", "--endpoint", "winter", *words)
     assert [len(each) for each in json.loads(out)] == [2, 2]
     code, out, err = run("predict", "--endpoint", "winter", "--inputs", "3")
     assert (code, out) == (2, "")

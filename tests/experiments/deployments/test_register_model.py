@@ -8,7 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 from experiments.__main__ import main
-from experiments.deployments.endpoints import read_spec, with_run
+from experiments.deployments.endpoints import read_request, with_run
 from experiments.deployments.register_model import register
 from tests.support.models.made_models import modelled
 from tests.support.models.place import parent
@@ -77,7 +77,7 @@ def test_a_worse_model_must_be_allowed(tracked: Tracked, tmp_path: Path, capsys:
 def deployed(run: str) -> str | None:
     """Return the run whose model would be deployed."""
     arguments = {"run": run}
-    return with_run(arguments, read_spec(arguments, "local")).run_id
+    return with_run(arguments, read_request(arguments)[0]).run_id
 
 
 def test_a_registered_model_is_compared_with_its_own_versions(tracked: Tracked, tmp_path: Path) -> None:

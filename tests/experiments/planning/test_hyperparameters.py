@@ -47,6 +47,8 @@ def test_the_demo_has_exactly_the_expected_arguments() -> None:
         "save_total_limit": 1,
         "save_model": True,
         "steady_after_steps": 3,
+        "kernels": "torch",
+        "sharding": "none",
     }
 
 
@@ -91,7 +93,7 @@ def test_other_kernels_reach_the_job() -> None:
     machine = {"service": "sagemaker", "machine.instance_type": "ml.g6.xlarge"}
     arguments = hyperparameters(load("demo", {**machine, "kernels": "liger", "precision": "fp8"}), ())
     assert (arguments["kernels"], arguments["precision"]) == ("liger", "fp8")
-    assert "kernels" not in hyperparameters(load("demo", machine), ())
+    assert hyperparameters(load("demo", machine), ())["kernels"] == "torch"
 
 
 def test_a_calibration_gets_its_batch_sizes_and_saves_nothing() -> None:

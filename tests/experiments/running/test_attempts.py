@@ -121,7 +121,7 @@ def test_an_attempt_that_another_launcher_had_started_is_stopped_and_recorded(
 
 
 def test_the_names_of_attempts_follow_from_the_name_of_the_job() -> None:
-    assert [attempt_name("demo-a0r0", number) for number in range(3)] == ["demo-a0r0", "demo-a0r0-c1", "demo-a0r0-c2"]
+    assert [attempt_name("demo-a0r0", number) for number in (1, 2)] == ["demo-a0r0-c1", "demo-a0r0-c2"]
     long = [f"{'a' * 51}-{'b' * 10}{at}" for at in range(2)]
     names = [attempt_name(name, number) for name in long for number in (1, 2, 12)]
     assert len(set(names)) == 6

@@ -37,7 +37,7 @@ def test_another_compiler_drops_the_options_of_inductor(tmp_path: Path) -> None:
 def test_sharding_fits_the_compilers_of_gpus() -> None:
     experiment = load("demo", {"sharding": "fsdp2", "compiler": "inductor", "machine.devices": "2"})
     assert hyperparameters(experiment, (64,))["sharding"] == "fsdp2"
-    assert "sharding" not in hyperparameters(load("demo", {}), (64,))
+    assert hyperparameters(load("demo", {}), (64,))["sharding"] == "none"
     assert load("demo", UNPADDED).padding == "none"
 
 

@@ -49,7 +49,7 @@ def test_a_text_without_tokens_is_refused(other_classifiers: dict[str, Path], cl
     assert gpt.encode_may_refuse
     empty_pair = {"text": "", "text_pair": ""}
     for inputs, where in (("", "inputs"), (["a", ""], r"inputs\[1\]"), (empty_pair, "inputs")):
-        with pytest.raises(BadInputs, match=f"^{where} has no tokens, because this model's tokenizer adds none"):
+        with pytest.raises(BadInputs, match=f"^{where} has no tokens: this model's tokenizer makes none of the text"):
             gpt.encode(gpt.read(inputs))
     # One whose tokenizer adds some answers, and no file is tokenised twice for it.
     assert not classifier.encode_may_refuse

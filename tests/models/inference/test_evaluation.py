@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from models.inference.evaluation import (
     UNKNOWN,
     Evaluation,
-    Precision,
     choose_precision,
     evaluation_of,
-    native_precision,
 )
-from tests.conftest import ROOT
 from training.contract.errors import InputError
 
 PARAMS = {
@@ -55,27 +48,11 @@ def test_unknown_settings_keep_their_defaults() -> None:
 def test_the_precision_is_the_requested_or_evaluated_one(
     requested: str | None, evaluated: str | None, expected: str
 ) -> None:
-    assert choose_precision(requested, evaluated, "cpu") == Precision(expected)
-
-
-def test_the_fastest_precision_is_a_native_one_of_the_whole_model() -> None:
-    native = native_precision("cpu")
-    assert native in ("fp32", "bf16")
-    fastest = choose_precision("fastest", "fp32", "cpu")
-    assert fastest == Precision(native, is_whole=True)
-    assert str(fastest) == f"fastest ({native})"
-
-
-def test_the_fastest_precision_of_a_cpu_is_measured() -> None:
-    """oneDNN hides the instructions for bf16 from PyTorch, which then emulates it."""
-    code = "from models.inference.evaluation import native_precision; print(native_precision('cpu'))"
-    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("fp32\n", "")
+    assert choose_precision(requested, evaluated, "cpu") == expected
 
 
 def test_an_unknown_or_impossible_precision_is_refused() -> None:
-    with pytest.raises(InputError, match="precision is 'fp8': it must be one of auto, fastest, fp32, bf16, fp16"):
+    with pytest.raises(InputError, match="precision is 'fp8': it must be one of auto, fp32, bf16, fp16"):
         choose_precision("fp8", None, "cpu")
     with pytest.raises(InputError, match="precision is 'fp16', which needs a GPU"):
         choose_precision("fp16", "fp16", "cpu")

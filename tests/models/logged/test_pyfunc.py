@@ -17,7 +17,7 @@ import pytest
 
 from models.inference.evaluation import Evaluation
 from models.logged import flavor
-from models.logged.flavor import read_checkpoint
+from models.logged.flavor import served_task
 from models.logged.pyfunc import rows_of
 from tests.support.models.made_models import LABELS, PLANS
 
@@ -31,7 +31,7 @@ def written(folder: Path, kind: str, model_of: ModelOf) -> Path:
     """Return the folder of an MLflow model of a kind."""
     shutil.copytree(model_of(kind), folder / "model")
     evaluation = Evaluation(precision="bf16", batch_size=2)
-    flavor.write(folder, read_checkpoint(folder / "model"), PLANS[kind], {}, evaluation, run_id="r")
+    flavor.write(folder, served_task(folder / "model"), PLANS[kind], {}, evaluation, run_id="r")
     return folder
 
 

@@ -140,7 +140,6 @@ def until_waiting(port: int, model: Doubling, count: int) -> None:
     ("body", "sentence"),
     [
         (b"inputs=a", "the body is not JSON: Expecting value: line 1 column 1 (char 0)."),
-        (b'{"inputs": NaN}', "the body is not JSON: NaN is not a JSON number."),
         (b'{"inputs": "\xff"}', "the body is not JSON: 'utf-8' codec can't decode byte 0xff in position 12: "),
         (b'{"inputs": ' + b"[" * 100_000, "the body is nested too deeply."),
         (b'["a"]', 'the body must be an object such as {"inputs": "a text"}.'),

@@ -165,10 +165,6 @@ def loss(samples: float, size: int, multiplier: float, seed: int = 0) -> float:
 
 def sweep_json(**fields: Any) -> dict[str, Any]:
     """Return a `sweep.json` with batch sizes 8..256, factors 0.25..4, two compilers and the target eval_loss 0.45."""
-    models = {
-        name: {"step_seconds_fixed": fixed, "step_seconds_per_sample": each, "relative_error": 0.03}
-        for name, (fixed, each) in SECONDS_PER_STEP.items()
-    }
     document = {
         "objective": {
             "cost": "billable_seconds",
@@ -183,7 +179,6 @@ def sweep_json(**fields: Any) -> dict[str, Any]:
         "compilers": ["none", "inductor"],
         "base": {"compiler": "none", "batch_size": 8, "multiplier": 1},
         "samples": WHOLE_SAMPLES,
-        "models": models,
         "stopped_because": {
             "none": "no setting that is left promises to save 1 %",
             "inductor": "no setting that is left promises to save 1 %",

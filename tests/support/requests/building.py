@@ -23,8 +23,6 @@ class Built:
         self._home, self._account = home, account
         self.log_lines: list[str] = []
         """Messages shown to the user."""
-        self.rows = "rows"
-        """Content of the staged files. Different rows are uploaded under a different key."""
         # Opening a context takes half a second, so requests with equal `aws` fields share one.
         self._contexts: dict[str, ServiceContext] = {}
 
@@ -45,7 +43,7 @@ class Built:
         inputs: Inputs = (
             script_inputs(experiment, self._home)
             if experiment.script
-            else staged(self._home, self.rows, has_model=has_model)
+            else staged(self._home, "rows", has_model=has_model)
         )
         [job] = plan(GROUP, name, [alone], 1, [inputs], self._home)
         return build(self._contexts[key].upload(job.spec))
@@ -53,11 +51,6 @@ class Built:
     def put(self, key: str) -> None:
         """Put an object into the bucket."""
         self._account.clients["s3"].put_object(Bucket="bucket", Key=key, Body=b"rows")
-
-    def uploaded(self) -> set[str]:
-        """Return the keys of all objects in the bucket."""
-        listed = self._account.clients["s3"].list_objects_v2(Bucket="bucket")
-        return {entry["Key"] for entry in listed.get("Contents", [])}
 
 
 def staged(home: Path, rows: str, *, has_model: bool) -> Staged:

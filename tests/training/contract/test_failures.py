@@ -20,7 +20,6 @@ from training.contract.failures import (
     failure_of_reason,
     lacks_capacity,
     last_exception,
-    recorded_failure,
     repair_last_traceback,
     service_failure,
     vanished_description,
@@ -116,11 +115,6 @@ def test_the_message_of_a_reason_is_the_last_line_of_its_error(end: str) -> None
     reason = EXIT_1.format("Traceback:\nValueError: no such label").removesuffix('"') + end
     assert failure_of_reason(reason) == Failure("Error", "ValueError: no such label")
     assert failure_of_reason("") == Failure("Error", "")
-
-
-def test_a_reason_that_an_earlier_release_recorded_is_read() -> None:
-    assert recorded_failure("Error", EXIT_1.format("a\nKeyError: 'x'")).text == "KeyError: 'x'"
-    assert recorded_failure("Refused", 'one\nset it to "x"').message == 'one\nset it to "x"'
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_a_path_within_a_mapping_is_relative_to_the_file(tmp_path: Path) -> None
     assert inputs.channels.options == {"train": ChannelOptions(mode="FastFile", distribution="ShardedByS3Key")}
 
 
-def test_a_channel_without_options_keeps_its_short_form_and_a_file_system_has_no_version(tmp_path: Path) -> None:
+def test_a_channel_without_options_keeps_its_short_form_and_a_file_system_has_an_address(tmp_path: Path) -> None:
     experiment = load(file(tmp_path, "{uri: rows, mode: File}"), {})
     assert experiment.script is not None
     assert experiment.script.model_dump(mode="json")["channels"] == {"train": str(tmp_path / "rows")}
@@ -49,9 +49,6 @@ def test_a_channel_without_options_keeps_its_short_form_and_a_file_system_has_no
     assert (written["file_system"], written["access"]) == ("fs-0123abcd", "rw")
     channels = script_inputs(experiment, tmp_path / "home").channels
     assert channels.uris == {"train": "fsxlustre://fs-0123abcd/mnt/rows"}
-    assert channels.notes == (
-        "script.channels.train is a directory of a file system: the version of its files is not recorded.",
-    )
 
 
 def test_the_options_become_those_of_the_request() -> None:
@@ -132,7 +129,6 @@ def test_channels_are_files_folders_and_packaged_models(tmp_path: Path) -> None:
     [
         ("row.jsonl", "script.channels.train '{folder}/row.jsonl' does not exist. Did you mean 'rows.jsonl'?"),
         ("gs://bucket/x", "must be a file or folder on this machine"),
-        ("builtin:docstring", "is unknown; use builtin:docstrings. Did you mean 'docstrings'?"),
         ("package:none", "model 'package:none' is unknown"),
     ],
 )

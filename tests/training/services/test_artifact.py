@@ -50,17 +50,10 @@ def test_a_path_outside_the_folder_is_rejected(tmp_path: Path) -> None:
     assert not Path("/etc/evil").exists()
 
 
-@pytest.mark.parametrize(
-    ("kind", "description"),
-    [
-        (tarfile.SYMTYPE, "a link"),
-        (tarfile.LNKTYPE, "a link"),
-        (tarfile.FIFOTYPE, "neither a file nor a folder"),
-    ],
-)
-def test_links_and_devices_are_rejected(tmp_path: Path, kind: bytes, description: str) -> None:
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_links_and_devices_are_rejected(tmp_path: Path, kind: bytes) -> None:
     content = archive(("model.safetensors", "/etc/passwd"), ("model.safetensors", b"through the link"), kind=kind)
-    with pytest.raises(ArtifactError, match=rf"'model.safetensors', which is {description}"):
+    with pytest.raises(ArtifactError, match=r"'model\.safetensors', which is neither a file nor a folder"):
         unpack(content, tmp_path / "folder", archive_name="it")
     assert not (tmp_path / "folder").exists()
 
@@ -72,10 +65,7 @@ def test_a_truncated_archive_and_another_file_are_rejected(tmp_path: Path) -> No
             unpack(io.BytesIO(part), tmp_path / "target", archive_name="it")
 
 
-def test_a_file_that_does_not_fit_is_rejected_before_it_is_written(tmp_path: Path) -> None:
-    entry = tarfile.TarInfo("model.safetensors")
-    entry.size = 2**60
-    header = entry.tobuf(tarfile.PAX_FORMAT)
-    with pytest.raises(ArtifactError, match=r"it does not fit on the disk of .*: 'model.safetensors' is \d+ MiB, but"):
-        unpack(io.BytesIO(header + b"\0" * 10_000), tmp_path, archive_name="it")
-    assert list(tmp_path.iterdir()) == []
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtifactError, match=r"it cannot be unpacked: .*Not a directory.*"):
+        unpack(archive(("config.json", b"{}")), tmp_path / "file" / "folder", archive_name="it")

@@ -99,11 +99,13 @@ class Inductor(NoCompiler):
                 module._compiled_call_impl = call
 
     def metrics(self) -> dict[str, float]:
+        # For how many products this process has timed several kernels (torch/_inductor/select_algorithm.py).
+        autotuned = _counters()["inductor"]["select_algorithm_autotune"]
         return {
             "compile/graphs": _graphs(),
             "compile/recompiles": _graphs() - self._graphs_when_warm,
             "compile/graph_breaks": sum(_counters()["graph_break"].values()),
-            **({"compile/autotuned": autotuned()} if autotuned() else {}),
+            **({"compile/autotuned": autotuned} if autotuned else {}),
         }
 
     def cache_state(self) -> str:
@@ -137,8 +139,3 @@ def _counters() -> Any:
 
 def _graphs() -> int:
     return int(_counters()["stats"]["unique_graphs"])
-
-
-def autotuned() -> int:
-    """Return for how many products this process has timed several kernels (torch/_inductor/select_algorithm.py)."""
-    return int(_counters()["inductor"]["select_algorithm_autotune"])

@@ -154,7 +154,8 @@ def read_channel(
     if metadata.task != task:
         raise BadData(f"{folder} was made for task {metadata.task!r}, but the job's task is {task!r}")
     names = ("input_ids", "token_type_ids", *list_columns)
-    lists, integers = read_columns(_files(folder), names, columns, optional="token_type_ids", numbers=numbers)
+    files = [folder / DATA] if (folder / DATA).exists() else sorted(folder.glob(SHARDS)) or [folder / DATA]
+    lists, integers = read_columns(files, names, columns, optional="token_type_ids", numbers=numbers)
     tokens, ends = lists["input_ids"]
     types = lists["token_type_ids"][0] if "token_type_ids" in lists else None
     own = {name: Lists(values, _starts(ends), ends) for name, (values, ends) in lists.items() if name in list_columns}
@@ -162,15 +163,6 @@ def read_channel(
     if len(rows) != metadata.rows:
         raise BadData(f"{folder / DATA} has {len(rows)} rows, but rows in {METADATA} is {metadata.rows}")
     return Channel(folder, metadata, rows)
-
-
-def _files(folder: Path) -> list[Path]:
-    """Return the files with the channel's rows, in order."""
-    shards = [] if (folder / DATA).exists() else sorted(folder.glob(SHARDS))
-    for number, shard in enumerate(shards):
-        if shard.name != f"data-{number:05d}.parquet":
-            raise BadData(f"{shard}: the shard before it is missing")
-    return shards or [folder / DATA]
 
 
 def check_tokens(rows: Rows, vocabulary_size: int, folder: Path) -> None:

@@ -21,18 +21,20 @@ PACKED_TOKENS = "packed_tokens"
 """Key under which a batch of padding `none` carries its number of tokens, so that the model does not wait for it."""
 IS_PADDED = "is_padded"
 """Key under which a training batch says if it has padding, so that the model does not read the mask."""
+IS_COMPLETE = "is_complete"
+"""Key under which a training batch says if it has all rows of a batch, so that a compiler has a program for it."""
 
 
 class Work(NamedTuple):
     """Amount of useful work in a batch. Counted on the CPU, so that counting never waits for the device."""
 
     samples: int
-    """Rows of the data, without filler rows."""
+    """Rows of the data."""
     tokens: int
     """Tokens of those rows, without padding."""
     positions: int
-    """Rows times batch length, with filler rows and padding. With padding `none`, the tokens and filler tokens:
-    the model's layers compute no others, though its embeddings and its head do."""
+    """Rows times batch length. With padding `none`, the tokens: the model's layers compute no others, though its
+    embeddings and its head do."""
     pairs: int = 0
     """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row, or of its text
     in a row that holds several. For an encoder-decoder, attention of the decoder to itself and to the encoder is
@@ -71,11 +73,6 @@ class Padding:
         of the model."""
         return self.kind == "none"
 
-    @property
-    def fills_up(self) -> bool:
-        """True if filler rows complete a batch, so that a compiler needs no program for another number of rows."""
-        return self.is_static or self.leaves_room
-
     def lengths(self, longest: np.ndarray, shortest: np.ndarray) -> np.ndarray:
         """Return the lengths in tokens of batches whose longest and shortest rows have these lengths."""
         if self.kind == "max_length":
@@ -103,12 +100,10 @@ class Batch:
     """Padded rows for which a task makes the labels."""
 
     rows: Sequence[Row]
-    filler_rows: int
-    """Number of filler rows, which are copies of the first row and come last. The loss must ignore them."""
     starts: Sequence[int]
     """Index of the first token of each row: 0, except with padding on the left."""
     input_ids: np.ndarray
-    """Token ids, rows x tokens, with filler rows. A row with several texts has a line for each of them."""
+    """Token ids, rows x tokens. A row with several texts has a line for each of them."""
     attention_mask: np.ndarray
     """1 for a token, 0 for padding; same shape."""
     classes: int = 0
@@ -128,55 +123,42 @@ Targets = Callable[[Batch], dict[str, np.ndarray]]
 class Collator:
     """Pads rows to a batch of tensors.
 
-    With `batch_size`, it makes training batches, which carry their `Work` and `IS_PADDED`. Where the number of rows is
-    fixed, an incomplete batch is filled up with filler rows: copies of its first row, whose labels the loss ignores.
-
-    Duplicates do not count as work. A training batch leaves them out. An evaluation batch must have the
-    same size in all processes, so filler rows replace its duplicates.
-
-    A batch of only duplicates keeps one of them, because the mean loss of no rows is not a number. This happens when
-    the last step of an epoch has no row left for a process. In training, the duplicate contributes its gradient but no
-    work; in evaluation, its output is discarded.
+    With `batch_size`, it makes training batches, which carry `WORK`, `IS_PADDED` and `IS_COMPLETE`, and leave
+    duplicates out. A batch of only duplicates keeps one of them, because the mean loss of no rows is not a number. This
+    happens when the last step of an epoch has no row left for a process. The duplicate contributes its gradient but no
+    work. Evaluation batches keep duplicates, because they must have the same size in all processes. Trainer discards
+    their outputs.
     """
 
     def __init__(
-        self,
-        padding: Padding,
-        metadata: ChannelMetadata,
-        targets: Targets,
-        batch_size: int | None = None,
+        self, padding: Padding, metadata: ChannelMetadata, targets: Targets, batch_size: int | None = None
     ) -> None:
         self._padding, self._metadata, self._targets, self._batch_size = padding, metadata, targets, batch_size
 
     def __call__(self, batch: Sequence[Row]) -> dict[str, Any]:
         unique = [row for row in batch if DUPLICATE not in row]
-        rows = unique or batch[:1]
-        if self._batch_size is None:
-            filler_rows = len(batch) - len(rows)
-        else:
-            filler_rows = self._batch_size - len(rows) if self._padding.fills_up else 0
+        rows = (unique or batch[:1]) if self._batch_size else batch
         texts = [text for row in rows for text in _texts(row)]
         lengths = np.array([len(text["input_ids"]) for text in texts])
         length = int(self._padding.lengths(lengths.max(keepdims=True), lengths.min(keepdims=True))[0])
-        filled = [*texts, *_texts(rows[0]) * filler_rows]
-        ids = self._pad_column(filled, "input_ids", length, self._metadata.pad_token_id)
+        ids = self._pad_column(texts, "input_ids", length, self._metadata.pad_token_id)
         mask = np.zeros_like(ids)
-        spans = [self._span(len(row["input_ids"]), length) for row in filled]
+        spans = [self._span(len(row["input_ids"]), length) for row in texts]
         for line, span in zip(mask, spans):
             line[span] = 1
         target_length = self._metadata.options.get(MAX_TARGET_LENGTH) if self._padding.is_static else None
         starts, classes = [span.start for span in spans], len(self._metadata.label_names)
-        labels = self._targets(Batch(rows, filler_rows, starts, ids, mask, classes, target_length))
+        labels = self._targets(Batch(rows, starts, ids, mask, classes, target_length))
         arrays = {"input_ids": ids, "attention_mask": mask, **labels}
         parts = lengths
         if self._metadata.is_packed:
             # transformers keeps texts apart whose positions restart, but only without a mask (`check_separation`).
             del arrays["attention_mask"]
-            arrays["position_ids"] = _positions(filled, spans, ids.shape)
+            arrays["position_ids"] = _positions(rows, spans, ids.shape)
             parts = np.concatenate([row[SEGMENTS] for row in rows])
         if "token_type_ids" in rows[0]:
-            filler = self._metadata.pad_token_type_id
-            arrays["token_type_ids"] = self._pad_column(filled, "token_type_ids", length, filler)
+            pad_type = self._metadata.pad_token_type_id
+            arrays["token_type_ids"] = self._pad_column(rows, "token_type_ids", length, pad_type)
         tensors: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
         if self._padding.is_packed:
             tensors[PACKED_TOKENS] = int(mask.sum())
@@ -185,7 +167,7 @@ class Collator:
             work = Work(
                 samples=len(rows),
                 tokens=int(lengths.sum()),
-                positions=int(mask.sum()) if self._padding.is_packed else len(filled) * length,
+                positions=int(mask.sum()) if self._padding.is_packed else len(texts) * length,
                 pairs=int((parts.astype(np.int64) ** 2).sum()),
             )
             if TARGET_IDS in rows[0]:
@@ -197,11 +179,12 @@ class Collator:
                     decoder_tokens=int(decoded.sum()),
                 )
             tensors[IS_PADDED] = not mask.all()
+            tensors[IS_COMPLETE] = len(unique) == self._batch_size
             tensors[WORK] = work if unique else NO_WORK._replace(positions=work.positions)
         return tensors
 
-    def _pad_column(self, rows: Sequence[Row], name: str, length: int, filler: int) -> np.ndarray:
-        padded = np.full((len(rows), length), filler, dtype=np.int64)
+    def _pad_column(self, rows: Sequence[Row], name: str, length: int, padding: int) -> np.ndarray:
+        padded = np.full((len(rows), length), padding, dtype=np.int64)
         for line, row in zip(padded, rows):
             line[self._span(len(row[name]), length)] = row[name]
         return padded
@@ -258,20 +241,19 @@ def planned_batches(order: np.ndarray, lengths: np.ndarray, batch_size: int, pad
     longest, shortest = np.maximum.reduceat(ordered, starts), np.minimum.reduceat(ordered, starts)
     rows = np.maximum(np.add.reduceat((order < len(lengths)).astype(int), starts), 1)
     padded = padding.lengths(longest, shortest)
-    filled = np.full_like(rows, batch_size) if padding.fills_up else rows
-    positions = filled * padded
+    positions = rows * padded
     if padding.is_packed:
         # A batch of only duplicates keeps one of them.
         positions = np.maximum(np.add.reduceat(np.where(order < len(lengths), ordered, 0), starts), shortest)
-    return Batches(filled, padded, shortest < padded, positions)
+    return Batches(rows, padded, shortest < padded, positions)
 
 
 def planned_shapes(
     orders: Iterable[np.ndarray], lengths: np.ndarray, batch_size: int, max_batches: int, padding: Padding
 ) -> list[Shape]:
-    """Return the distinct shapes of the batches cut from `orders`, smallest first.
+    """Return the distinct shapes of the complete batches cut from `orders`, smallest first.
 
-    `orders` has one order for each epoch. Planning ends after `max_batches`.
+    `orders` has one order for each epoch. Planning ends after `max_batches`. Incomplete batches run without a compiler.
     """
     shapes: set[Shape] = set()
     for order in orders:
@@ -280,7 +262,7 @@ def planned_shapes(
             break
         max_batches -= -(-len(cut) // batch_size)
         distinct = np.unique(np.stack(planned_batches(cut, lengths, batch_size, padding)[:3], axis=1), axis=0)
-        shapes |= {Shape(int(n), int(length), bool(masked)) for n, length, masked in distinct}
+        shapes |= {Shape(int(n), int(length), bool(masked)) for n, length, masked in distinct if n == batch_size}
     return sorted(shapes)
 
 
@@ -295,15 +277,13 @@ def step_positions(
     return np.asarray(np.add.reduceat(positions, np.arange(0, len(positions), batches_per_step)))
 
 
-def representatives(shapes: Iterable[Shape]) -> list[Shape]:
+def representatives(shapes: Sequence[Shape]) -> list[Shape]:
     """Return the shapes that a compiler with symbolic lengths must run.
 
-    These are the smallest and the largest of each group with the same row count and `is_masked`.
+    These are the smallest and the largest of those with padding, and of those without.
     """
-    groups: dict[tuple[int, bool], list[Shape]] = {}
-    for shape in shapes:
-        groups.setdefault((shape.rows, shape.is_masked), []).append(shape)
-    return sorted({extreme for group in groups.values() for extreme in (min(group), max(group))}, reverse=True)
+    groups = [[shape for shape in shapes if shape.is_masked == is_masked] for is_masked in (False, True)]
+    return sorted({extreme for group in groups if group for extreme in (min(group), max(group))}, reverse=True)
 
 
 BATCHES_PER_POOL = 50
@@ -345,34 +325,25 @@ def deal_to_processes(order: np.ndarray, batch_size: int, processes: int) -> np.
     return np.concatenate([order[: len(order) - len(rest)], group.ravel()])
 
 
-@dataclass(frozen=True)
-class BatchSharding:
-    """Division of rows among n processes: Trainer gives each every n-th batch."""
-
-    batch_size: int
-    """Rows in a process's batch."""
-    processes: int
-
-    def length(self, rows: int) -> int:
-        """Return how many row numbers a sampler yields for `rows` rows."""
-        if self.processes == 1:
-            return rows
-        groups = -(-rows // (self.batch_size * self.processes))
-        return groups * self.batch_size * self.processes
-
-
 class TrainSampler(Sampler):  # type: ignore[misc]
-    """Yields the row numbers of the epoch that `set_epoch` selects.
+    """Yields the row numbers of the epoch that `set_epoch` selects. Trainer gives each process every n-th batch.
 
     With `drops_last`, an epoch omits the last rows if they do not fill a batch for every process.
     """
 
     def __init__(
-        self, lengths: np.ndarray, sharding: BatchSharding, seed: int, grouped: bool, drops_last: bool = False
+        self,
+        lengths: np.ndarray,
+        batch_size: int,
+        processes: int,
+        seed: int,
+        grouped: bool,
+        drops_last: bool = False,
     ) -> None:
-        self._lengths, self._sharding, self._seed, self._grouped = lengths, sharding, seed, grouped
-        left_over = len(lengths) % (sharding.batch_size * sharding.processes) if drops_last else 0
-        self._rows = len(lengths) - left_over
+        self._lengths, self._batch_size, self._processes = lengths, batch_size, processes
+        self._seed, self._grouped = seed, grouped
+        self._group_size = batch_size * processes
+        self._rows = len(lengths) - (len(lengths) % self._group_size if drops_last else 0)
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -380,28 +351,24 @@ class TrainSampler(Sampler):  # type: ignore[misc]
 
     def order(self, epoch: int) -> np.ndarray:
         """Return the row numbers of an epoch, for all processes."""
-        sharding, rows = self._sharding, len(self._lengths)
         if self._grouped:
-            order = length_grouped_order(self._lengths, sharding.batch_size * sharding.processes, self._seed, epoch)
+            order = length_grouped_order(self._lengths, self._group_size, self._seed, epoch)
         else:
-            order = np.random.Generator(np.random.PCG64([self._seed, epoch])).permutation(rows)
-        return deal_to_processes(order[: self._rows], sharding.batch_size, sharding.processes)
+            order = np.random.Generator(np.random.PCG64([self._seed, epoch])).permutation(len(self._lengths))
+        return deal_to_processes(order[: self._rows], self._batch_size, self._processes)
 
     def __len__(self) -> int:
-        return self._sharding.length(self._rows)
+        return self._rows if self._processes == 1 else -(-self._rows // self._group_size) * self._group_size
 
     def __iter__(self) -> Iterator[int]:
         yield from self.order(self._epoch).tolist()
 
 
 class EvalSampler(TrainSampler):
-    """Yields row numbers in order."""
+    """Yields row numbers in order. Duplicates of the first row complete the last group."""
 
-    def __init__(self, rows: int, sharding: BatchSharding) -> None:
-        super().__init__(np.zeros(rows), sharding, 0, grouped=False)
+    def __init__(self, rows: int, batch_size: int, processes: int) -> None:
+        super().__init__(np.zeros(rows), batch_size, processes, seed=0, grouped=False)
 
     def order(self, epoch: int) -> np.ndarray:
-        """Return the row numbers. Duplicates of the first row complete the last group."""
-        sharding, rows = self._sharding, self._rows
-        missing = -rows % (sharding.batch_size * sharding.processes) if sharding.processes > 1 else 0
-        return np.concatenate([np.arange(rows), np.full(missing, rows)])
+        return np.concatenate([np.arange(self._rows), np.full(len(self) - self._rows, self._rows)])

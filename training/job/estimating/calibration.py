@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from transformers import PreTrainedModel
 
 from training.job.data.padding import Collator, Shape, planned_shapes
 from training.job.estimating.probe import evaluation_share
@@ -21,7 +22,6 @@ from training.job.loop.job_trainer import JobTrainer, train_sampler
 from training.job.measuring.hardware import limit_to_free_memory, memory_limit_gib, peak_gib, reset_peak
 from training.job.measuring.meter import Meter, clock_for, time_metrics
 from training.job.processes import ranks
-from training.job.processes.protocols import Model
 from training.job.processes.reporting import Events, failure_class
 
 Batch = dict[str, object]
@@ -49,10 +49,12 @@ def calibrate(trainer: JobTrainer, events: Events) -> dict[str, object]:
         largest = size if fits else largest
         measured = {"fits": 1, **values} if values is not None else {"fits": 0, "steps": 0}
         events.emit("metric", step=size, values={f"calibration/{name}": value for name, value in measured.items()})
-    metrics = {"calibration/largest_batch_size": largest, "calibration/seconds": clock.now() - start}
-    if memory is not None:
-        metrics["calibration/memory_limit_gib"] = memory
-    metrics["calibration/eval_seconds"] = calibration.evaluation_seconds()
+    metrics = {
+        "calibration/largest_batch_size": largest,
+        "calibration/seconds": clock.now() - start,
+        "calibration/memory_limit_gib": memory,
+        "calibration/eval_seconds": calibration.evaluation_seconds(),
+    }
     return {**metrics, **settings.compiler.metrics(), **time_metrics(trainer.meter.phase_seconds)}
 
 
@@ -184,7 +186,7 @@ class Calibration:
                 meter.end_step()
         return numbers
 
-    def _forward_and_backward(self, batch: Batch, model: Model) -> None:
+    def _forward_and_backward(self, batch: Batch, model: PreTrainedModel) -> None:
         device = self._trainer.args.device
         moved = {name: value.to(device) if hasattr(value, "to") else value for name, value in batch.items()}
         self._trainer.training_step(model, moved)

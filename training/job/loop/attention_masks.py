@@ -14,14 +14,13 @@ import transformers
 from torch import Tensor
 
 from training.job.compilation import blockwise
-from training.job.processes.protocols import Model
 from training.job.processes.reporting import Unsupported
 
 
 class AttentionMasks:
     """Mask functions in the registry of transformers. They make the same masks as those they replace."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: transformers.PreTrainedModel) -> None:
         """Register the functions if the model is a common one, which makes no other masks, and transformers is new."""
         self._is_padded: bool | None = None
         if int(transformers.__version__.partition(".")[0]) < 5 or model.config.model_type not in blockwise.MODEL_TYPES:

@@ -12,8 +12,6 @@ import hashlib
 import json
 import os
 import platform
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,13 +22,11 @@ import numpy as np
 import torch
 import transformers
 
-from training.job.compilation.compilers import autotuned
 from training.job.data import SEGMENTS, TARGET_IDS, TEXT_LENGTHS
 from training.job.data.channels import Row
 from training.job.data.padding import Collator, Padding, Shape, representatives
 from training.job.loop.job_trainer import JobTrainer, preserve_random_states
 from training.job.processes import ranks
-from training.job.processes.protocols import Model
 from training.job.processes.reporting import Events
 from training.job.settings.declared import CUDA_GRAPH_MODES
 from training.job.settings.job_settings import Settings
@@ -54,7 +50,9 @@ def is_dynamic(settings: Settings, shapes: Sequence[Shape]) -> bool:
     return not settings.padding.is_static or (settings.device_kind == "cpu" and len(lengths) > 1)
 
 
-def compile_shapes(trainer: JobTrainer, model: Model, shapes: Sequence[Shape], dynamic: bool) -> None:
+def compile_shapes(
+    trainer: JobTrainer, model: transformers.PreTrainedModel, shapes: Sequence[Shape], dynamic: bool
+) -> None:
     """Run one or more steps, through the trainer, for each shape that needs a separate program.
 
     `model` is the trainer's model, with or without the wrapper for several processes. Gradients are cleared and random
@@ -76,24 +74,6 @@ def compile_shapes(trainer: JobTrainer, model: Model, shapes: Sequence[Shape], d
             for _ in range(steps):
                 trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
                 model.zero_grad()
-
-
-@contextmanager
-def noting_autotuning(events: Events, interval: float = 20.0) -> Iterator[None]:
-    """Note every `interval` seconds for how long kernels have been autotuned, if any are: it can take minutes."""
-    start, ended = time.monotonic(), threading.Event()
-
-    def note() -> None:
-        while not ended.wait(interval):
-            if autotuned():
-                seconds = f"{time.monotonic() - start:.0f} s so far"
-                events.emit("note", message=f"autotuning kernels, {seconds}; kept in the compile cache")
-
-    threading.Thread(target=note, daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
 
 
 def steps_per_shape(device_kind: str, compile_mode: str) -> int:
@@ -132,7 +112,6 @@ ARGUMENTS = (
     *("compile_scope", "compile_mode"),
 )
 """Arguments that change a program."""
-MAX_BYTES = 2**30
 CONNECT_SECONDS, READ_SECONDS = 5, 60
 """Limits on a call."""
 
@@ -147,12 +126,9 @@ class StoredPrograms:
         """Fill torch's cache on disk from the file, if it exists."""
         with self._noting("the stored compiled programs cannot be loaded") as note:
             content = _read(self._uri)
-            digest, _, artifacts = (content or b"").partition(b"\n")
             if content is None:
                 note(f"no compiled programs are stored for this setting yet ({self._uri})")
-            elif hashlib.sha256(artifacts).hexdigest().encode() != digest:
-                note(f"the stored compiled programs are damaged and are ignored: {self._uri}")
-            elif torch.compiler.load_cache_artifacts(artifacts) is None:
+            elif torch.compiler.load_cache_artifacts(content) is None:
                 note(f"torch {torch.__version__} cannot read the stored compiled programs: {self._uri}")
             else:
                 note(f"loaded compiled programs of an earlier job, {_size(content)}: {self._uri}")
@@ -163,16 +139,11 @@ class StoredPrograms:
             return
         with self._noting("the compiled programs cannot be stored") as note:
             saved = torch.compiler.save_cache_artifacts()
-            artifacts = saved[0] if saved else b""
-            content = hashlib.sha256(artifacts).hexdigest().encode() + b"\n" + artifacts
-            if not saved:
-                note("torch has no compiled programs to store")
-            elif len(content) > MAX_BYTES:
-                limit = f"exceeds the limit of {MAX_BYTES >> 20} MiB"
-                note(f"the compiled programs are not stored: {_size(content)} {limit}")
+            if saved:
+                _write(self._uri, saved[0], self._kms_key)
+                note(f"stored the compiled programs for later jobs, {_size(saved[0])}: {self._uri}")
             else:
-                _write(self._uri, content, self._kms_key)
-                note(f"stored the compiled programs for later jobs, {_size(content)}: {self._uri}")
+                note("torch has no compiled programs to store")
 
     @contextmanager
     def _noting(self, problem: str) -> Iterator[Callable[[str], None]]:
@@ -213,7 +184,11 @@ def key_of(setting: Mapping[str, object]) -> str:
 
 
 def setting_of(
-    model: Model, shapes: Sequence[Shape], dynamic: bool, arguments: Mapping[str, object], precision: str
+    model: transformers.PreTrainedModel,
+    shapes: Sequence[Shape],
+    dynamic: bool,
+    arguments: Mapping[str, object],
+    precision: str,
 ) -> dict[str, object]:
     """Return everything in a training's setting on which its programs depend: model, shapes and options.
 

@@ -4,7 +4,7 @@ import math
 import random
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch.utils.data import DataLoader
-from transformers import EvalPrediction, Trainer, TrainerCallback, TrainingArguments
+from transformers import EvalPrediction, PreTrainedModel, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_callback import PrinterCallback, TrainerControl, TrainerState
 from transformers.trainer_utils import EvalLoopOutput
 
 from training.job.data.channels import Rows
-from training.job.data.padding import IS_PADDED, NO_WORK, WORK, BatchSharding, Collator, EvalSampler, TrainSampler
+from training.job.data.padding import IS_COMPLETE, IS_PADDED, NO_WORK, WORK, Collator, EvalSampler, TrainSampler
 from training.job.loop import sharding
 from training.job.loop.attention_masks import AttentionMasks
 from training.job.loop.prepared_model import in_16_bits, whole_vocabulary
@@ -26,7 +26,6 @@ from training.job.loop.text_generation import TextGenerator
 from training.job.measuring.hardware import process_age_seconds
 from training.job.measuring.meter import Meter
 from training.job.processes import ranks
-from training.job.processes.protocols import Model
 from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import CheckpointNotWritten, Diverged, Events, failure_class
 from training.job.settings.job_settings import Settings
@@ -48,7 +47,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
 
     data_collator: Collator
 
-    def __init__(self, settings: Settings, model: Model, meter: Meter, keeper: CheckpointKeeper) -> None:
+    def __init__(self, settings: Settings, model: PreTrainedModel, meter: Meter, keeper: CheckpointKeeper) -> None:
         arguments, task, evaluated = settings.arguments, settings.task, settings.evaluated
         self.settings, self.meter, self.keeper, self.compiler = settings, meter, keeper, settings.compiler
         self._shards, self._is_sharded = arguments.sharding != "none", False
@@ -133,7 +132,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return optimizer
 
     def training_step(
-        self, model: Model, inputs: dict[str, torch.Tensor], *args: object, **kwargs: object
+        self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], *args: object, **kwargs: object
     ) -> torch.Tensor:
         self.meter.add_work(inputs.pop(WORK, NO_WORK))
         # A CUDA graph's gradients are in memory that the next step reuses, so a step must not begin while they exist.
@@ -141,23 +140,10 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             each.grad is None for group in self.optimizer.param_groups for each in group["params"]
         ):
             self.compiler.begin_step()
-        with self._masks.of_batch(inputs.pop(IS_PADDED, None)):
+        # A program for the last rows of an epoch would take longer to compile than it saves.
+        is_complete = inputs.pop(IS_COMPLETE, True)
+        with self._masks.of_batch(inputs.pop(IS_PADDED, None)), nullcontext() if is_complete else self.compiler.eager():
             return super().training_step(model, inputs, *args, **kwargs)
-
-    def compute_loss(
-        self,
-        model: Callable[..., object],
-        inputs: dict[str, torch.Tensor],
-        return_outputs: bool = False,
-        **kwargs: object,
-    ) -> object:
-        """Return the loss of a batch, from the task if it computes it, else from the model."""
-        task = self.settings.task
-        if not task.computes_loss:
-            return super().compute_loss(model, inputs, return_outputs, **kwargs)
-        output = model(**{name: value for name, value in inputs.items() if name not in task.label_inputs})
-        loss = task.loss(output, inputs)
-        return (loss, output) if return_outputs else loss
 
     def floating_point_ops(self, inputs: object) -> int:
         """Return 0: Trainer would count all parameters at every step for a number that nobody reads."""
@@ -262,7 +248,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return self.sampler
 
     def _get_eval_sampler(self, rows: Rows) -> EvalSampler:
-        return EvalSampler(len(rows), _sharding(self.settings, self.settings.arguments.eval_batch_size))
+        return EvalSampler(len(rows), self.settings.arguments.eval_batch_size, self.settings.processes)
 
     def _save_checkpoint(self, *args: object, **kwargs: object) -> None:
         """Save a checkpoint, at most once a step, and let `keeper` move it into the checkpoint folder."""
@@ -290,7 +276,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         if not self._is_sharded:
             super()._save_optimizer_and_scheduler(output_dir)
             return
-        states = sharding.gathered_states(self.optimizer)
+        states = sharding.gathered_states(self.model, self.optimizer)
         if self.args.should_save:
             torch.save(states, Path(output_dir) / OPTIMIZER_NAME)
             torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / SCHEDULER_NAME)
@@ -300,10 +286,10 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             super()._load_optimizer_and_scheduler(checkpoint)
             return
         read = partial(torch.load, map_location="cpu", weights_only=True, mmap=True)
-        sharding.load_states(self.optimizer, read(Path(checkpoint) / OPTIMIZER_NAME))
+        sharding.load_states(self.model, self.optimizer, read(Path(checkpoint) / OPTIMIZER_NAME))
         self.lr_scheduler.load_state_dict(read(Path(checkpoint) / SCHEDULER_NAME))
 
-    def _move_model_to_device(self, model: Model, device: torch.device) -> None:
+    def _move_model_to_device(self, model: PreTrainedModel, device: torch.device) -> None:
         """Leave a model that will be sharded in the CPU's memory. Its parts are moved one layer after the other."""
         if not self._shards:
             super()._move_model_to_device(model, device)
@@ -315,8 +301,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def _count_samples(self) -> None:
         samples, tokens = map(int, ranks.sum_over_processes(self.meter.work[:2], self.args.device))
         earlier = self.keeper.earlier_progress
-        self.samples_seen = earlier.samples + samples
-        self.tokens_seen = None if earlier.tokens is None else earlier.tokens + tokens
+        self.samples_seen, self.tokens_seen = earlier.samples + samples, earlier.tokens + tokens
 
 
 def _train(model: torch.nn.Module, whole: Callable[[bool], object], mode: bool = True) -> torch.nn.Module:
@@ -331,15 +316,12 @@ def train_sampler(settings: Settings, batch_size: int | None = None) -> TrainSam
     arguments = settings.arguments
     return TrainSampler(
         settings.train.rows.lengths,
-        _sharding(settings, batch_size or arguments.batch_size),
+        batch_size or arguments.batch_size,
+        settings.processes,
         arguments.seed,
         grouped=arguments.length_grouping and settings.padding.kind != "max_length",
         drops_last=arguments.drop_last,
     )
-
-
-def _sharding(settings: Settings, batch_size: int) -> BatchSharding:
-    return BatchSharding(batch_size, settings.processes)
 
 
 class Reporter(TrainerCallback):  # type: ignore[misc]

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers import PreTrainedModel
 
 from training.job.data.padding import PACKED_TOKENS
-from training.job.processes.protocols import Model
 from training.job.processes.reporting import Unsupported
 from training.job.weights.pretrained import set_attention
 
@@ -33,7 +33,7 @@ MODEL_TYPES = ("albert", "bert", "camembert", "distilbert", "electra", "gpt2", "
 """Models whose layers mix tokens only in attention, and use no position beyond the order within a row."""
 
 
-def install(model: Model) -> None:
+def install(model: PreTrainedModel) -> None:
     """Make the model compute without padding. What it saves is a plain model. Raises `Unsupported`."""
     model_type = model.config.model_type
     if model_type not in MODEL_TYPES:
@@ -130,7 +130,7 @@ class _Hooks:
         if hasattr(model, "qa_outputs"):
             model.qa_outputs.register_forward_hook(self._exclude_padding)
 
-    def _begin(self, model: Model, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def _begin(self, model: PreTrainedModel, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         kwargs = dict(kwargs)
         tokens = kwargs.pop(PACKED_TOKENS, None)
         self.rows = PackedRows(kwargs["attention_mask"], tokens)

@@ -15,14 +15,13 @@ from training.job.compilation import blockwise
 from training.job.loop import padding_free
 from training.job.measuring.hardware import disable_cudnn_attention
 from training.job.processes import ranks
-from training.job.processes.protocols import Model
 from training.job.processes.reporting import Unsupported
 from training.job.settings.job_settings import Settings
 from training.job.weights import adapters
 from training.job.weights.pretrained import set_attention
 
 
-def prepare(model: Model, settings: Settings) -> Settings:
+def prepare(model: transformers.PreTrainedModel, settings: Settings) -> Settings:
     """Make the changes: Liger's kernels, an adapter, attention, 8-bit layers, and layers without padding.
 
     Return the settings with the attention in use. Raises `Unsupported` if the model cannot have the changes.
@@ -41,7 +40,7 @@ def prepare(model: Model, settings: Settings) -> Settings:
     return settings
 
 
-def _use_attention(model: Model, settings: Settings) -> str:
+def _use_attention(model: transformers.PreTrainedModel, settings: Settings) -> str:
     """Choose what `auto` leaves to the model, and return the attention in use. With `padding: none`, it stays `auto`.
 
     On a GPU, transformers has chosen. On a CPU, blockwise attention replaces eager where the model can use it.
@@ -66,16 +65,13 @@ def _use_attention(model: Model, settings: Settings) -> str:
 # Liger's kernels: Triton programs in place of a decoder's norms, rotary embeddings, MLPs and loss.
 
 
-def use_liger(model: Model, *, predicts_tokens: bool) -> None:
+def use_liger(model: transformers.PreTrainedModel, *, predicts_tokens: bool) -> None:
     """Exchange modules of a loaded model for Liger's. The model keeps its parameters and its configuration.
 
     `predicts_tokens` is True for a language model. Raises `Unsupported` if Liger has no kernels for the model.
     """
     try:
-        from liger_kernel.transformers.monkey_patch import (
-            MODEL_TYPE_TO_APPLY_LIGER_FN,
-            _apply_liger_kernel_to_instance,
-        )
+        from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN, _apply_liger_kernel_to_instance
 
         check_liger_type(model.config.model_type, MODEL_TYPE_TO_APPLY_LIGER_FN)
         _apply_liger_kernel_to_instance(model=model, **liger_options(predicts_tokens=predicts_tokens))
@@ -152,7 +148,7 @@ class OccurringTokens(nn.Embedding):  # type: ignore[misc]
         return self._whole[0]
 
 
-def use_occurring_tokens(model: Model, settings: Settings) -> None:
+def use_occurring_tokens(model: transformers.PreTrainedModel, settings: Settings) -> None:
     """Leave out the embeddings of tokens that do not occur, where that gives the same training and is worth it.
 
     A token that occurs in no row has no gradient: AdamW changes its vector by weight decay alone (Loshchilov and Hutter
@@ -176,7 +172,7 @@ def use_occurring_tokens(model: Model, settings: Settings) -> None:
         model.set_input_embeddings(OccurringTokens(embeddings, torch.from_numpy(np.flatnonzero(occurs))))
 
 
-def can_leave_out(model: Model) -> bool:
+def can_leave_out(model: transformers.PreTrainedModel) -> bool:
     """Return True if the model uses its embeddings only to look up tokens, in one module.
 
     The head of a language model computes a score for each token, and the encoder and decoder of T5 share embeddings.
@@ -191,7 +187,7 @@ def can_leave_out(model: Model) -> bool:
 
 
 @contextmanager
-def whole_vocabulary(model: Model) -> Iterator[None]:
+def whole_vocabulary(model: transformers.PreTrainedModel) -> Iterator[None]:
     """Give the model the embeddings of its whole vocabulary while its weights are saved or loaded."""
     occurring = model.get_input_embeddings()
     if not isinstance(occurring, OccurringTokens):
@@ -215,7 +211,7 @@ NOT_CONVERTED = frozenset({"experts", "gate", "router"})
 The choice of an expert is sensitive to rounding."""
 
 
-def linears_to_convert(model: Model) -> list[str]:
+def linears_to_convert(model: transformers.PreTrainedModel) -> list[str]:
     """Return the names of the linear layers that compute in 8 bits: all in the model's repeated layers.
 
     Heads and embeddings stay in 16 bits. The loss reads the outputs of a head, which may be few.
@@ -232,7 +228,7 @@ def linears_to_convert(model: Model) -> list[str]:
     ]
 
 
-def convert_to_float8(model: Model) -> None:
+def convert_to_float8(model: transformers.PreTrainedModel) -> None:
     """Exchange the linear layers of a loaded model, which keeps its parameters.
 
     torchao's layers scale and round their input, weight and gradient to 8 bits before each product. The weights stay in
@@ -260,7 +256,7 @@ def convert_to_float8(model: Model) -> None:
 
 
 @contextmanager
-def in_16_bits(model: Model) -> Iterator[None]:
+def in_16_bits(model: transformers.PreTrainedModel) -> Iterator[None]:
     """Compute the exchanged layers as plain linear layers inside the context.
 
     Evaluations use it, because the saved model is a plain one: it is scored as it will be used.

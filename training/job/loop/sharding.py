@@ -21,8 +21,6 @@ from torch import nn
 
 from training.job.compilation.compilers import repeated_layers
 
-States = dict[str, dict[int, dict[str, Any]]]
-
 
 def shard(model: nn.Module, accelerator: Accelerator) -> None:
     """Shard a model in place, on the accelerator's device. All processes must call this with equal weights.
@@ -80,47 +78,27 @@ def load_weights(model: nn.Module, folder: Path | None) -> None:
     set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
 
 
-def gathered_states(optimizer: torch.optim.Optimizer) -> States:
-    """Return the optimizer's plain state dictionary in the CPU's memory, on rank 0. All processes must call this.
+def gathered_states(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Return the optimizer's states by the names of the weights, in the CPU's memory, on rank 0. Others get none.
 
-    Other ranks get None in place of each tensor. `get_optimizer_state_dict` would name the parameters, while the
-    checkpoints of whole models number them.
+    All processes must call this.
     """
-    states = optimizer.state_dict()
-    gathered = {
-        number: {name: _gathered(value) for name, value in values.items()} for number, values in states["state"].items()
-    }
-    return {**states, "state": gathered}
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict
+
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    states: dict[str, Any] = get_optimizer_state_dict(model, optimizer, options=options)
+    return states
 
 
-def load_states(optimizer: torch.optim.Optimizer, states: States) -> None:
-    """Load a plain state dictionary into the optimizer of a sharded model. All processes must call this.
+def load_states(model: nn.Module, optimizer: torch.optim.Optimizer, states: dict[str, Any]) -> None:
+    """Load such states into the optimizer of a sharded model. All processes must call this; rank 0's count."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, set_optimizer_state_dict
 
-    Of tensors with dimensions, only the values of rank 0 are used; values of other ranks must have the same shapes.
-    """
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    sharded = {
-        number: {name: _sharded_like(parameters[number], value) for name, value in values.items()}
-        for number, values in states["state"].items()
-    }
-    optimizer.load_state_dict({**states, "state": sharded})
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    set_optimizer_state_dict(model, optimizer, states, options=options)
 
 
 def _first_names(model: nn.Module) -> dict[str, str]:
     """Return the name of each weight, with the first name of the same tensor."""
     first: dict[int, str] = {}
     return {name: first.setdefault(id(value), name) for name, value in model.state_dict(keep_vars=True).items()}
-
-
-def _gathered(value: torch.Tensor) -> torch.Tensor | None:
-    whole = value.full_tensor() if hasattr(value, "full_tensor") else value
-    return whole.detach().cpu() if torch.distributed.get_rank() == 0 else None
-
-
-def _sharded_like(parameter: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of the parameter's shape as a DTensor with the same parts, and a number as it is."""
-    if not value.dim() or not hasattr(parameter, "device_mesh"):
-        return value
-    from torch.distributed.tensor import distribute_tensor
-
-    return distribute_tensor(value.to(parameter.to_local().device), parameter.device_mesh, parameter.placements)

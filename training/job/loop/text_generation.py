@@ -7,8 +7,6 @@ import torch
 import transformers
 
 from training.job.processes import ranks
-from training.job.processes.protocols import Model
-from training.job.processes.reporting import ArgumentError
 from training.job.settings.job_settings import Settings
 from training.job.tasks.task import TextScorer
 
@@ -17,21 +15,19 @@ class TextGenerator:
     """Generates for the prompts of a scorer: the same texts in the same order in every process."""
 
     def __init__(self, scorer: TextScorer, settings: Settings) -> None:
-        """Take the prompts, and load the tokenizer, which decodes. Raises `ArgumentError`."""
+        """Take the prompts, and load the tokenizer, which decodes."""
         self._scorer, self._pad_token = scorer, settings.evaluated.metadata.pad_token_id
         self._batch_size = settings.arguments.eval_batch_size
         revision = None if settings.pretrained.is_folder else settings.arguments.model_revision or "main"
-        try:
-            self._tokenizer = transformers.AutoTokenizer.from_pretrained(settings.model_location, revision=revision)
-        # Missing files, no network and an unknown class raise different classes.
-        except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise ArgumentError(
-                f"the tokenizer of model {settings.model_location!r}, which decodes generated texts, cannot be "
-                f"loaded: {reason}"
-            ) from error
+        self._tokenizer = transformers.AutoTokenizer.from_pretrained(settings.model_location, revision=revision)
 
-    def run(self, model: Model, device: torch.device, after_batch: Callable[[], None], synced_gpus: bool) -> None:
+    def run(
+        self,
+        model: transformers.PreTrainedModel,
+        device: torch.device,
+        after_batch: Callable[[], None],
+        synced_gpus: bool,
+    ) -> None:
         """Generate with the present weights, and pass the texts to the scorer.
 
         Prompts are dealt out by length, so that all processes have equal work. All have the same number of batches:

@@ -5,9 +5,7 @@ import math
 import os
 import platform
 import resource
-import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +18,6 @@ from training.job.processes.reporting import Unsupported
 
 GIB = 2.0**30
 KIB = 1024
-IMPORTED_AT = time.time()
 
 MEMORY_MARGIN = 0.95
 """Share of the free memory that the job may use. The rest remains for the system."""
@@ -68,10 +65,7 @@ def describe(kind: str, processes: int) -> dict[str, object]:
 
 
 def _cpu_line(key: str) -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return ""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
 
 
@@ -135,9 +129,7 @@ def peak_flops_per_second(name: str) -> float | None:
 
 def memory_metrics(kind: str) -> dict[str, float]:
     """Return the peak memory so far in GiB: the process's, and the GPU's if the job uses one."""
-    # ru_maxrss is in KiB on Linux and in bytes on macOS.
-    unit = 1 if sys.platform == "darwin" else 1024
-    metrics = {"memory/peak_resident_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / GIB}
+    metrics = {"memory/peak_resident_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB / GIB}
     if kind == "cuda":
         metrics["memory/peak_allocated_gib"] = torch.cuda.max_memory_allocated() / GIB
         metrics["memory/peak_reserved_gib"] = torch.cuda.max_memory_reserved() / GIB
@@ -146,11 +138,8 @@ def memory_metrics(kind: str) -> dict[str, float]:
 
 def process_age_seconds() -> float:
     """Return the seconds since this process started, including the interpreter's start."""
-    try:
-        started_ticks = float(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-        uptime_seconds = float(Path("/proc/uptime").read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return time.time() - IMPORTED_AT
+    started_ticks = float(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    uptime_seconds = float(Path("/proc/uptime").read_text().split()[0])
     return uptime_seconds - started_ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -186,8 +175,7 @@ def peak_gib(kind: str) -> float:
     """Return the peak memory since the last reset in GiB: reserved memory on a GPU, else resident memory."""
     if kind == "cuda":
         return float(torch.cuda.max_memory_reserved()) / GIB
-    resident = value_of(Path("/proc/self/status"), "VmHWM:")
-    return memory_metrics(kind)["memory/peak_resident_gib"] if resident is None else resident * KIB / GIB
+    return _bytes_of(Path("/proc/self/status"), "VmHWM:") / GIB
 
 
 def limit_to_free_memory(processes_here: int) -> None:
@@ -196,36 +184,33 @@ def limit_to_free_memory(processes_here: int) -> None:
     Linux grants more memory than it has, and then kills a process that uses it, which no program can handle. A lower
     limit that is already set stays in force.
     """
-    free, used = free_bytes(), value_of(Path("/proc/self/status"), "VmData:")
-    if free is None or used is None:
-        return
-    limit = used * KIB + int(free * MEMORY_MARGIN) // processes_here
+    limit = _bytes_of(Path("/proc/self/status"), "VmData:") + int(free_bytes() * MEMORY_MARGIN) // processes_here
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     finite = [each for each in (soft, hard, limit) if each != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min(finite), hard))
 
 
-def memory_limit_gib(kind: str, processes_here: int) -> float | None:
-    """Return the memory in GiB that `peak_gib` of this process can reach; None if it is unknown."""
+def memory_limit_gib(kind: str, processes_here: int) -> float:
+    """Return the memory in GiB that `peak_gib` of this process can reach."""
     if kind == "cuda":
         return float(torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory) / GIB
-    free, resident = free_bytes(), value_of(Path("/proc/self/status"), "VmRSS:")
-    if free is None or resident is None:
-        return None
     soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    share = resident * KIB + free // processes_here
+    share = _bytes_of(Path("/proc/self/status"), "VmRSS:") + free_bytes() // processes_here
     return (share if soft == resource.RLIM_INFINITY else min(share, soft)) / GIB
 
 
-def free_bytes() -> int | None:
-    """Return the free memory of the machine, or of the container if it has a limit; None if it is unknown."""
-    available = value_of(Path("/proc/meminfo"), "MemAvailable:")
-    free = [] if available is None else [available * KIB]
+def free_bytes() -> int:
+    """Return the free memory of the machine, or of the container if it has a limit."""
+    free = [_bytes_of(Path("/proc/meminfo"), "MemAvailable:")]
     for folder, limit, usage, file_cache in MEMORY_LIMITS:
         total, used = _number(folder + limit), _number(folder + usage)
         if total is not None and used is not None:
             free.append(max(total - used + (value_of(Path(folder, "memory.stat"), file_cache) or 0), 0))
-    return min(free, default=None)
+    return min(free)
+
+
+def _bytes_of(path: Path, name: str) -> int:
+    return (value_of(path, name) or 0) * KIB
 
 
 def _number(file: str) -> int | None:
@@ -246,7 +231,9 @@ def set_threads(environment: Mapping[str, str]) -> None:
         # OpenMP allows a list, with a number for each level.
         torch.set_num_threads(int(environment[THREADS_VARIABLE].split(",")[0]))
     if not is_fixed(environment):
-        torch.set_num_threads(min(torch.get_num_threads(), usable_cpus()))
+        # With a quota of 1.5 CPUs, two threads wait at the same time, which loses less than a missing thread.
+        usable = max(1, int(min(job_cpus(), cpu_quota()) + 0.5))
+        torch.set_num_threads(min(torch.get_num_threads(), usable))
 
 
 def is_fixed(environment: Mapping[str, str]) -> bool:
@@ -260,42 +247,14 @@ def is_fixed(environment: Mapping[str, str]) -> bool:
     return bool(threads) and threads != environment.get(SERVICE_CPUS_VARIABLE)
 
 
-def usable_cpus(root: Path = Path("/"), cpus: int | None = None) -> int:
-    """Return the number of CPUs for this job's threads: `cpus`, or the quota of its cgroup if that is less.
-
-    By default, `cpus` is the number in the affinity mask. A quota of 1.5 CPUs counts as 2: both threads then wait
-    at the same time, which loses less than a missing thread.
-    """
-    quota = min(_quotas(root), default=math.inf)
-    allowed = cpus or job_cpus()
-    return allowed if math.isinf(quota) else min(allowed, max(1, int(quota + 0.5)))
-
-
-def _quotas(root: Path) -> Iterator[float]:
-    """Yield the CPU limits of the process's cgroups, in CPUs, from version 2 or 1."""
-    for folder in _cgroups(root):
-        try:
-            if (folder / "cpu.max").is_file():
-                quota, period = (folder / "cpu.max").read_text().split()
-            else:
-                quota, period = ((folder / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
-            if quota not in ("max", "-1"):
-                yield int(quota) / int(period)
-        except (OSError, ValueError, ZeroDivisionError):
-            continue
-
-
-def _cgroups(root: Path) -> Iterator[Path]:
-    """Yield the folders of this process's cgroup and those above it. In a container, its own is mounted at the top."""
+def cpu_quota(root: Path = Path("/")) -> float:
+    """Return the CPU limit of the container, in CPUs, from version 2 or 1 of control groups; infinite without one."""
     mount = root / "sys" / "fs" / "cgroup"
-    yield from (mount, mount / "cpu", mount / "cpu,cpuacct")
     try:
-        lines = (root / "proc" / "self" / "cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        if not controllers or "cpu" in controllers.split(","):
-            base = mount / controllers if controllers else mount
-            parts = [part for part in path.split("/") if part not in ("", "..")]
-            yield from (base.joinpath(*parts[:depth]) for depth in range(len(parts), 0, -1))
+        if (mount / "cpu.max").is_file():
+            quota, period = (mount / "cpu.max").read_text().split()
+        else:
+            quota, period = ((mount / "cpu" / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
+        return math.inf if quota in ("max", "-1") else int(quota) / int(period)
+    except (OSError, ValueError):
+        return math.inf

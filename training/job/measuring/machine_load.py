@@ -1,8 +1,8 @@
 """Measure what slows a job down while it runs: other processes, the hypervisor, limits, and a hot GPU.
 
 A job that shares its machine is slower, and its cost says more about the others than about its setting. A thread reads
-Linux's counters and `nvidia-smi` every few seconds. Values without a counter are absent, as on macOS. Processes of the
-same group of jobs are not others: they belong to the setting.
+Linux's counters and `nvidia-smi` every few seconds. Values without a counter are absent. Processes of the same group of
+jobs are not others: they belong to the setting.
 
 `python -m training.job.measuring.machine_load` measures for a program that does not do it itself, such as a user's
 script.
@@ -27,7 +27,7 @@ JOB_NAME = "TRAINING_JOB_NAME"
 """Variable of a SageMaker container with the job's name."""
 _GROUP = re.compile(r".+-\d{6}-\d{6}-[0-9a-f]{4}(?=-)")
 """Name of a group at the beginning of its jobs' names."""
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 GPUS = (
     "nvidia-smi",
@@ -124,33 +124,28 @@ class MachineLoad:
         self._members = Members(group_of(os.environ.get(JOB_NAME, "")), os.getsid(0))
         self._gpu = GpuLoad() if reads_gpu else None
         self._ended = threading.Event()
-        self._total: Total | None = None
         self._thread = threading.Thread(target=self._run, name="machine-load", daemon=True)
 
     def start(self) -> "MachineLoad":
         """Take the first reading, and start the thread."""
-        self._read()
+        first = read(self._members)
+        self._total = Total(first, first)
         self._thread.start()
         return self
 
     def metrics(self) -> dict[str, float]:
-        """Take the last reading, and return the metrics since the first; empty without counters."""
+        """Take the last reading, and return the metrics since the first."""
         self._ended.set()
         self._thread.join()
         self._read()
-        cpu = self._total.metrics(self._cpus) if self._total else {}
-        return {**cpu, **(self._gpu.metrics() if self._gpu else {})}
+        return {**self._total.metrics(self._cpus), **(self._gpu.metrics() if self._gpu else {})}
 
     def _run(self) -> None:
         while not self._ended.wait(INTERVAL_SECONDS):
             self._read()
 
     def _read(self) -> None:
-        reading = read(self._members)
-        if reading is not None:
-            if self._total is None:
-                self._total = Total(reading, reading)
-            self._total.add(reading)
+        self._total.add(read(self._members))
         if self._gpu:
             self._gpu.read(self._members.sessions)
 
@@ -163,16 +158,13 @@ def group_of(job_name: str) -> str:
 
 def job_cpus() -> int:
     """Return the number of CPUs that the job may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
-def read(members: Members, root: Path = Path("/")) -> Reading | None:
-    """Return the counters now, or None on a system without them. New sessions of the group are added to `members`."""
-    try:
-        counters = (root / "proc" / "stat").read_text().split()[1:9]
-        user, nice, system, _, _, irq, softirq, steal = (int(part) for part in counters)
-    except (OSError, ValueError, IndexError):
-        return None
+def read(members: Members, root: Path = Path("/")) -> Reading:
+    """Return the counters now. New sessions of the group are added to `members`."""
+    counters = (root / "proc" / "stat").read_text().split()[1:9]
+    user, nice, system, _, _, irq, softirq, steal = (int(part) for part in counters)
     return Reading(
         at=time.monotonic(),
         busy=(user + nice + system + irq + softirq) / TICKS_PER_SECOND,

@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
 from training.job.data.padding import NO_WORK, Work
-from training.job.processes.protocols import Model
 
 MIN_STEADY_STEPS = 2
 FLOPS_PER_PARAMETER_AND_TOKEN = 6
@@ -220,7 +220,7 @@ def throughput_metrics(
     return metrics
 
 
-def attention_flops_per_pair(model: Model) -> int | None:
+def attention_flops_per_pair(model: PreTrainedModel) -> int | None:
     """Return the FLOP of attention's two products for each pair of tokens of a row, over all layers.
 
     Each product takes 2 FLOP per pair and hidden unit, and a training three times a forward pass: 12 FLOP per layer and
@@ -233,13 +233,13 @@ def attention_flops_per_pair(model: Model) -> int | None:
     return products * layers * hidden if layers and hidden else None
 
 
-def _passes_gradients(model: Model) -> bool:
+def _passes_gradients(model: PreTrainedModel) -> bool:
     """Return False if the model's body is frozen as a whole, so that only its forward pass is computed."""
     body: torch.nn.Module | None = getattr(model, "base_model", None)
     return body is None or any(each.requires_grad for each in body.parameters())
 
 
-def multiplied_parameters(model: Model) -> int:
+def multiplied_parameters(model: PreTrainedModel) -> int:
     """Return the number of parameters that every token is multiplied with: all except the embeddings.
 
     Embeddings are looked up, not multiplied. A head that shares its weights with the embeddings does multiply them:
@@ -269,7 +269,7 @@ def multiplied_parameters(model: Model) -> int:
     return int(parameters - frozen * saved / FLOPS_PER_PARAMETER_AND_TOKEN)
 
 
-def decoder_share(model: Model) -> float:
+def decoder_share(model: PreTrainedModel) -> float:
     """Return the share of the multiplied parameters that an encoder-decoder multiplies its decoder's tokens with.
 
     0 for other models. Two of the four matrices of attention to the encoder multiply the encoder's tokens instead:

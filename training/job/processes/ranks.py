@@ -9,9 +9,11 @@ import threading
 import time
 from collections.abc import Callable, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from training.job.processes.protocols import Model
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK")
 COUNT_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
@@ -153,7 +155,7 @@ def gather_random_states(checkpoint: Path) -> None:
                 states_file(sender).write_bytes(content)
 
 
-def broadcast_weights(model: Model) -> None:
+def broadcast_weights(model: "PreTrainedModel") -> None:
     """Copy the first process's weights to all others if there are several hosts, which cannot share files."""
     if not on_several_hosts():
         return

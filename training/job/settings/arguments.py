@@ -16,7 +16,6 @@ from training.job.settings.declared import (
     TrainingSettings,
     choices_of,
     setting,
-    traits_of,
     type_of,
 )
 
@@ -55,24 +54,13 @@ class Arguments(TrainingSettings):
     """min: at or below the value; max: at or above. None means min for losses and perplexity, else max."""
     target_stop: bool = setting(False)
     """Stop training when the target is reached."""
-    quality_function: str | None = setting(None, since="0.1.0")
+    quality_function: str | None = setting(None)
     """The user's own quality function, `FILE.py:NAME`. The channel `quality` has the file."""
-    quality_digest: str | None = setting(None, since="0.1.0")
+    quality_digest: str | None = setting(None)
     """Digest of the file."""
 
 
 FIELDS = {**{field.name: field for field in dataclasses.fields(Arguments)}, **ADAPTER_SETTINGS}
-
-EARLIER_NAMES = {"per_device_batch_size": "batch_size", "per_device_eval_batch_size": "eval_batch_size"}
-"""Name in plans and checkpoints of earlier versions -> current name."""
-EARLIER_DROPOUT = "dropout"
-"""Argument of earlier versions, whose random numbers PyTorch (`torch`) or they themselves drew (`bulk`)."""
-EARLIER_VALUES = {
-    name: field.default
-    for name, field in FIELDS.items()
-    if traits_of(field).since and traits_of(field).changes_training
-}
-"""Settings that earlier versions did not have -> what they did."""
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -80,29 +68,18 @@ def parse(argv: Sequence[str]) -> Arguments:
 
     The experiment's schema has checked their limits and combinations.
     """
-    values = {name: _value(name, text) for name, text in _name_value_pairs(argv)}
+    values = {}
+    for option, text in zip(argv[::2], argv[1::2]):
+        name = option.removeprefix("--")
+        if name not in FIELDS:
+            raise ArgumentError(f"unknown argument {option!r}")
+        values[name] = _value(name, text)
     if "learning_rate" not in values:
         raise ArgumentError("missing argument: learning_rate")
     if "batch_size" in values:
         values.setdefault("eval_batch_size", values["batch_size"])
     adapter = {name[len(ADAPTER_PREFIX) :]: values.pop(name) for name in ADAPTER_SETTINGS if name in values}
     return Arguments(**values, adapter=AdapterSettings(**adapter) if adapter else None)
-
-
-def _name_value_pairs(argv: Sequence[str]) -> list[tuple[str, str]]:
-    pairs = []
-    for at in range(0, len(argv), 2):
-        name = EARLIER_NAMES.get(argv[at][2:], argv[at][2:])
-        if name == EARLIER_DROPOUT and argv[at + 1 :][:1] in (["auto"], ["torch"]):
-            continue
-        if name == EARLIER_DROPOUT:
-            raise ArgumentError("argument dropout no longer exists: leave it out, and PyTorch draws the random numbers")
-        if not argv[at].startswith("--") or name not in FIELDS:
-            raise ArgumentError(f"unknown argument {argv[at]!r}")
-        if at + 1 == len(argv):
-            raise ArgumentError(f"argument {name} has no value")
-        pairs.append((name, argv[at + 1]))
-    return pairs
 
 
 def _value(name: str, text: str) -> Any:

@@ -34,19 +34,13 @@ class Traits(NamedTuple):
     changes_training: bool
     """False if the setting changes only what is measured, logged or saved, so that a checkpoint can resume with another
     value."""
-    since: str
-    """Version that introduced the setting. Older plans and checkpoints hold its default, and the job gets it only if it
-    differs. Empty for the first version."""
     compiler: str
     """The only compiler that has this option. Empty if the setting applies to all."""
 
 
-def setting(
-    default: Any, *, changes_training: bool = True, since: str = "", compiler: str = "", **limits: float
-) -> Any:
+def setting(default: Any, *, changes_training: bool = True, compiler: str = "", **limits: float) -> Any:
     """Return the dataclass field of a setting. See `Traits` for the arguments."""
-    traits = Traits(limits, changes_training, since, compiler)
-    return dataclasses.field(default=default, metadata={"traits": traits})
+    return dataclasses.field(default=default, metadata={"traits": Traits(limits, changes_training, compiler)})
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,7 @@ class TrainingSettings:
     """Branch, tag or commit of a model on the Hub. None means `main`."""
     weights: Literal["pretrained", "random"] | None = setting(None)
     """Initial weights. None means `pretrained` for a `model` and `random` for a `model_type`."""
-    adapter: AdapterSettings | None = setting(None, since="0.1.0")
+    adapter: AdapterSettings | None = setting(None)
     """Train few weights instead of all: see docs/adapters.md."""
     max_length: int = setting(128, ge=8, le=MAX_TOKENS)
     """Longest sequence in tokens, special tokens included. Longer sequences are cut."""
@@ -127,7 +121,7 @@ class TrainingSettings:
     attention: Literal["auto", "blockwise", "sdpa", "eager", "flash_attention_2"] = setting("auto")
     """Attention implementation. `blockwise` is our own, for training on a CPU; evaluations then use `eager`. See
     docs/measuring.md."""
-    kernels: Literal["torch", "liger"] = setting("torch", since="0.1.0")
+    kernels: Literal["torch", "liger"] = setting("torch")
     """Kernels of norms, rotary embeddings, MLPs and the loss of language models: PyTorch's or Liger's. See
     docs/measuring.md."""
     optimizer: Literal["auto", "adamw"] = setting("auto")
@@ -147,7 +141,7 @@ class TrainingSettings:
     compile_dynamic: bool | None = setting(None, compiler="inductor")
     """Inductor: one program for all lengths (true), or one per length (false). None means true if padding is `longest`,
     or on a CPU with several bucket lengths."""
-    sharding: Literal["none", "fsdp2"] = setting("none", since="0.1.0")
+    sharding: Literal["none", "fsdp2"] = setting("none")
     """Several devices: each holds the whole model (`none`: DDP), or a part of its weights, gradients and optimizer
     states (`fsdp2`, with torch 2.6 or later). See docs/measuring.md."""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from training.job.processes.reporting import ArgumentError
-from training.job.settings.arguments import EARLIER_DROPOUT, EARLIER_NAMES, EARLIER_VALUES, FIELDS
+from training.job.settings.arguments import FIELDS
 from training.job.settings.declared import traits_of
 from training.job.settings.job_settings import Settings
 from training.job.weights.adapters import weights_digest
@@ -24,41 +24,15 @@ def identity(settings: Settings, model: Any) -> dict[str, Any]:
     }
 
 
-def check_same(checkpoint: Path, before: dict[str, Any], now: dict[str, Any], requested: Any) -> None:
-    """Raise `ArgumentError` when a checkpoint belongs to a different training. `requested` are the job's arguments."""
-    before = _with_current_names(before)
-    dropout = before.pop(EARLIER_DROPOUT, None)
-    if before.get("attention") == "auto" == requested.attention:
-        # Earlier versions did not record the implementation. It was the one that the rule still selects.
-        before["attention"] = now.get("attention")
+def check_same(checkpoint: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raise `ArgumentError` when a checkpoint belongs to a different training."""
     names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
-    if dropout not in (None, "torch"):
-        raise _other_version(checkpoint, "drew the random numbers of dropout in another way")
-    if dropout and names == ["weights"] and before.get("optimizer") == "auto":
-        raise _other_version(checkpoint, "selected the embeddings that it trains in another way")
     if names:
         differing = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in names)
         raise ArgumentError(
             f"{checkpoint} belongs to a different training: {differing}. Use the same values, or an empty folder for "
             "the checkpoints"
         )
-
-
-def _other_version(checkpoint: Path, difference: str) -> ArgumentError:
-    return ArgumentError(
-        f"{checkpoint} was written by an earlier version, which {difference}: finish the training with that version, "
-        "or use an empty folder for the checkpoints"
-    )
-
-
-def _with_current_names(before: dict[str, Any]) -> dict[str, Any]:
-    """Return an identity with the current names and values. An earlier version may have written it."""
-    current = {**EARLIER_VALUES, **{EARLIER_NAMES.get(name, name): value for name, value in before.items()}}
-    if current.get("max_steps") == -1:
-        current["max_steps"] = None
-    elif current.get("max_steps"):
-        current["epochs"] = None
-    return current
 
 
 def _rows_digest(settings: Settings) -> str:

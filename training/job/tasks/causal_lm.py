@@ -13,7 +13,6 @@ from training.job.tasks.inputs import (
     EncodedInput,
     Example,
     Rule,
-    TokenRow,
     boolean,
     number,
     parameters,
@@ -89,12 +88,7 @@ class CausalLM(Task):
     """True if an answer begins with the text that it continues, unless the request says otherwise."""
 
     def columns(self, names: ColumnNames) -> dict[str, str]:
-        """Return the text column. Labels are not read."""
         return {names.text: "string"}
-
-    def foreign_columns(self, names: ColumnNames) -> dict[str, str]:
-        """Return `completion` if the texts are prompts: to train on the prompts alone is hardly meant."""
-        return {"completion": f"task: chat and data.columns.prompt: {names.text}"} if names.text == "prompt" else {}
 
     def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Row | None:
         """Check the text. Blank texts are left out: they contain nothing to learn."""
@@ -141,7 +135,6 @@ class CausalLM(Task):
         return encode
 
     def no_rows(self, options: Mapping[str, Any], for_scoring: bool) -> str:
-        """Return the end of the sentence about texts that make no row."""
         if for_scoring or not options["packing"]:
             return "have only one token each, so none can be predicted"
         length = options["max_length"]
@@ -159,10 +152,9 @@ class CausalLM(Task):
         return {"is_decoder": True} if hasattr(config, "is_decoder") else {}
 
     def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
-        """Return each token as its own label: the models shift the labels. Padding and filler rows have none."""
+        """Return each token as its own label: the models shift the labels. Padding has none."""
         labels = batch.input_ids.copy()
         labels[batch.attention_mask == 0] = IGNORED_LABEL
-        labels[len(batch.rows) :] = IGNORED_LABEL
         return {"labels": labels}
 
     def reduce_predictions(self, predictions: Any, labels: Any) -> Any:
@@ -183,11 +175,9 @@ class CausalLM(Task):
         return torch.stack(rows)
 
     def scorer(self, channel: "Channel") -> Scorer:
-        """Return the scorer of reduced predictions."""
         return TokenLoss(channel.rows.numbers.argsort())
 
     def read_inputs(self, inputs: object, arguments: Mapping[str, Any] | None) -> list[Example]:
-        """Return the texts to continue."""
         self.checked_parameters(arguments)
         return super().read_inputs(inputs, arguments)
 
@@ -201,16 +191,14 @@ class CausalLM(Task):
 
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
         """Tokenize the texts. Raises `BadInputs` for a text that leaves no room for new tokens."""
-        rows = loaded.rows([each.text for each in examples])
-        for example, row in zip(examples, rows):
-            self.check_room(loaded, example, len(row.ids))
-        return [EncodedInput(each, (TokenRow(row.ids, None),)) for each, row in zip(examples, rows)]
+        encoded = super().encode_inputs(loaded, examples)
+        for each in encoded:
+            self.check_room(loaded, each.example, each.length)
+        return encoded
 
     def check_room(self, loaded: LoadedModel, example: Example, tokens: int) -> None:
-        """Raise `BadInputs` if a row of this many tokens is empty, or leaves no room for new ones."""
+        """Raise `BadInputs` if a row of this many tokens leaves no room for new ones."""
         follows = int(example.options.get("max_new_tokens", self.new_tokens))
-        if tokens == 0:
-            raise BadInputs(f"{example.location} has no tokens: there is nothing to continue")
         if loaded.max_length is not None and tokens + follows > loaded.max_length:
             at_least = " or more" if tokens == loaded.max_length else ""
             raise BadInputs(
@@ -256,7 +244,6 @@ class TokenLoss:
         return {"loss": loss, **({"perplexity": math.exp(loss)} if loss <= LARGEST_EXPONENT else {})}
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """Return an empty dictionary: this task has no tables."""
         return {}
 
     def rows(self) -> list[dict[str, Any]]:

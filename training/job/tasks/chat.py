@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any
 from training.job.data import SEGMENTS
 from training.job.processes.reporting import BadData
 from training.job.tasks.causal_lm import CausalLM, TokenLoss
-from training.job.tasks.chat_template import (
-    Conversation,
-    Message,
-    Template,
-    read_template,
-    stop_tokens,
-    template_of,
-)
+from training.job.tasks.chat_template import Conversation, Message, Template, read_template, stop_tokens, template_of
 from training.job.tasks.checks import MissingValue, checked_list, checked_text, from_json, nearest, short_text
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow
 from training.job.tasks.task import (
@@ -122,7 +115,6 @@ class Chat(CausalLM):
         return config.get("trainfare_task") == self.name and super().fits(config)
 
     def columns(self, names: ColumnNames) -> dict[str, str]:
-        """Return the column of messages, or the columns of prompt and completion."""
         if names.prompt:
             return {names.prompt: "object", names.completion: "object"}
         return {names.messages: "object"}
@@ -197,7 +189,6 @@ class Chat(CausalLM):
         return encode
 
     def no_rows(self, options: Mapping[str, Any], for_scoring: bool) -> str:
-        """Return the end of the sentence about conversations that make no row."""
         return f"have no answer within max_length {options['max_length']}; increase max_length"
 
     def load_model(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Any:
@@ -229,7 +220,6 @@ class Chat(CausalLM):
         return torch.cat([sums, torch.stack(right).to(sums.dtype)[:, None]], dim=1)
 
     def scorer(self, channel: "Channel") -> Scorer:
-        """Return the scorer of reduced predictions, which also generates some answers."""
         return AnswerScorer(channel)
 
     def write_files(self, model: Any, metadata: "ChannelMetadata", folder: Path) -> None:
@@ -374,16 +364,13 @@ class AnswerScorer(TokenLoss):
         self._texts: list[str] = []
 
     def take_texts(self, texts: list[str]) -> None:
-        """Take the generated answers."""
         self._texts = texts
 
     def __call__(self, prediction: Any) -> dict[str, float]:
-        """Return the metrics of the answers' tokens."""
         tokens, right = prediction.predictions.astype("float64").sum(axis=0)[1:]
         return {**super().__call__(prediction), "token_accuracy": float(right / tokens)}
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the generated answers beside the data's."""
         names = ("row", "prompt", "answer")
         rows = [{**dict(zip(names, each)), "generated": text} for each, text in zip(self._samples, self._texts)]
         return {Chat.texts_table: rows} if rows else {}

@@ -6,19 +6,8 @@ from typing import TYPE_CHECKING, Any
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_label, checked_text, from_json
 from training.job.tasks.encodings import cut_rows, encodings, integers, takes_types, token_columns
-from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, rule, whole_number
-from training.job.tasks.task import (
-    IGNORED_LABEL,
-    LOSS,
-    ColumnNames,
-    Encoded,
-    Encoder,
-    LoadedModel,
-    Metric,
-    Row,
-    Scorer,
-    Task,
-)
+from training.job.tasks.inputs import EncodedInput, Rule, TokenRow, rule, whole_number
+from training.job.tasks.task import LOSS, ColumnNames, Encoded, Encoder, LoadedModel, Metric, Row, Scorer, Task
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +50,6 @@ class Classification(Task):
     pipeline = "text-classification"
 
     def columns(self, names: ColumnNames) -> dict[str, str]:
-        """Return the columns with the text, the label and, for pairs, the second text."""
         pair = {names.text_pair: "string"} if names.text_pair else {}
         return {names.text: "string", **self.label_columns(names), **pair}
 
@@ -70,7 +58,6 @@ class Classification(Task):
         return {names.label: "string or long"}
 
     def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Row:
-        """Check the text, the label and the second text."""
         texts = self.texts(place, values, names)
         if isinstance(from_json(values[1]), list):
             several = "for several labels a row, set task: multi-label-classification"
@@ -100,7 +87,6 @@ class Classification(Task):
         return {"label": integers([number for [number] in classes])}
 
     def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> dict[str, Any]:
-        """Return the labels and what the model needs to read a row."""
         names = dict(enumerate(metadata.label_names))
         return {
             "num_labels": len(names),
@@ -113,14 +99,12 @@ class Classification(Task):
         }
 
     def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
-        """Return the class of each row."""
         import numpy as np
 
-        return {"labels": np.array([row["label"] for row in batch.rows] + [IGNORED_LABEL] * batch.filler_rows)}
+        return {"labels": np.array([row["label"] for row in batch.rows])}
 
     def scorer(self, channel: "Channel") -> Scorer:
-        """Return the scorer of logits."""
-        from training.job.tasks.confusion import ClassScorer
+        from training.job.tasks.row_scores import ClassScorer
 
         return ClassScorer(channel)
 
@@ -128,20 +112,7 @@ class Classification(Task):
         """Return whether an empty text has no tokens at all."""
         return not loaded.adds_special_tokens
 
-    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
-        """Tokenize the texts. Inputs that are too long are truncated; in a pair, the longer text first."""
-        rows = loaded.rows([each.text if each.pair is None else (each.text, each.pair) for each in examples])
-        encoded = []
-        for example, row in zip(examples, rows):
-            if not row.ids:
-                problem = "has no tokens, because this model's tokenizer adds none to an empty text: give a text"
-                raise BadInputs(f"{example.location} {problem}")
-            is_typed = loaded.takes_types and example.pair is not None
-            encoded.append(EncodedInput(example, (row if is_typed else TokenRow(row.ids, None),)))
-        return encoded
-
     def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> list[Any]:
-        """Return the logits of each row."""
         return list(loaded.forward(rows).logits.float())
 
     def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> list[Any]:

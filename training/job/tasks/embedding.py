@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from training.job.data import TEXT_LENGTHS
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_number, checked_text
-from training.job.tasks.correlation import SPEARMAN, spearman
 from training.job.tasks.encodings import cut_rows, encodings, numbers
-from training.job.tasks.inputs import BadInputs, EncodedInput, Example, TokenRow
+from training.job.tasks.inputs import EncodedInput, TokenRow
 from training.job.tasks.task import (
-    IGNORED_LABEL,
+    SPEARMAN,
     ColumnNames,
     Encoded,
     Encoder,
@@ -101,7 +100,6 @@ class Embedding(Task):
         return self.metrics[:1] if names.score else self.metrics[1:]
 
     def columns(self, names: ColumnNames) -> dict[str, str]:
-        """Return the columns with the texts, and with the score if there is one."""
         texts = (names.text, names.text_pair or "text_pair", *([names.negative] if names.negative else []))
         return {**dict.fromkeys(texts, "string"), **({names.score: "double"} if names.score else {})}
 
@@ -181,37 +179,19 @@ class Embedding(Task):
         return predictions[:, :2] if labels.dim() == 2 else (predictions[:, 0] * predictions[:, 1]).sum(dim=-1)
 
     def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
-        """Return the score of each row; without scores, numbers of its texts, rows x texts, equal for equal texts.
-
-        A filler row has NaN, or -100.
-        """
+        """Return the score of each row; without scores, numbers of its texts, rows x texts, equal for equal texts."""
         import numpy as np
 
-        rows = [*batch.rows, *[batch.rows[0]] * batch.filler_rows]
-        if not math.isnan(rows[0]["score"]):
-            scores = np.array([row["score"] for row in rows], np.float32)
-            scores[len(batch.rows) :] = math.nan
-            return {"labels": scores}
+        if not math.isnan(batch.rows[0]["score"]):
+            return {"labels": np.array([row["score"] for row in batch.rows], np.float32)}
         tokens = [ids[mask == 1].tobytes() for ids, mask in zip(batch.input_ids, batch.attention_mask)]
         number_of = {text: number for number, text in enumerate(tokens)}
-        labels = np.array([number_of[text] for text in tokens], np.int64).reshape(len(rows), -1)
-        labels[len(batch.rows) :] = IGNORED_LABEL
-        return {"labels": labels}
+        return {"labels": np.array([number_of[text] for text in tokens], np.int64).reshape(len(batch.rows), -1)}
 
     def scorer(self, channel: "Channel") -> Scorer:
-        """Return the scorer of embeddings."""
         return EmbeddingScorer(channel)
 
-    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
-        """Tokenize the texts. Texts that are too long are truncated."""
-        rows = loaded.rows([each.text for each in examples])
-        for example, row in zip(examples, rows):
-            if not row.ids:
-                raise BadInputs(f"{example.location} has no tokens: give a text")
-        return [EncodedInput(each, (TokenRow(row.ids, None),)) for each, row in zip(examples, rows)]
-
     def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> list[Any]:
-        """Return the vector of each row."""
         import torch
 
         hidden = loaded.forward(rows).last_hidden_state
@@ -262,7 +242,7 @@ def pooled(hidden: "Tensor", mask: "Tensor", pooling: str) -> "Tensor":
 def ranking_loss(vectors: "Tensor", texts: "Tensor") -> "Tensor":
     """Return the mean cross entropy of the right answer to each row's first text.
 
-    `vectors` are rows x texts x width. `texts` are numbers of the texts, rows x texts: -100 for a filler row.
+    `vectors` are rows x texts x width. `texts` are numbers of the texts, rows x texts.
     """
     import torch
 
@@ -272,16 +252,15 @@ def ranking_loss(vectors: "Tensor", texts: "Tensor") -> "Tensor":
     # The answers of equal first texts; texts that do not match follow the answers.
     of_equal = torch.zeros_like(scores, dtype=torch.bool)
     of_equal[:, : len(texts)] = texts[:, :1] == texts[:, 0]
-    left_out = of_equal | (candidates == texts[:, 1:2]) | (candidates == texts[:, :1]) | (candidates == IGNORED_LABEL)
+    left_out = of_equal | (candidates == texts[:, 1:2]) | (candidates == texts[:, :1])
     scores = scores.masked_fill(left_out.fill_diagonal_(False), -math.inf)
-    right = torch.arange(len(texts), device=texts.device).masked_fill(texts[:, 0] == IGNORED_LABEL, IGNORED_LABEL)
-    return torch.nn.functional.cross_entropy(scores, right, ignore_index=IGNORED_LABEL)
+    return torch.nn.functional.cross_entropy(scores, torch.arange(len(texts), device=texts.device))
 
 
 def cosent_loss(vectors: "Tensor", scores: "Tensor") -> "Tensor":
     """Return the logarithm of 1 plus the sum, over all ordered pairs of rows, of exp(20 x too large a cosine).
 
-    `vectors` are rows x 2 x width. `scores` has a number for each row, NaN for a filler row.
+    `vectors` are rows x 2 x width. `scores` has a number for each row.
     """
     import torch
 
@@ -310,6 +289,8 @@ class EmbeddingScorer:
         import numpy as np
 
         if self._scores:
+            from training.job.tasks.row_scores import spearman
+
             cosines, scores = prediction.predictions.astype(np.float64), np.array(self._scores)
             self._rows = cosines.tolist()
             return {"loss": whole_cosent_loss(cosines, scores), "spearman": spearman(cosines, scores)}
@@ -320,7 +301,6 @@ class EmbeddingScorer:
         return {name: float(values.mean()) for name, values in means.items()}
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """Return an empty dictionary: this task has no tables."""
         return {}
 
     def rows(self) -> list[dict[str, Any]]:

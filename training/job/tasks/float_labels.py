@@ -1,4 +1,4 @@
-"""Classifiers of transformers whose labels are floats: their loss without filler rows, and the start of their head."""
+"""Classifiers of transformers whose labels are floats, and the start of their head."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from training.job.data.channels import Channel
 
-FILLER = float("nan")
-"""Label of a filler row."""
 START_AT_MEAN = "start_at_mean"
 START_OPTION = Option(
     bool,
@@ -26,12 +24,11 @@ START_OPTION = Option(
 
 
 class FloatLabels(Classification):
-    """A head whose labels are floats. transformers would include filler rows in its losses."""
+    """A head whose labels are floats."""
 
     options: Mapping[str, Option] = {START_AT_MEAN: START_OPTION}
     training_options = (START_AT_MEAN,)
     integer_columns: tuple[str, ...] = ()
-    computes_loss = True
 
     def fits(self, config: Mapping[str, Any]) -> bool:
         """Return whether a model has been trained on labels of this kind."""
@@ -52,17 +49,6 @@ class FloatLabels(Classification):
     @abstractmethod
     def mean_logits(self, train: "Channel") -> "np.ndarray":
         """Return the logits that predict the mean of the labels, one for each output of the model."""
-
-    def loss(self, output: Any, batch: "Mapping[str, Tensor]") -> "Tensor":
-        """Return the mean over the labels of all rows but filler rows, in single precision."""
-        labels = batch["labels"]
-        is_row = ~labels.isnan()
-        losses = self.losses(output["logits"].float(), labels.nan_to_num())
-        return losses.where(is_row, losses.new_zeros(())).sum() / is_row.sum()
-
-    @abstractmethod
-    def losses(self, logits: "Tensor", labels: "Tensor") -> "Tensor":
-        """Return the loss of each label. `logits` are rows x outputs; `labels` and the result have the same shape."""
 
 
 def _new_bias(model: Any) -> "Tensor | None":

@@ -1,20 +1,18 @@
 """Classification with several labels: any number of labels for each text or pair of texts."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_label, checked_list, short_text
 from training.job.tasks.classification import Classification
-from training.job.tasks.float_labels import FILLER, FloatLabels
+from training.job.tasks.float_labels import FloatLabels
 from training.job.tasks.inputs import EncodedInput, Rule, number, rule
-from training.job.tasks.task import COMMONEST, LOSS, ColumnNames, Label, LoadedModel, Metric, Option, Row, Scorer
+from training.job.tasks.task import LOSS, ColumnNames, Label, LoadedModel, Metric, Option, Row, Scorer
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
-    from torch import Tensor
 
     from training.job.data.channels import Channel
     from training.job.data.padding import Batch
@@ -63,7 +61,6 @@ class MultiLabelClassification(FloatLabels):
     }
 
     def label_columns(self, names: ColumnNames) -> dict[str, str]:
-        """Return the column with the lists of labels, or the column of each label."""
         return dict.fromkeys(names.labels, "boolean") if names.labels else {names.label: "object"}
 
     def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Row:
@@ -75,7 +72,6 @@ class MultiLabelClassification(FloatLabels):
         return Row(number, texts, tuple(set_labels))
 
     def encoded_labels(self, rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> "dict[str, pa.Array]":
-        """Return the column with the class numbers of each row."""
         import pyarrow as pa
 
         # A label map may give several labels of a row the same class.
@@ -92,24 +88,20 @@ class MultiLabelClassification(FloatLabels):
         """Return 1 for each class of each row and 0 for the others, rows x classes."""
         import numpy as np
 
-        labels = np.zeros((len(batch.rows) + batch.filler_rows, batch.classes), np.float32)
-        labels[len(batch.rows) :] = FILLER
+        labels = np.zeros((len(batch.rows), batch.classes), np.float32)
         for line, row in zip(labels, batch.rows):
             line[row["labels"]] = 1
         return {"labels": labels}
 
-    def losses(self, logits: "Tensor", labels: "Tensor") -> "Tensor":
-        """Return the binary cross entropy of each class of each row."""
-        from torch.nn.functional import binary_cross_entropy_with_logits
-
-        return binary_cross_entropy_with_logits(logits, labels, reduction="none")
-
     def scorer(self, channel: "Channel") -> Scorer:
-        """Return the scorer of logits."""
+        from training.job.tasks.row_scores import LabelScorer
+
         return LabelScorer(channel)
 
     def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> list[Any]:
         """Return `{"labels", "scores"}` for each input: the labels above the threshold, the likeliest first."""
+        from training.job.tasks.row_scores import above
+
         made, names = [], loaded.model.config.id2label
         for each, output in zip(encoded, outputs):
             options, logits = each.example.options, output.double()
@@ -144,96 +136,3 @@ def _has_label(place: object, column: str, value: Any) -> bool:
     if has_label is None:
         raise BadData(f"{place}: column {column!r} is {short_text(value)}: it must be 0 or 1, or true or false")
     return has_label
-
-
-def _logit(threshold: float) -> float:
-    return math.log(threshold / (1 - threshold)) if threshold < 1 else math.inf
-
-
-def above(logits: Sequence[float], threshold: float) -> list[int]:
-    """Return the numbers of the classes whose probability is above the threshold, the likeliest first."""
-    limit = _logit(threshold)
-    return sorted((at for at, logit in enumerate(logits) if logit > limit), key=lambda at: -logits[at])
-
-
-class LabelScorer:
-    """Computes the scores for Trainer, and keeps the last evaluation for the tables."""
-
-    def __init__(self, channel: "Channel") -> None:
-        import numpy as np
-
-        from training.job.tasks.confusion import DataOrder
-
-        self._threshold = channel.metadata.options["threshold"]
-        self._names, self._order = list(channel.metadata.label_names), DataOrder(channel)
-        # Of the last evaluation, rows x classes, in the order of evaluation.
-        self._actual, self._logits = np.zeros((0, len(self._names)), bool), np.zeros((0, len(self._names)))
-
-    def __call__(self, prediction: Any) -> dict[str, float]:
-        logits = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
-        self._actual, self._logits = prediction.label_ids > 0.5, logits.astype("float64")
-        scores = label_scores(self._actual, self._predicted(self._threshold))
-        commonest = self._actual & False
-        commonest[:, self._actual.sum(axis=0).argmax()] = True
-        always = label_scores(self._actual, commonest)
-        return {**scores, **{name + COMMONEST: score for name, score in always.items()}}
-
-    def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the scores of each class, the scores at other thresholds, and the first rows, by file name."""
-        from training.job.tasks.confusion import score_rows, scores_of_counts
-
-        if not len(self._actual):
-            return {}
-        per_class = scores_of_counts(*_counts(self._actual, self._predicted(self._threshold)))
-        thresholds = []
-        for threshold in (at / 20 for at in range(1, 20)):
-            predicted = self._predicted(threshold)
-            mean = float(predicted.sum(axis=1).mean())
-            thresholds.append({"threshold": threshold, **label_scores(self._actual, predicted), "labels_per_row": mean})
-        first = zip(self._order.first_rows, self._order.first(self._actual), self._order.first(self._logits))
-        rows = [
-            {"row": row, **{name: "; ".join(labels) for name, labels in self._row(actual, logits).items()}}
-            for row, actual, logits in first
-        ]
-        return {
-            "per_class.json": score_rows(per_class, self._names),
-            "thresholds.json": thresholds,
-            **({"predictions.json": rows} if rows else {}),
-        }
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return each row's labels and the predicted ones, and the probability of every label in `scores`."""
-        import numpy as np
-
-        scores = (1 / (1 + np.exp(-self._order.all(self._logits)))).tolist()
-        pairs = zip(self._order.all(self._actual), self._order.all(self._logits))
-        return [{**self._row(*pair), "scores": dict(zip(self._names, own))} for pair, own in zip(pairs, scores)]
-
-    def _row(self, actual: "np.ndarray", logits: "np.ndarray") -> dict[str, Any]:
-        return {
-            "reference": [self._names[at] for at in actual.nonzero()[0]],
-            "prediction": [self._names[at] for at in above(logits.tolist(), self._threshold)],
-        }
-
-    def _predicted(self, threshold: float) -> "np.ndarray":
-        return self._logits > _logit(threshold)
-
-
-def label_scores(actual: "np.ndarray", predicted: "np.ndarray") -> dict[str, float]:
-    """Return micro and macro F1, as scikit-learn, and the share of rows with exactly their labels.
-
-    Both arrays have a truth value for each class of each row. An F1 without a denominator counts as 0.
-    """
-    from training.job.tasks.confusion import scores_of_counts
-
-    counts = _counts(actual, predicted)
-    return {
-        "f1_micro": float(scores_of_counts(*(each.sum(keepdims=True) for each in counts))["f1"][0]),
-        "f1_macro": float(scores_of_counts(*counts)["f1"].mean()),
-        "exact_labels": float((actual == predicted).all(axis=1).mean()),
-    }
-
-
-def _counts(actual: "np.ndarray", predicted: "np.ndarray") -> "tuple[np.ndarray, ...]":
-    """Return, for each class, the rows that have it and are predicted to, that have it, and that are predicted to."""
-    return (actual & predicted).sum(axis=0), actual.sum(axis=0), predicted.sum(axis=0)

@@ -65,7 +65,6 @@ class QuestionAnswering(Task):
             Literal["learn", "skip"],
             "learn",
             "Questions without an answer: `learn` to answer nothing, or `skip` them.",
-            is_new=True,
         ),
         "null_threshold": Option(
             float,
@@ -73,7 +72,6 @@ class QuestionAnswering(Task):
             "Questions, if some have no answer: the model answers nothing where the logits of the empty answer exceed "
             "the best answer's by more than this.",
             {"ge": -1_000.0, "le": 1_000.0},
-            is_new=True,
         ),
     }
     scoring_options = ("doc_stride", "n_best_answers", "max_answer_length", "null_threshold")
@@ -117,7 +115,6 @@ class QuestionAnswering(Task):
         return Row(number, (context, question), id=name, group=context, detail=answers)
 
     def batch_characters(self, row: Row) -> int:
-        """Return the characters of the context."""
         return len(row.texts[0])
 
     def recorded_options(self, options: Mapping[str, Any], remarks: Mapping[str, int]) -> dict[str, Any]:
@@ -125,7 +122,6 @@ class QuestionAnswering(Task):
         return {name: value for name, value in options.items() if name != "null_threshold" or LEARNT in remarks}
 
     def no_rows(self, options: Mapping[str, Any], for_scoring: bool) -> str:
-        """Return the end of the sentence about questions that make no row."""
         return "have no answer, and unanswerable is 'skip'"
 
     def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
@@ -180,7 +176,6 @@ class QuestionAnswering(Task):
         return encode
 
     def check_options(self, options: Any) -> None:
-        """Raise ValueError if windows would not advance."""
         if options.doc_stride >= options.max_length:
             raise ValueError(
                 f"doc_stride {options.doc_stride} must be smaller than max_length {options.max_length}: otherwise the "
@@ -188,28 +183,19 @@ class QuestionAnswering(Task):
             )
 
     def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
-        """Return the positions of the answers in the batch.
-
-        Filler rows get a position past the end, which the models ignore in the loss.
-        """
         import numpy as np
 
         return {
-            label: np.array(
-                [int(row[column]) + start for row, start in zip(batch.rows, batch.starts)]
-                + [batch.length] * batch.filler_rows
-            )
+            label: np.array([int(row[column]) + start for row, start in zip(batch.rows, batch.starts)])
             for label, column in zip(self.label_inputs, self.integer_columns)
         }
 
     def scorer(self, channel: "Channel") -> Scorer:
-        """Return the scorer of start logits and end logits."""
         from training.job.tasks.squad import AnswerScorer
 
         return AnswerScorer(channel)
 
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
-        """Tokenize the questions and cut their contexts into windows. Raises `BadInputs`."""
         return [_encoded_input(loaded, example) for example in examples]
 
     def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> list[Any]:

@@ -11,17 +11,7 @@ from training.job.data import TARGET_IDS
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text
 from training.job.tasks.encodings import encodings, token_columns
-from training.job.tasks.inputs import (
-    BadInputs,
-    EncodedInput,
-    Example,
-    Rule,
-    TokenRow,
-    boolean,
-    number,
-    same_options,
-    whole_number,
-)
+from training.job.tasks.inputs import EncodedInput, Example, Rule, boolean, number, same_options, whole_number
 from training.job.tasks.task import (
     IGNORED_LABEL,
     LOSS,
@@ -59,28 +49,32 @@ class Seq2Seq(Task):
     cut = "cut, the targets at max_target_length, the sources"
     options: Mapping[str, Option] = {
         "source_prefix": Option(
-            str, "", 'Sequence to sequence: text in front of every source, such as "summarize: " for T5.', {}, True
+            str,
+            "",
+            'Sequence to sequence: text in front of every source, such as "summarize: " for T5.',
+            {},
+            requires_task=True,
         ),
         "max_target_length": Option(
             int,
             128,
             "Sequence to sequence: longest target in tokens, end token included; None means 128. Longer ones are cut.",
             {"ge": 2, "le": MAX_TOKENS},
-            True,
+            requires_task=True,
         ),
         "max_new_tokens": Option(
             int,
             128,
             "Sequence to sequence: most tokens that an evaluation generates for a source; None means 128.",
             {"ge": 1, "le": MAX_TOKENS},
-            True,
+            requires_task=True,
         ),
         "num_beams": Option(
             int,
             1,
             "Sequence to sequence: beams of an evaluation's generation; None means 1, the likeliest token each time.",
             {"ge": 1, "le": 100},
-            True,
+            requires_task=True,
         ),
         "generate_rows": Option(
             int,
@@ -88,7 +82,7 @@ class Seq2Seq(Task):
             "Sequence to sequence: different sources, the first of the validation rows, for which an evaluation "
             "generates texts; None means 500. The loss is computed on all rows.",
             {"ge": 1, "le": 1_000_000_000},
-            True,
+            requires_task=True,
         ),
     }
     scoring_options = ("max_new_tokens", "num_beams", "generate_rows", "max_target_length")
@@ -130,7 +124,6 @@ class Seq2Seq(Task):
         return bool(config.get("is_encoder_decoder")) and super().fits(config)
 
     def columns(self, names: ColumnNames) -> dict[str, str]:
-        """Return the columns with the source and the target."""
         return {names.text: "string", names.target: "string"}
 
     def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Row:
@@ -176,7 +169,7 @@ class Seq2Seq(Task):
         import numpy as np
 
         rows = [row[TARGET_IDS] for row in batch.rows]
-        labels = np.full((len(batch.input_ids), batch.target_length or max(map(len, rows))), IGNORED_LABEL)
+        labels = np.full((len(rows), batch.target_length or max(map(len, rows))), IGNORED_LABEL)
         for line, ids in zip(labels, rows):
             line[: len(ids)] = ids
         return {"labels": labels}
@@ -193,17 +186,12 @@ class Seq2Seq(Task):
         return torch.stack([torch.stack(sums), (labels != IGNORED_LABEL).sum(1).to(sums[0].dtype)], dim=1)
 
     def scorer(self, channel: "Channel") -> Scorer:
-        """Return the scorer of generated texts."""
         return GeneratedTextScorer(channel)
 
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
-        """Tokenize the texts behind the prefix of the training. Texts that are too long are truncated."""
+        """Tokenize the texts behind the prefix of the training."""
         prefix = loaded.options.get("source_prefix") or ""
-        rows = loaded.rows([prefix + each.text for each in examples])
-        for example, row in zip(examples, rows):
-            if not row.ids:
-                raise BadInputs(f"{example.location} has no tokens: there is nothing to read")
-        return [EncodedInput(each, (TokenRow(row.ids, None),)) for each, row in zip(examples, rows)]
+        return super().encode_inputs(loaded, [each._replace(text=prefix + each.text) for each in examples])
 
     def generate(self, loaded: LoadedModel, encoded: Sequence[EncodedInput]) -> list[Any]:
         """Return `{"generated_text"}` for each text, by default with the settings of the evaluation.

@@ -25,6 +25,7 @@ from training.job.tasks.answer_spans import (
     options_of,
     stripped,
 )
+from training.job.tasks.row_scores import cross_entropy
 from training.job.tasks.task import COMMONEST, Row
 
 START_POSITION = "start_position"
@@ -65,7 +66,6 @@ class AnswerScorer:
     """Computes the scores for Trainer, and keeps the last evaluation's answers for the table."""
 
     def __init__(self, channel: Channel) -> None:
-        """Read the questions of a channel."""
         self._rows, file = channel.rows, channel.folder / QUESTIONS
         spans, _ = read_columns([file], ("token_starts", "token_ends"), ())
         self._ids, self._contexts, self._references = read_texts(file, ("id", "context", "answers"))
@@ -74,7 +74,7 @@ class AnswerScorer:
         self._has_answer = np.array([bool(each) for each in self._references])
         self._has_unanswerable = not self._has_answer.all()
         if self._has_unanswerable:
-            recorded["null_threshold"] = metadata.get("null_threshold", 0.0)
+            recorded["null_threshold"] = metadata["null_threshold"]
             # Version 2 ignores answers of which nothing is left.
             self._references = [[each for each in own if normalised(each)] for own in self._references]
         self._options = options_of(recorded)
@@ -103,7 +103,9 @@ class AnswerScorer:
             {"id": name, "prediction": answer, "references": references, "exact_match": score[0], "f1": score[1]}
             for name, answer, references, score in zip(self._ids[:MAX_TABLE_ROWS], answers, self._references, scores)
         ]
+        losses = [cross_entropy(*pair) for pair in zip((start_logits, end_logits), prediction.label_ids)]
         return {
+            "loss": sum(losses) / 2,
             **_means(scores, "exact_match"),
             **(self._unanswerable_scores(scores) if self._has_unanswerable else {}),
         }
@@ -123,7 +125,6 @@ class AnswerScorer:
         }
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the table of the last evaluation, by file name."""
         return {"predictions.json": self._answer_rows} if self._answer_rows else {}
 
     def rows(self) -> list[dict[str, Any]]:

@@ -8,14 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    NamedTuple,
-    Protocol,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from training.job.tasks.checks import checked_text
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow, fields, parameters, text
@@ -23,7 +16,6 @@ from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, To
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
-    from torch import Tensor
 
     from training.job.data.channels import Channel, ChannelMetadata
     from training.job.data.padding import Batch
@@ -79,6 +71,8 @@ LOSS = Metric("eval_loss", "validation loss")
 """Metric of every task."""
 F1 = Metric("eval_f1", "F1", "percent", higher_is_better=True, best=100.0, decimals=2)
 """F1 of answers or of entities."""
+SPEARMAN = Metric("eval_spearman", "Spearman correlation", "fraction", higher_is_better=True, best=1.0)
+PEARSON = Metric("eval_pearson", "Pearson correlation", "fraction", higher_is_better=True, best=1.0)
 OWN_METRICS = (
     Metric("eval_score", "own score", higher_is_better=True, best=math.inf),
     Metric("eval_error", "own error", best=-math.inf),
@@ -97,8 +91,6 @@ class Option(NamedTuple):
     """Its text in `docs/experiments.md`."""
     limits: Mapping[str, float] = {}
     """Limits of the value, by pydantic's names."""
-    is_new: bool = False
-    """True if a later version added it to its task. Its default is in no key, so that keys stay valid."""
     requires_task: bool = False
     """True if an experiment of another task must not set it. Then None, which means `default`, is a value too."""
     read: Callable[[Any], Any] | None = None
@@ -106,55 +98,32 @@ class Option(NamedTuple):
 
 
 class ColumnNames(Protocol):
-    """Names of the data's columns, from the experiment."""
+    """Names of the data's columns. `Columns` in `training/staging/sources/request.py` describes each."""
 
     @property
-    def text(self) -> str:
-        """Column with the text."""
-
+    def text(self) -> str: ...
     @property
-    def text_pair(self) -> str | None:
-        """Column with the second text of a pair, if rows have one."""
-
+    def text_pair(self) -> str | None: ...
     @property
-    def label(self) -> str:
-        """Column with the label."""
-
+    def label(self) -> str: ...
     @property
-    def labels(self) -> tuple[str, ...] | None:
-        """Columns that stand for one label each, if they replace the column with the label."""
-
+    def labels(self) -> tuple[str, ...] | None: ...
     @property
-    def tokens(self) -> str:
-        """Column with the words of a sentence, a list."""
-
+    def tokens(self) -> str: ...
     @property
-    def tags(self) -> str:
-        """Column with the tags of these words, a list."""
-
+    def tags(self) -> str: ...
     @property
-    def negative(self) -> str | None:
-        """Column with a text that does not match, if rows have one."""
-
+    def negative(self) -> str | None: ...
     @property
-    def score(self) -> str | None:
-        """Column with the number that says how similar the two texts are, if rows have one."""
-
+    def score(self) -> str | None: ...
     @property
-    def target(self) -> str:
-        """Column with the text to generate."""
-
+    def target(self) -> str: ...
     @property
-    def messages(self) -> str:
-        """Column with the messages of a conversation."""
-
+    def messages(self) -> str: ...
     @property
-    def prompt(self) -> str | None:
-        """Column with what precedes a completion, if rows have no messages."""
-
+    def prompt(self) -> str | None: ...
     @property
-    def completion(self) -> str:
-        """Column with the completion of a prompt."""
+    def completion(self) -> str: ...
 
 
 Label = str | int
@@ -200,48 +169,28 @@ Encoder = Callable[[Sequence[Row], Sequence[Sequence[int]]], Encoded]
 
 
 class LoadedModel(Protocol):
-    """A trained model in use, on a device and in a precision."""
+    """A trained model in use. `Loaded` in `models/inference/predictor.py` describes the members."""
 
     @property
-    def model(self) -> Any:
-        """The model of transformers, in evaluation mode."""
-
+    def model(self) -> Any: ...
     @property
-    def tokenizer(self) -> Any:
-        """The fast tokenizer of transformers."""
-
+    def tokenizer(self) -> Any: ...
     @property
-    def adds_special_tokens(self) -> bool:
-        """True if the tokenizer adds special tokens, so that an empty text has tokens."""
-
+    def adds_special_tokens(self) -> bool: ...
     @property
-    def max_length(self) -> int | None:
-        """Most tokens of a row, including special tokens; None if the model has no limit."""
-
+    def max_length(self) -> int | None: ...
     @property
-    def is_cut(self) -> bool:
-        """True if the caller requested `max_length`; False if it is the model's own limit."""
-
+    def is_cut(self) -> bool: ...
     @property
-    def takes_types(self) -> bool:
-        """True if the model takes token types."""
-
+    def takes_types(self) -> bool: ...
     @property
-    def pads_left(self) -> bool:
-        """True if shorter rows are padded on the left."""
-
+    def pads_left(self) -> bool: ...
     @property
-    def options(self) -> Mapping[str, Any]:
-        """The task's `answering_options` that the training recorded."""
+    def options(self) -> Mapping[str, Any]: ...
 
-    def rows(self, texts: Sequence[Any]) -> list[TokenRow]:
-        """Return texts or pairs of texts as rows, truncated to `max_length`."""
-
-    def forward(self, rows: Sequence[TokenRow]) -> Any:
-        """Run the rows as one padded batch and return the model's output."""
-
-    def generate(self, rows: Sequence[TokenRow], settings: Mapping[str, Any]) -> list[list[int]]:
-        """Return the tokens that the model generates after each row. `settings` have transformers' names."""
+    def rows(self, texts: Sequence[Any]) -> list[TokenRow]: ...
+    def forward(self, rows: Sequence[TokenRow]) -> Any: ...
+    def generate(self, rows: Sequence[TokenRow], settings: Mapping[str, Any]) -> list[list[int]]: ...
 
 
 class Scorer(Protocol):
@@ -272,13 +221,10 @@ class TextScorer(Protocol):
     time of a whole evaluation follows from the sample's.
     """
 
-    @property
-    def prompts(self) -> "Sequence[Sequence[int]]":
-        """Tokens for which to generate: what an encoder reads, or what a decoder continues."""
-
-    @property
-    def generation_settings(self) -> Mapping[str, Any]:
-        """Arguments of transformers' `generate`, such as `max_new_tokens`."""
+    prompts: "Sequence[Sequence[int]]"
+    """Tokens for which to generate: what an encoder reads, or what a decoder continues."""
+    generation_settings: Mapping[str, Any]
+    """Arguments of transformers' `generate`, such as `max_new_tokens`."""
 
     def take_texts(self, texts: list[str]) -> None:
         """Take the text after each prompt, without special tokens. Called before the evaluation is scored."""
@@ -355,9 +301,6 @@ class Task(ABC):
     """Names of the model's label inputs."""
     has_new_head: bool = True
     """True if a training adds a head to the pretrained model, which `adapter.method: frozen` then trains."""
-    computes_loss: bool = False
-    """True if `loss` computes the loss. The model then gets no label inputs, and computes none."""
-
     weighs_labels: bool = False
     """True if each label of a step has the same weight. Otherwise, each of its batches has."""
 
@@ -406,10 +349,6 @@ class Task(ABC):
     def columns(self, names: ColumnNames) -> dict[str, str]:
         """Return the data's columns that the task reads, in order, with their types as MLflow names them."""
 
-    def foreign_columns(self, names: ColumnNames) -> dict[str, str]:
-        """Return columns that data for this task does not have, each with the fields that read such data."""
-        return {}
-
     def metrics_of(self, names: ColumnNames) -> tuple[Metric, ...]:
         """Return the metrics of an evaluation on data with these columns."""
         return self.metrics
@@ -438,11 +377,6 @@ class Task(ABC):
         `remarks` are the `Encoded.remarks` on the rows with which it was evaluated.
         """
         return dict(options)
-
-    def key_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options that keys contain."""
-        new = {name: option.default for name, option in self.options.items() if option.is_new}
-        return {name: value for name, value in options.items() if name not in new or value != new[name]}
 
     def batch_characters(self, row: Row) -> int:
         """Return the size of a row, which limits the rows of a batch."""
@@ -479,14 +413,7 @@ class Task(ABC):
 
     @abstractmethod
     def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
-        """Return the label arrays of a padded batch, by label input. The loss must ignore filler rows."""
-
-    def loss(self, output: Any, batch: "Mapping[str, Tensor]") -> "Tensor":
-        """Return the mean loss of a batch, a scalar tensor, if `computes_loss`.
-
-        `output` is the model's output, and `batch` has all tensors of the collated batch, label inputs included.
-        """
-        raise NotImplementedError
+        """Return the label arrays of a padded batch, by label input."""
 
     def reduce_predictions(self, predictions: Any, labels: Any) -> Any:
         """Reduce a batch's predictions to what the scorer needs, with one row for each row of the batch."""
@@ -524,9 +451,19 @@ class Task(ABC):
         """
         return checked_text(place, column, value, may_be_blank=True)
 
-    @abstractmethod
     def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> list[EncodedInput]:
-        """Tokenize the examples. Raises `BadInputs` for an example that does not fit the model."""
+        """Tokenize the examples: by default texts and pairs, truncated; in a pair, the longer text first.
+
+        Raises `BadInputs` for an example that does not fit the model.
+        """
+        rows = loaded.rows([each.text if each.pair is None else (each.text, each.pair) for each in examples])
+        encoded = []
+        for example, row in zip(examples, rows):
+            if not row.ids:
+                raise BadInputs(f"{example.location} has no tokens: this model's tokenizer makes none of the text")
+            is_typed = loaded.takes_types and example.pair is not None
+            encoded.append(EncodedInput(example, (row if is_typed else TokenRow(row.ids, None),)))
+        return encoded
 
     def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> list[Any]:
         """Run rows as one batch and return the output of each row."""

@@ -125,7 +125,6 @@ class TokenClassification(Task):
     pipeline = "token-classification"
 
     def columns(self, names: ColumnNames) -> dict[str, str]:
-        """Return the columns with the words and with their tags, which are lists."""
         return {names.tokens: "object", names.tags: "object"}
 
     def check_options(self, options: Any) -> None:
@@ -206,16 +205,13 @@ class TokenClassification(Task):
         return encode
 
     def no_rows(self, options: Mapping[str, Any], for_scoring: bool) -> str:
-        """Return the end of the sentence about sentences without tokens."""
         return "have no word of which the tokenizer makes a token"
 
     def head_fields(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> dict[str, Any]:
-        """Return the tags."""
         names = dict(enumerate(metadata.label_names))
         return {"num_labels": len(names), "id2label": names, "label2id": {name: at for at, name in names.items()}}
 
     def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
-        """Return the tags of the batch's tokens."""
         import numpy as np
 
         labels = np.full_like(batch.input_ids, IGNORED_LABEL)
@@ -234,7 +230,6 @@ class TokenClassification(Task):
         return torch.stack([logits.argmax(dim=-1).to(losses.dtype), losses], dim=-1)
 
     def scorer(self, channel: "Channel") -> Scorer:
-        """Return the scorer of reduced predictions."""
         return EntityScorer(channel)
 
     def encode_may_refuse(self, loaded: LoadedModel) -> bool:
@@ -366,7 +361,6 @@ class EntityScorer:
     """Computes the scores for Trainer, and keeps the last evaluation's tags for the tables."""
 
     def __init__(self, channel: "Channel") -> None:
-        """Read the sentences of a channel."""
         from training.job.data.channels import read_texts
 
         names = channel.metadata.label_names
@@ -408,7 +402,6 @@ class EntityScorer:
         return {"row": self._numbers[at], "text": " ".join(words), **dict(zip(("label", "prediction"), listed))}
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the tables of the last evaluation, by file name."""
         return self._tables
 
     def rows(self) -> list[dict[str, Any]]:

@@ -101,11 +101,11 @@ class Progress:
     """True if this step's evaluation was skipped because the job had to stop."""
     best: dict[str, Any] | None = None
     target: dict[str, Any] | None = None
-    tokens: int | None = None
-    """Tokens of the samples, without padding; None if an earlier version wrote the checkpoint."""
+    tokens: int = 0
+    """Tokens of the samples, without padding."""
 
 
-NO_PROGRESS = Progress(step=0, samples=0, seconds=0.0, tokens=0)
+NO_PROGRESS = Progress(step=0, samples=0, seconds=0.0)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class CheckpointKeeper:
     target: Target | None
     """Target of the training; None if it has none."""
 
-    def keep(self, step: int, samples: int, tokens: int | None, seconds: float, owes_evaluation: bool) -> None:
+    def keep(self, step: int, samples: int, tokens: int, seconds: float, owes_evaluation: bool) -> None:
         """Move the checkpoint that was just written into the checkpoint folder, and remove older ones."""
         assert self.folder is not None, "Trainer writes checkpoints only when there is a folder for them"
         best, target = (asdict(each) if each else None for each in (self.best, self.target))

@@ -10,7 +10,6 @@ import torch
 import transformers
 
 from training.job.compilation import blockwise
-from training.job.processes.protocols import Model
 from training.job.processes.reporting import ArgumentError, Unsupported
 from training.job.weights import adapters
 
@@ -41,7 +40,7 @@ class Pretrained:
         return Path(self.location).is_dir()
 
 
-def load(auto_class: Any, pretrained: Pretrained, **head: object) -> Model:
+def load(auto_class: Any, pretrained: Pretrained, **head: object) -> transformers.PreTrainedModel:
     """Return the model with its weights in single precision. `head` has fields for its configuration.
 
     Raises `ArgumentError` when the model cannot be found or read, and `Unsupported` when it does not support the
@@ -67,7 +66,7 @@ def load(auto_class: Any, pretrained: Pretrained, **head: object) -> Model:
     except ImportError as error:
         raise Unsupported(f"attention {pretrained.attention}: {str(error).strip().splitlines()[0]}") from error
     # Newer versions of transformers keep the precision of the saved weights, but optimizers need single precision.
-    single: Model = model if pretrained.quantized else model.float()
+    single: transformers.PreTrainedModel = model if pretrained.quantized else model.float()
     return single
 
 
@@ -77,7 +76,7 @@ def _in_4_bits(auto_class: Any, pretrained: Pretrained, head: dict[str, object])
         return adapters.quantization(auto_class.from_config(config))
 
 
-def set_attention(model: Model, attention: str) -> bool:
+def set_attention(model: transformers.PreTrainedModel, attention: str) -> bool:
     """Change the attention implementation of a loaded model. Return False if the model does not have it.
 
     Since transformers 4.53, most models look up the implementation in every forward pass.
@@ -93,7 +92,7 @@ def set_attention(model: Model, attention: str) -> bool:
     return getattr(model.config, "_attn_implementation", None) == attention
 
 
-def supports_token_types(model: Model, highest: int) -> bool:
+def supports_token_types(model: transformers.PreTrainedModel, highest: int) -> bool:
     """Return True if the model accepts token types from 0 to `highest`.
 
     A tokenizer may produce types that its model does not accept: DistilBERT accepts none, RoBERTa only type 0.

@@ -9,12 +9,11 @@ from typing import Any
 from urllib.parse import urlparse
 
 from state.digests import digest
-from training.contract.errors import InputError
+from training.contract.errors import InputError, first_line
 from training.contract.job_spec import NOT_CHOSEN, JobSpec
 from training.contract.request import build
 from training.services.sagemaker.clients import Clients, account_of, role_of
 from training.services.sagemaker.job_rules import (
-    advice,
     check_devices,
     check_instance_types,
     check_isolation,
@@ -24,7 +23,7 @@ from training.services.sagemaker.job_rules import (
     device_notes,
     shell_safe_hyperparameters,
 )
-from training.services.sagemaker.machines import check_image, default_image, entry_point, volume_key_of
+from training.services.sagemaker.machines import all_types, check_image, default_image, entry_point, volume_key_of
 from training.services.sagemaker.storage import Storage, check_channels, create_bucket, find_bucket, local_folder
 
 SPEC_FIELDS = (
@@ -70,7 +69,7 @@ class AwsContext:
 
     def resolve(self, spec: JobSpec) -> JobSpec:
         """Return the job as it will run on AWS, before its upload. Raises InputError if it cannot run."""
-        region, types = self.clients.region, (spec.instance_type, *spec.fallback_instance_types)
+        region = self.clients.region
         check_instance_types(spec)
         image = default_image(spec, region) if spec.image == NOT_CHOSEN else spec.image
         entry, arguments = entry_point(image)
@@ -86,7 +85,7 @@ class AwsContext:
                 "checkpoint_uri": f"{self.checkpoint_uri}/{spec.name}" if spec.checkpoint_uri else None,
                 "environment": self._environment(spec, image),
                 **self.fields,
-                "volume_key": volume_key_of(types, self.fields.get("volume_key")),
+                "volume_key": volume_key_of(all_types(spec), self.fields.get("volume_key")),
             }
         )
         check_sdk_rules(resolved)
@@ -99,28 +98,24 @@ class AwsContext:
         return resolved
 
     def _check_request(self, spec: JobSpec) -> None:
-        """Raise InputError for a value that SageMaker would refuse, first without the members of `aws.request`.
+        """Raise InputError for a value that SageMaker would refuse.
 
         The uploads have not been made, so their URIs are placeholders of the same length.
         """
-        key, model = "0" * 32, self.clients.get("sagemaker").meta.service_model
+        key = "0" * 32
         channel = f"{self.storage.uri('data', key)}/"
         uploads = {
             "source_uri": self.sources.uri("source", key, "sourcedir.tar.gz"),
             "channels": {name: channel if local_folder(uri) else uri for name, uri in spec.channels.items()},
         }
-        check_request(model, "CreateTrainingJob", build(spec.model_copy(update={**uploads, "request": {}})))
-        if spec.request:
-            request = build(spec.model_copy(update=uploads))
-            check_request(model, "CreateTrainingJob", request, fields={}, other="aws.request:")
+        model = self.clients.get("sagemaker").meta.service_model
+        check_request(model, "CreateTrainingJob", build(spec.model_copy(update=uploads)))
 
     def upload(self, spec: JobSpec, log: Log) -> JobSpec:
         """Upload the job's source and channels, each once, and return the job with their S3 URIs."""
         resolved = self.resolve(spec)
-        for note in [*advice(resolved), *device_notes(resolved)]:
+        for note in device_notes(resolved):
             log(f"Note: {note}")
-        if resolved.request:
-            log(f"Note: aws.request sets {', '.join(member_names(resolved.request))} in the request.")
         if self.fields.get("volume_key") and not resolved.volume_key:
             log(f"Note: aws.volume_key does not apply to {spec.instance_type}: its disks have a key of their own.")
         return resolved.model_copy(
@@ -197,15 +192,6 @@ def open_aws_context(
     )
 
 
-def member_names(request: Mapping[str, Any]) -> list[str]:
-    """Return the members of a part of a request by their paths, such as `RetryStrategy.MaximumRetryAttempts`."""
-    names = []
-    for name, value in request.items():
-        is_nested = isinstance(value, Mapping) and value
-        names += [f"{name}.{member}" for member in member_names(value)] if is_nested else [name]
-    return names
-
-
 def job_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are copied to each job, under the names of JobSpec."""
     fields = {name: options[name] for name in SPEC_FIELDS if name in options}
@@ -221,8 +207,7 @@ def sdk_defaults() -> dict[str, Any]:
         return read_defaults(load_sagemaker_config())
     # The SDK raises its own errors, and errors of jsonschema and YAML. Each message names the file.
     except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise InputError(f"The configuration file of SageMaker's SDK cannot be read: {reason}.") from error
+        raise InputError(f"The configuration file of SageMaker's SDK cannot be read: {first_line(error)}.") from error
 
 
 def read_defaults(configuration: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from training.contract.errors import (
     QuotaError,
     ServiceError,
     Unreachable,
+    first_line,
 )
 
 QUICK_ATTEMPTS = 3
@@ -46,8 +47,6 @@ ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/.+")
 ASSUMED = re.compile(r"arn:aws[a-z-]*:sts::\d{12}:assumed-role/([^/]+)/")
 
 COMMERCIAL = "aws"
-PRICE_LIST_REGIONS = {COMMERCIAL: "us-east-1"}
-"""Region of the price list in partitions that have several."""
 
 
 def _without_retry_of_slow_calls(caught_exception: Exception | None = None, **_: Any) -> bool | None:
@@ -59,7 +58,6 @@ class Clients:
     """Cache of boto3 clients. boto3 finds the credentials, the profile and the endpoints."""
 
     def __init__(self, region: str | None = None, profile: str | None = None) -> None:
-        remember_profile(profile)
         with translated("AWS"):
             # boto3 itself reads only AWS_DEFAULT_REGION.
             self.session = boto3.Session(
@@ -163,13 +161,6 @@ def partition_of(region: str) -> str:
         return COMMERCIAL
 
 
-def price_list_region(region: str) -> str | None:
-    """Return the region of the price list API in the partition of a region; None if it has no price list."""
-    partition = partition_of(region)
-    listed = sorted(_resolver().get_available_endpoints("api.pricing", partition))
-    return PRICE_LIST_REGIONS.get(partition, listed[0] if listed else None)
-
-
 EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
 UNKNOWN_KEY = {"UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "SignatureDoesNotMatch"}
 DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "ForbiddenException", "403"}
@@ -180,17 +171,13 @@ MISSING = re.compile(
 )
 EXISTS = re.compile(r"Cannot create already existing", re.IGNORECASE)
 
-CONFIGURATION_ERRORS = (
-    *(exceptions.InvalidConfigError, exceptions.ConfigParseError),
-    *(exceptions.ConfigNotFound, exceptions.UnknownCredentialError),
-)
 CREDENTIAL_ERRORS = (
     *(exceptions.NoCredentialsError, exceptions.PartialCredentialsError, exceptions.ProfileNotFound),
-    *(exceptions.CredentialRetrievalError, exceptions.LoginError),
+    *(exceptions.CredentialRetrievalError, exceptions.LoginError, exceptions.UnknownCredentialError),
+    *(exceptions.InvalidConfigError, exceptions.ConfigParseError, exceptions.ConfigNotFound),
     # Profiles that sign in with IAM Identity Center, and their tokens.
     *(exceptions.SSOError, exceptions.TokenRetrievalError),
     *(exceptions.NoAuthTokenError, exceptions.UnknownTokenProviderError),
-    *CONFIGURATION_ERRORS,
 )
 
 RENEW = "renew them (`aws sso login`, or new keys) and run the same command again"
@@ -204,7 +191,10 @@ def translated(what: str) -> Iterator[None]:
     except exceptions.ClientError as error:
         raise response_error(what, error.response) from error
     except CREDENTIAL_ERRORS as error:
-        raise credential_error(what, error) from error
+        raise AccessError(
+            f"{what}: AWS credentials are missing or cannot be used ({first_line(error)}): run `aws configure` or "
+            "`aws sso login`, or set AWS_PROFILE or aws.profile, then run the same command again."
+        ) from error
     except (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError) as error:
         raise Unreachable(
             f"{what}: AWS does not answer ({first_line(error)}); check the region and the network."
@@ -261,46 +251,3 @@ def quota_error(what: str, message: str) -> QuotaError:
 def _number(pattern: str, message: str) -> int | None:
     match = re.search(pattern, message)
     return int(match[1]) if match else None
-
-
-def credential_error(what: str, error: exceptions.BotoCoreError) -> AccessError:
-    """Return our error for one of `CREDENTIAL_ERRORS`. `what` names the object of the call."""
-    profile = _Profile.name or os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
-    if isinstance(error, exceptions.NoCredentialsError):
-        problem = "AWS credentials are missing"
-        remedy = "run `aws configure` or `aws sso login`, or set AWS_PROFILE. Nothing was started"
-    elif isinstance(error, exceptions.PartialCredentialsError):
-        problem = "AWS credentials are incomplete"
-        remedy = "set both the access key and the secret key, or neither"
-    elif isinstance(error, exceptions.ProfileNotFound):
-        problem = f"the AWS profile {profile} does not exist"
-        remedy = "set aws.profile or AWS_PROFILE to a profile that `aws configure list-profiles` shows"
-    elif isinstance(error, exceptions.CredentialRetrievalError):
-        problem = f"AWS credentials of profile {profile} could not be retrieved"
-        source = "`credential_process`" if error.kwargs.get("provider") == "custom-process" else "source of credentials"
-        remedy = f"check the {source} of this profile in ~/.aws/config, then run the same command again"
-    elif isinstance(error, CONFIGURATION_ERRORS):
-        problem, remedy = "the AWS configuration is wrong", f"correct profile {profile} in ~/.aws/config"
-    else:
-        problem = f"the AWS sign-in of profile {profile} is missing or has expired"
-        command = "aws login" if isinstance(error, exceptions.LoginError) else "aws sso login"
-        remedy = f"run `{command} --profile {profile}`, then the same command again"
-        if isinstance(error, exceptions.LoginInsufficientPermissions):
-            remedy = "ask your administrator for the permission signin:CreateOAuth2Token"
-    return AccessError(f"{what}: {problem} ({first_line(error)}): {remedy}.")
-
-
-class _Profile:
-    """Profile of the newest clients, if their maker named one. The errors do not contain it."""
-
-    name: str | None = None
-
-
-def remember_profile(name: str | None) -> None:
-    """Name the profile of clients in later errors. None means the profile of the environment."""
-    _Profile.name = name
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, without its full stop; its class if it has none."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".: ")

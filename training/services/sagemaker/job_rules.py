@@ -1,4 +1,4 @@
-"""Rules and advice for a job and its request, applied before an upload, so that SageMaker does not refuse the job.
+"""Rules for a job and its request, applied before an upload, so that SageMaker does not refuse the job.
 
 Sources: sagemaker-python-sdk 2.257.7, `training_compiler/config.py`, `huggingface/training_compiler/config.py` and
 `fw_utils.py`; botocore's documentation of CreateTrainingJob, and the limits in its model. As in the SDK, rules about
@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import botocore
+import boto3
 import regex
 from pydantic import JsonValue
 
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError, nearest, short_text
 from training.contract.job_spec import FILE_SYSTEMS, JobSpec, is_shell_safe
-from training.contract.request import CODE_CHANNEL, TRAINING_COMPILER, check_tags, launcher_of
+from training.contract.request import CODE_CHANNEL, SET_BY_FIELDS, TRAINING_COMPILER, check_tags, launcher_of
 from training.services.sagemaker.machines import (
     Image,
     accelerators,
@@ -32,7 +31,6 @@ from training.services.sagemaker.machines import (
     is_trainium,
     read_image,
     source,
-    volume_error,
 )
 
 COMPILER_FAMILIES = ("p3", "p3dn", "g4dn", "p4d", "g5")
@@ -49,34 +47,17 @@ Rule = Callable[[JobSpec, Image | None], str | None]
 def check_sdk_rules(spec: JobSpec) -> None:
     """Raise InputError for a job that SageMaker would reject or that could not run."""
     image = read_image(spec.image)
-    if message := next(filter(None, (rule(spec, image) for rule in RULES)), volume_error(spec)):
+    if message := next(filter(None, (rule(spec, image) for rule in RULES)), None):
         raise InputError(f"{message}.")
 
 
 def check_instance_types(spec: JobSpec) -> None:
     """Raise InputError for a name that is not an instance type, and for a type that is listed twice."""
-    if message := _instance_types(spec, None):
-        raise InputError(f"{message}.")
-
-
-def advice(spec: JobSpec) -> list[str]:
-    """Return notes on a job that can run but whose results need a look."""
-    partitions = int(spec.model_parallel.get("partitions", 1))
-    if spec.launcher != "smp" or partitions == 1:
-        return []
-    return [
-        f"launcher smp splits the model over {partitions} GPUs, but batch size, learning rate and rows are counted "
-        "as if each GPU had its own copy. Training with smp was never tested: check the first losses."
-    ]
-
-
-def _instance_types(spec: JobSpec, _: Image | None) -> str | None:
     for each in all_types(spec):
         if not re.fullmatch(r"ml\.[a-z0-9-]+\.[a-z0-9-]+", each):
-            return f"instance_type '{each}' is not a SageMaker instance type; an example is ml.g5.xlarge"
+            raise InputError(f"instance_type '{each}' is not a SageMaker instance type; an example is ml.g5.xlarge.")
     if len(set(all_types(spec))) < len(all_types(spec)):
-        return f"fallback_instance_types repeats a type: {', '.join(all_types(spec))}; list each type once"
-    return None
+        raise InputError(f"fallback_instance_types repeats a type: {', '.join(all_types(spec))}; list each type once.")
 
 
 def _compiler_family(spec: JobSpec, _: Image | None) -> str | None:
@@ -219,7 +200,7 @@ def _network(spec: JobSpec, _: Image | None) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
-    *(_instance_types, _compiler_family, _compiler_image, _compiler_launcher, _versions, _torchrun),
+    *(_compiler_family, _compiler_image, _compiler_launcher, _versions, _torchrun),
     *(_trainium, _data_parallel, _launcher_options, _spot, _network),
 )
 
@@ -329,144 +310,68 @@ def shell_safe_hyperparameters(spec: JobSpec) -> Mapping[str, JsonValue]:
 
 
 FIELDS: Mapping[str, str] = {
-    "TrainingJobName": "the job's name",
+    **SET_BY_FIELDS,
     "EndpointName": "name",
-    "RoleArn": "aws.role",
     "ExecutionRoleArn": "aws.role",
-    "AlgorithmSpecification.TrainingImage": "machine.image",
     "PrimaryContainer.Image": "image",
-    "AlgorithmSpecification.MetricDefinitions": "metrics",
-    "HyperParameters": "hyperparameters",
-    "InputDataConfig": "channels",
-    "Environment": "environment",
-    "OutputDataConfig.KmsKeyId": "aws.output_key",
-    "OutputDataConfig.S3OutputPath": "aws.bucket",
-    "CheckpointConfig.S3Uri": "aws.bucket",
     "KmsKeyId": "aws.volume_key",
-    "ResourceConfig.VolumeKmsKeyId": "aws.volume_key",
-    "ResourceConfig.InstanceType": "machine.instance_type",
-    "ResourceConfig.InstancePreferences": "machine.instance_type or fallback_instance_types",
-    "ResourceConfig.InstanceCount": "machine.instance_count",
-    "ResourceConfig.KeepAlivePeriodInSeconds": "machine.keep_alive_seconds",
     "ProductionVariants.0.InstanceType": "machine",
     "ProductionVariants.0.InitialInstanceCount": "machines",
     "ProductionVariants.0.InferenceAmiVersion": "ami",
-    "VpcConfig.Subnets": "aws.subnets",
-    "VpcConfig.SecurityGroupIds": "aws.security_groups",
-    "Tags": "aws.tags",
 }
-"""Member of a request to the field of an experiment, or the option of a command, that sets it."""
+"""Member of a request to the field of an experiment, or the option of `deploy`, that sets it."""
+SIZED = {"string": "characters are", "list": "entries are", "map": "entries are"}
+NUMBERS = ("integer", "long", "float", "double")
 
-_SHOWN_CHARACTERS = 60
 
-
-def check_request(
-    model: Any,
-    operation: str,
-    request: Mapping[str, Any],
-    fields: Mapping[str, str] = FIELDS,
-    other: str = "The request",
-) -> None:
+def check_request(model: Any, operation: str, request: Mapping[str, Any]) -> None:
     """Raise InputError for the first value that SageMaker would refuse in a request of `operation`.
 
-    `model` is the `botocore.model.ServiceModel` of SageMaker. `fields` has the field that sets a member, and `other`
-    is named for all other members.
-
-    The message names our field, the value, the rule and the member of the request.
+    `model` is the `botocore.model.ServiceModel` of SageMaker. The message names our field, the value, the rule and the
+    member of the request.
     """
-    shape = model.operation_model(operation).input_shape
-    for violation in violations(shape, request):
-        raise InputError(_message(violation, shape, fields, other))
+    for path, value, rule in violations(model.operation_model(operation).input_shape, request):
+        known = next((at for at in range(len(path), 0, -1) if ".".join(path[:at]) in FIELDS), 0)
+        field = FIELDS.get(".".join(path[:known]), "The request")
+        shown = "" if value is None else f" {short_text(value)}"
+        raise InputError(f"{field}{shown} is not allowed by SageMaker ({'.'.join(path)}): {rule}.")
     check_tags(tag["Key"] for tag in request.get("Tags", ()))
 
 
-def _message(violation: Violation, shape: Any, fields: Mapping[str, str], other: str) -> str:
-    path = violation.path
-    known = next((at for at in range(len(path), 0, -1) if ".".join(path[:at]) in fields), 0)
-    field = fields.get(".".join(path[:known]), other)
-    value = "" if violation.value is None else f" {_short(violation.value)}"
-    return f"{field}{value} is not allowed by SageMaker: {violation.rule} ({'.'.join(path)}).{_hint(violation, shape)}"
+def violations(shape: Any, value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object, str]]:
+    """Yield what a value, such as a whole request, contains that its `botocore.model.Shape` does not allow.
 
-
-def _hint(violation: Violation, shape: Any) -> str:
-    """Return the nearest choice, and what to do if the choice is newer than botocore."""
-    for name in violation.path:
-        if shape.type_name == "structure" and name not in shape.members:
-            return ""
-        shape = shape.members[name] if shape.type_name == "structure" else getattr(shape, "member", None) or shape.value
-    if not getattr(shape, "enum", None):
-        return ""
-    close = nearest(str(violation.value), shape.enum)
-    return f"{close} If the value is new, install a newer boto3 than {botocore.__version__}."
-
-
-def _short(value: object) -> str:
-    if isinstance(value, Mapping | list | tuple):
-        return f"a collection of {len(value)}"
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}... ({len(str(value)):,} characters)"
-
-
-@dataclass(frozen=True)
-class Violation:
-    """A value of a request that its model does not allow."""
-
-    path: tuple[str, ...]
-    """Members from the request to the value, such as `("Tags", "0", "Key")`."""
-    value: object
-    rule: str
-    """Rule that the value breaks, as the end of a sentence: `at most 63 characters are allowed`."""
-
-
-def violations(shape: Any, value: Any, path: tuple[str, ...] = ()) -> Iterator[Violation]:
-    """Yield what a value, such as a whole request, contains that its `botocore.model.Shape` does not allow."""
+    Each violation is the path of members to the value, the value, and the rule. boto3 itself checks only types, lower
+    limits and required members.
+    """
     kind = shape.type_name
+    if kind in SIZED or kind in NUMBERS:
+        size, amount = (len(value), SIZED[kind]) if kind in SIZED else (value, "is")
+        lowest, highest = shape.metadata.get("min"), shape.metadata.get("max")
+        if lowest is not None and size < lowest:
+            yield path, value, f"at least {lowest:,} {amount} required"
+        if highest is not None and size > highest:
+            yield path, value, f"at most {highest:,} {amount} allowed"
     if kind == "structure":
-        yield from _structure(shape, value, path)
+        for name in shape.required_members:
+            if name not in value:
+                yield (*path, name), None, "a value is required"
+        for name, each in value.items():
+            if name in shape.members:
+                yield from violations(shape.members[name], each, (*path, name))
+            else:
+                yield (*path, name), each, "SageMaker does not know this member"
     elif kind == "list":
-        yield from _size(shape, len(value), value, path, "entries")
         for at, each in enumerate(value):
             yield from violations(shape.member, each, (*path, str(at)))
     elif kind == "map":
-        yield from _size(shape, len(value), value, path, "entries")
         for name, each in value.items():
             yield from violations(shape.key, name, (*path, name))
             yield from violations(shape.value, each, (*path, name))
     elif kind == "string":
-        yield from _text(shape, value, path)
-    elif kind in {"integer", "long", "float", "double"}:
-        yield from _size(shape, value, value, path, "")
-
-
-def characters(text: str) -> int:
-    """Return the length of a text in UTF-16 code units, which is how Java and so the service counts."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def _structure(shape: Any, value: Any, path: tuple[str, ...]) -> Iterator[Violation]:
-    for name in shape.required_members:
-        if name not in value:
-            yield Violation((*path, name), None, "a value is required")
-    for name, each in value.items():
-        if name not in shape.members:
-            yield Violation((*path, name), each, "SageMaker does not know this member")
-        else:
-            yield from violations(shape.members[name], each, (*path, name))
-
-
-def _text(shape: Any, value: str, path: tuple[str, ...]) -> Iterator[Violation]:
-    yield from _size(shape, characters(value), value, path, "characters")
-    pattern = shape.metadata.get("pattern")
-    if shape.enum and value not in shape.enum:
-        yield Violation(path, value, "the installed botocore does not list this value")
-    elif pattern and not regex.fullmatch(pattern, value):
-        yield Violation(path, value, f"it must match {pattern}")
-
-
-def _size(shape: Any, size: float, value: object, path: tuple[str, ...], unit: str) -> Iterator[Violation]:
-    lowest, highest = shape.metadata.get("min"), shape.metadata.get("max")
-    amount = f"{unit} are" if unit else "is"
-    if lowest is not None and size < lowest:
-        yield Violation(path, value, f"at least {lowest:,} {amount} required")
-    if highest is not None and size > highest:
-        yield Violation(path, value, f"at most {highest:,} {amount} allowed")
+        pattern = shape.metadata.get("pattern")
+        if shape.enum and value not in shape.enum:
+            hint = nearest(value, shape.enum)
+            yield path, value, f"boto3 {boto3.__version__} does not list it.{hint} If it is new, install a newer boto3"
+        elif pattern and not regex.fullmatch(pattern, value):
+            yield path, value, f"it must match {pattern}"

@@ -23,9 +23,7 @@ from training.contract.request import TRAINING_COMPILER
 IMAGES_FILE = Path(__file__).with_name("published_images.json")
 TRANSFORMERS = "huggingface-pytorch-training"
 TRANSFORMERS_COMPILER = "huggingface-pytorch-trcomp-training"
-TRANSFORMERS_NEURON = "huggingface-pytorch-training-neuronx"
 PYTORCH = "pytorch-training"
-PYTORCH_NEURON = "pytorch-training-neuronx"
 
 OLDEST_TRANSFORMERS = (4, 49)
 """Oldest version of an AWS image that our own tasks run in. AWS's images with it have PyTorch 2.5 and Python 3.11."""
@@ -54,8 +52,6 @@ class Image(BaseModel):
     """Version of CUDA as in the tag: `cu130`. None if no source states it."""
     devices: tuple[str, ...]
     """`gpu`, `cpu` or both; or `neuron`, which is Trainium."""
-    tag: str | None = None
-    """Tag, for images that SageMaker's SDK cannot name."""
 
     @property
     def pytorch_version(self) -> tuple[int, ...]:
@@ -135,7 +131,11 @@ def chosen(spec: JobSpec) -> Image:
     A script may need no Transformers, so it may get an image without, but gets one with it where both would do.
     """
     types = all_types(spec)
-    families = _families(spec, types)
+    if any(map(is_trainium, types)):  # the SDK's table lacks their images
+        raise InputError(
+            f"{', '.join(types)} (Trainium) runs only your own script, in an image that machine.image names by its URI."
+        )
+    families = _families(spec)
     fitting = [
         each
         for each in published_images()
@@ -146,7 +146,6 @@ def chosen(spec: JobSpec) -> Image:
     if not fitting:
         what = "PyTorch" if spec.is_script else "Transformers"
         kind = "Arm CPUs" if any(map(is_arm, types)) else "CPUs"
-        kind = "Trainium" if any(map(is_trainium, types)) else kind
         raise InputError(f"AWS publishes no image with {what} for {', '.join(types)} ({kind}): {REMEDY}.")
     matching = [each for each in fitting if each.has(spec.image_versions)]
     if not matching:
@@ -160,22 +159,19 @@ def chosen(spec: JobSpec) -> Image:
             f"{'; '.join(rows)}{'' if spec.is_script else f'. For tasks: {SCRIPTS_ONLY}'}."
         )
     first = next(name for name in families if any(each.repository == name for each in matching))
-    # Of equal versions, the last in the table has the newest Neuron SDK; sorting keeps their order.
     own = [each for each in matching if each.repository == first]
-    return sorted(own, key=lambda each: (version_number(each.transformers or "0"), each.pytorch_version))[-1]
+    return max(own, key=lambda each: (version_number(each.transformers or "0"), each.pytorch_version))
 
 
-def _families(spec: JobSpec, types: Sequence[str]) -> tuple[str, ...]:
+def _families(spec: JobSpec) -> tuple[str, ...]:
     """Return the families to choose from, the preferred one first."""
     if spec.compiler in TRAINING_COMPILER:
         return (TRANSFORMERS_COMPILER,)
-    if any(map(is_trainium, types)):
-        return (TRANSFORMERS_NEURON, PYTORCH_NEURON)
     return (TRANSFORMERS, PYTORCH) if spec.is_script else (TRANSFORMERS,)
 
 
 def _runs_on(image: Image, instance_type: str) -> bool:
-    device = "neuron" if is_trainium(instance_type) else "gpu" if is_gpu(instance_type) else "cpu"
+    device = "gpu" if is_gpu(instance_type) else "cpu"
     if is_arm(instance_type) or device not in image.devices:
         return False
     return family(instance_type) not in VOLTA or image.supports_volta()
@@ -183,8 +179,6 @@ def _runs_on(image: Image, instance_type: str) -> bool:
 
 def _uri(image: Image, instance_type: str, region: str) -> str:
     """Return the address of an image in a region, from the SDK's table of registries."""
-    if image.tag is not None:
-        return _neuron_uri(image, instance_type, region)
     # Imported here because the imports take seconds.
     from sagemaker.core import image_uris
     from sagemaker.core.training_compiler.config import TrainingCompilerConfig
@@ -209,28 +203,6 @@ def _uri(image: Image, instance_type: str, region: str) -> str:
         raise InputError(
             f"AWS lists no image {image.repository} for {instance_type} in {region} ({reason}): {REMEDY}."
         ) from error
-
-
-def _neuron_uri(image: Image, instance_type: str, region: str) -> str:
-    """Return the address of a Neuron image.
-
-    The SDK cannot: `image_uris.retrieve` refuses Hugging Face images on Trainium ("Supported framework(s) for Trainium
-    instances: pytorch"), and its table has wrong versions (4.55.4 with PyTorch 2.7.0). It does not list
-    `pytorch-training-neuronx` at all. AWS's examples write the URI by hand. The registries are those that the SDK lists
-    for the Hugging Face images.
-    """
-    from sagemaker.core import image_uris
-
-    versions = image_uris.config_for_framework("huggingface-neuronx")["training"]["versions"]
-    frameworks = versions[image.transformers] if image.transformers else list(versions.values())[-1]
-    registries = next(entry["registries"] for name, entry in frameworks.items() if name.startswith("pytorch"))
-    if region not in registries:
-        raise InputError(
-            f"AWS lists no image {image.repository} for {instance_type} in {region} (its regions are "
-            f"{', '.join(sorted(registries))}): {REMEDY}."
-        )
-    domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-    return f"{registries[region]}.dkr.ecr.{region}.{domain}/{image.repository}:{image.tag}"
 
 
 def check_image(spec: JobSpec) -> None:
@@ -417,14 +389,3 @@ def has_local_disk(instance_type: str) -> bool:
 def volume_key_of(types: Sequence[str], key: str | None) -> str | None:
     """Return the KMS key for the volumes of these instance types: None if all of them have built-in disks."""
     return None if all(has_local_disk(each) for each in types) else key
-
-
-def volume_error(spec: JobSpec) -> str | None:
-    """Return the error of a job's volume, without a full stop, or None."""
-    local = [each for each in all_types(spec) if has_local_disk(each)]
-    if spec.volume_key and local:
-        return (
-            f"aws.volume_key cannot encrypt the built-in disk of {local[0]}, but another instance type needs the key: "
-            "choose instance types of one kind, or leave aws.volume_key out"
-        )
-    return None

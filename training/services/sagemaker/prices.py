@@ -11,11 +11,10 @@ from typing import Any, Literal
 from state.regular_files import read_regular, user_path
 from training.contract.errors import InputError, ServiceError
 from training.contract.price import Price
-from training.services.sagemaker.clients import Clients, partition_of, price_list_region, translated
+from training.services.sagemaker.clients import COMMERCIAL, Clients, partition_of, translated
 
 CACHED_DAYS = 7
 MAX_TABLE_BYTES = 2**20
-_CACHED_FIELDS = {"read", "usd_per_hour", "date"}
 
 Component = Literal["Training", "Hosting"]
 """Use of the instance; the price list has a price for each use."""
@@ -109,11 +108,10 @@ def _price_list(clients: Clients, instance_type: str, component: Component) -> l
     # In the list, instanceType is `ml.g5.xlarge-Training`; instanceName is the usual name of the type.
     fields = {"regionCode": clients.region, "instanceName": instance_type, "component": component}
     filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in fields.items()]
-    # Only a few regions serve the price list; its prices cover all regions of the partition.
-    region = price_list_region(clients.region)
-    if region is None:
-        raise ServiceError(f"partition {partition_of(clients.region)} has none; set aws.prices to a price table")
-    pricing = clients.get("pricing", region)
+    # Only a few regions serve the price list, for all regions of their partition. Other partitions have none in USD.
+    if (partition := partition_of(clients.region)) != COMMERCIAL:
+        raise ServiceError(f"partition {partition} has none in USD; set aws.prices to a price table")
+    pricing = clients.get("pricing", "us-east-1")
     with translated(f"The price of {instance_type}"):
         pages = pricing.get_paginator("get_products").paginate(
             ServiceCode="AmazonSageMaker", Filters=filters, FormatVersion="aws_v1"
@@ -121,14 +119,8 @@ def _price_list(clients: Clients, instance_type: str, component: Component) -> l
         return [entry for page in pages for entry in page["PriceList"]]
 
 
-def _read_cache(cache: Path) -> dict[str, Mapping[str, Any]]:
-    try:
-        entries = json.loads(cache.read_bytes())
-        return {key: each for key, each in entries.items() if each.keys() >= _CACHED_FIELDS}
-    except (FileNotFoundError, ValueError, AttributeError):
-        return {}  # a damaged cache is filled again
-    except OSError as error:
-        raise ServiceError(f"The price cache {cache} cannot be read: {error}. Delete the file.") from error
+def _read_cache(cache: Path) -> dict[str, Any]:
+    return dict(json.loads(cache.read_bytes())) if cache.exists() else {}
 
 
 def _price(entry: Mapping[str, Any]) -> Price:

@@ -17,18 +17,16 @@ if TYPE_CHECKING:
 
 
 def open_context(aws: Mapping[str, Any], echo: Echo, *, is_read_only: bool) -> ServiceContext:
-    from training.contract.request import has_instance_groups
     from training.services.sagemaker.aws_context import open_aws_context
     from training.services.sagemaker.service import SageMakerService
 
     aws_context = open_aws_context(aws, is_read_only=is_read_only)
-    has_one_type = not has_instance_groups(aws.get("request", {}))  # each group has its own type
     price = cache(_prices(aws_context.clients, aws.get("prices"), echo, is_read_only=is_read_only))
     return ServiceContext(
         service=SageMakerService(aws_context.clients),
         check=aws_context.resolve,
         upload=lambda spec: aws_context.upload(spec, echo),
-        price=price if has_one_type else lambda _: None,
+        price=price,
         missing_bytes=aws_context.storage.missing_bytes,
         missing_bucket=aws_context.storage.missing_bucket,
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 from urllib.parse import urlparse
 
-from training.contract.errors import ArtifactError, InputError, JobNotFound, ServiceError
+from training.contract.errors import ArtifactError, InputError, JobNotFound
 from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request
 from training.services.sagemaker.clients import Clients, partition_of, translated
@@ -32,12 +32,8 @@ CLOCK_SECONDS = 3600
 PAGE_EVENTS = 10_000
 """Maximum number of events that FilterLogEvents returns per call."""
 
-CONSOLES = {
-    "aws": "console.aws.amazon.com",
-    "aws-cn": "console.amazonaws.cn",
-    "aws-us-gov": "console.amazonaws-us-gov.com",
-}
-"""Host of the AWS console of each partition. Those of the isolated partitions are not public."""
+CONSOLES = {"aws-cn": "console.amazonaws.cn", "aws-us-gov": "console.amazonaws-us-gov.com"}
+"""Host of the AWS console of partitions that have their own."""
 
 
 class SageMakerService:
@@ -69,7 +65,7 @@ class SageMakerService:
         response.pop("ResponseMetadata", None)
         if not response["ModelArtifacts"]["S3ModelArtifacts"]:
             del response["ModelArtifacts"]
-        return cast(Description, {"Environment": {}, "FinalMetricDataList": [], **response})
+        return cast(Description, response)
 
     def stop(self, job_name: str) -> None:
         try:
@@ -88,7 +84,7 @@ class SageMakerService:
         return log_page(events, position)
 
     def log_location(self, job_name: str) -> str:
-        """Return the location of the log: its address in the AWS console, where that is known."""
+        """Return the address of the log in the AWS console."""
         _check_name(job_name)
         return log_address(self.region, GROUP, f"{job_name}/")
 
@@ -189,14 +185,9 @@ class Cursor:
 
 
 def read_cursor(text: str | None) -> Cursor:
-    """Return the cursor that `Cursor.text` wrote. Raises ServiceError for anything else."""
-    if text is None:
-        return Cursor()
-    try:
-        newest, recent_ids = json.loads(text)
-        return Cursor(int(newest), frozenset(str(each) for each in recent_ids))
-    except (ValueError, TypeError) as error:
-        raise ServiceError(f"'{text[:80]}' is not a cursor of the SageMaker service.") from error
+    """Return the cursor that `Cursor.text` wrote."""
+    newest_ms, recent_ids = json.loads(text) if text else (0, [])
+    return Cursor(newest_ms, frozenset(recent_ids))
 
 
 def log_page(events: Sequence[Mapping[str, Any]], cursor: Cursor) -> LogPage:
@@ -224,13 +215,11 @@ def _instance_prefix(stream: str) -> str:
 
 
 def log_address(region: str, group: str, stream_prefix: str = "") -> str:
-    """Return the address of a log group in the AWS console, or its name in partitions without a known console.
+    """Return the address of a log group in the AWS console.
 
     With a `stream_prefix`, the console shows only the streams whose names begin with it.
     """
-    host = CONSOLES.get(partition_of(region))
-    if host is None:
-        return f"CloudWatch log group {group} in {region}" + (f", streams {stream_prefix}*" if stream_prefix else "")
+    host = CONSOLES.get(partition_of(region), "console.aws.amazon.com")
     streams = f"$3FlogStreamNameFilter$3D{stream_prefix.replace('/', '$252F')}" if stream_prefix else ""
     return (
         f"https://{region}.{host}/cloudwatch/home?region={region}"

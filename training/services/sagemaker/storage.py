@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
 import shutil
 import tarfile
@@ -34,9 +33,6 @@ ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 NOT_READABLE = frozenset({"301", "400", "403"})
 """Error codes for an object in a different region or account."""
 PARTS = TransferConfig(multipart_threshold=64 * 2**20, multipart_chunksize=64 * 2**20, max_concurrency=8)
-MAX_KEY_BYTES = 800
-"""Limit on the name of a file in a channel, in bytes of UTF-8. S3's keys have at most 1,024 (Amazon S3 user guide,
-"Naming Amazon S3 objects"), and the rest is for the prefix."""
 QUIET_SECONDS = 5.0
 """Minimum time between two progress lines."""
 
@@ -76,11 +72,9 @@ class Storage:
         """Upload a file or the files of a folder once, and return the URI of their prefix, which ends with a slash.
 
         The prefix is a hash of names and contents. Existing files are skipped, so an interrupted upload resumes where
-        it stopped. The upload is complete once its last object exists, in another folder. Raises InputError as
-        `channel_files` does.
+        it stopped. The upload is complete once its last object exists, in another folder.
 
-        S3DataType `S3Prefix` takes every object whose key begins with the URI. Without the slash, that would be other
-        uploads whose name begins alike, such as `<hash>.complete`, which earlier versions wrote.
+        S3DataType `S3Prefix` takes every object whose key begins with the URI.
         """
         files = channel_files(path)
         listing = listing_of(files)
@@ -223,10 +217,7 @@ def create_bucket(clients: Clients, bucket: str) -> None:
 
 
 def channel_files(path: Path) -> dict[str, Path]:
-    """Return the files of a channel by their names in it, sorted: a single file, or all of a folder and its links.
-
-    Raises InputError if there is no file, or if a file's name cannot be a key of S3.
-    """
+    """Return the files of a channel by their names in it, sorted: a single file, or all of a folder and its links."""
     if path.is_file():
         files = [path]
         root = path.parent
@@ -234,12 +225,7 @@ def channel_files(path: Path) -> dict[str, Path]:
         folders = os.walk(path, followlinks=True)
         files = sorted(file for parent, _, names in folders for file in (Path(parent, name) for name in names))
         root = path
-    if not files:
-        raise InputError(f"{path} contains no file, and SageMaker starts no job with an empty channel.")
-    named = {file.relative_to(root).as_posix(): file for file in files if file.is_file()}
-    for name in named:
-        _check_key(root, name)
-    return named
+    return {file.relative_to(root).as_posix(): file for file in files if file.is_file()}
 
 
 def local_folder(uri: str) -> Path | None:
@@ -248,24 +234,12 @@ def local_folder(uri: str) -> Path | None:
 
 
 def check_channels(channels: Mapping[str, str]) -> None:
-    """Raise InputError for a channel of this machine that cannot be uploaded. `channels` are URIs by name."""
+    """Raise InputError for an empty channel of this machine. `channels` are URIs by name."""
     for name, uri in channels.items():
-        if path := local_folder(uri):
-            try:
-                channel_files(path)
-            except InputError as error:
-                raise InputError(f"Channel '{name}': {error}") from error
-
-
-def _check_key(root: Path, name: str) -> None:
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError as error:
-        raise InputError(f"{root} contains a file whose name is not UTF-8, {name!r}: rename it.") from error
-    if size > MAX_KEY_BYTES:
-        raise InputError(
-            f"{root} contains a file whose name has {size} bytes, {name[:60]!r}...: S3 allows {MAX_KEY_BYTES} here."
-        )
+        if (path := local_folder(uri)) and not channel_files(path):
+            raise InputError(
+                f"Channel '{name}': {path} contains no file, and SageMaker starts no job with an empty channel."
+            )
 
 
 class UploadProgress:
@@ -297,9 +271,6 @@ class UploadProgress:
         self._log(f"Uploaded {size_text(self._sent)} to {self._uri}{skipped}")
 
 
-MAX_BYTES = 64 * 2**20
-"""Largest manifest that is read here, in bytes."""
-FORM = 'a JSON list of {"prefix": "s3://BUCKET/PREFIX"} and the rest of each key, as a text'
 CHUNK_BYTES = 2**20
 
 
@@ -314,8 +285,6 @@ class StoredData:
     """Number of objects."""
     size_bytes: int
     """Size of all objects together."""
-    notes: tuple[str, ...] = ()
-    """Sentences for the user before the job starts."""
 
     @property
     def size_text(self) -> str:
@@ -327,8 +296,8 @@ def prefix_data(clients: Clients, field: str, uri: str) -> StoredData:
     """Return the version of all objects whose key begins with the URI, as S3DataType `S3Prefix` takes them.
 
     Makes one call for the bucket and one for each 1,000 objects. Raises InputError, with the name of the field, if the
-    bucket or the objects do not exist or the bucket is in another region, and AccessError if the caller may not list
-    it.
+    bucket or the objects do not exist or the bucket is in another region, and for a folder whose URI lacks its slash
+    and so takes other objects too: `data/abc` takes `data/abcd/x`. Raises AccessError if the caller may not list it.
     """
     location = location_of(field, uri)
     check_region(clients, field, location)
@@ -338,7 +307,14 @@ def prefix_data(clients: Clients, field: str, uri: str) -> StoredData:
             f"{field} {uri!r}: no object of bucket {location.bucket} has a key that begins with {location.key!r}, and "
             "SageMaker starts no job with an empty channel"
         )
-    return version_of(objects, notes=_notes(field, location, objects))
+    key = location.key
+    others = [each["Key"] for each in objects if each["Key"] != key and not each["Key"].startswith(f"{key}/")]
+    if key and not key.endswith("/") and 0 < len(others) < len(objects):
+        raise InputError(
+            f"{field} {uri!r} also takes other keys that begin with it, such as {others[0]!r}: end a folder with a "
+            "slash, or rename the others"
+        )
+    return version_of(objects)
 
 
 def object_data(clients: Clients, field: str, uri: str) -> StoredData:
@@ -384,59 +360,11 @@ def check_region(clients: Clients, field: str, location: Location) -> None:
         )
 
 
-def version_of(objects: list[dict[str, Any]], *, notes: tuple[str, ...] = ()) -> StoredData:
+def version_of(objects: list[dict[str, Any]]) -> StoredData:
     """Return the version of objects by their Key, Size and ETag."""
     versions = "".join(f"{each['Key']}\0{each['Size']}\0{each['ETag']}\0" for each in objects)
     size = sum(each["Size"] for each in objects)
-    return StoredData(digest=digest(versions), objects=len(objects), size_bytes=size, notes=notes)
-
-
-def _notes(field: str, location: Location, objects: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Return a note if a prefix without a slash at its end takes more than one object or folder.
-
-    `data/abc` takes `data/abc.complete` and `data/abcd/x` as well as `data/abc/x`.
-    """
-    key = location.key
-    others = [each["Key"] for each in objects if each["Key"] != key and not each["Key"].startswith(f"{key}/")]
-    if not key or key.endswith("/") or len(others) in (0, len(objects)):
-        return ()
-    return (
-        f"{field} {location.uri!r} also takes other keys that begin with it, such as {others[0]!r}: end it with a "
-        "slash.",
-    )
-
-
-def manifest_data(clients: Clients, field: str, uri: str) -> StoredData:
-    """Return the version of the objects that a manifest lists, in its order.
-
-    Lists the keys that begin like all of them. Raises InputError, with the name of the field, for a manifest without
-    the form of `S3DataSource.S3Uri` (botocore 1.44.5), and for an object that does not exist, and as `prefix_data`.
-    """
-    own = object_data(clients, field, uri)
-    if own.size_bytes > MAX_BYTES:
-        raise InputError(f"{field} {uri!r} has {own.size_bytes:,} bytes; a manifest has at most {MAX_BYTES:,}")
-    location = location_of(field, uri)
-    with translated(f"{field} {uri!r}"):
-        content = clients.get("s3").get_object(Bucket=location.bucket, Key=location.key)["Body"].read()
-    bucket, keys = manifest_keys(field, uri, content)
-    beginning = Location(bucket, os.path.commonprefix(list(keys)))  # noqa: RUF071 - keys are no paths
-    listed = {each["Key"]: each for each in list_objects(clients, field, beginning) if each["Key"] in keys}
-    missing = next((key for key in keys if key not in listed), None)
-    if missing is not None:
-        raise InputError(f"{field} {uri!r} lists an object that does not exist: s3://{bucket}/{missing}")
-    return version_of([listed[key] for key in keys])
-
-
-def manifest_keys(field: str, uri: str, content: bytes) -> tuple[str, dict[str, None]]:
-    """Return the bucket and the keys of a manifest, in its order and each once. Raises InputError."""
-    try:
-        first, *rest = json.loads(content)
-        prefix = location_of(field, first["prefix"])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InputError(f"{field} {uri!r} is no manifest, which is {FORM}") from error
-    if not rest or not all(isinstance(each, str) for each in rest):
-        raise InputError(f"{field} {uri!r} is no manifest with objects, which is {FORM}")
-    return prefix.bucket, dict.fromkeys(f"{prefix.key}{each}" for each in rest)
+    return StoredData(digest=digest(versions), objects=len(objects), size_bytes=size)
 
 
 def download(

@@ -20,7 +20,7 @@ from state.digests import digest
 from state.folders import is_usable, record
 from training.contract.errors import InputError, first_line
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
-from training.staging.formats.files import MissingColumn, Row, missing_column
+from training.staging.formats.files import Row, missing_column
 from training.staging.formats.readers import file_features
 from training.staging.sources.data_files import (
     DATASET_STATE,
@@ -70,8 +70,6 @@ class Source:
     """Delete what opening it has copied to this machine."""
     files: tuple[DataFiles | StoredFiles, ...] = ()
     """Files of `train`, and of `validation` if it has its own. Other sources have none."""
-    has_column: Callable[[str], bool]
-    """Return whether the training rows have a column. Raises InputError for data that cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +159,6 @@ def _file_source(
         open=open_files,
         close=close,
         files=tuple(files),
-        has_column=lambda column: _has_column(files[0], data, column),
     )
 
 
@@ -181,14 +178,6 @@ def file_table(
     return Table(
         name=files.uri, rows=files.renamed(rows), location=lambda number: files.with_uris(rows.location(number))
     )
-
-
-def _has_column(files: DataFiles | StoredFiles, data: Data, column: str) -> bool:
-    try:
-        first = next(file_table(files, [column], data).rows, None)
-        return first is not None and not isinstance(first[1], InputError)
-    except MissingColumn:
-        return False
 
 
 def _hub_source(hub: HubData, columns: Sequence[str]) -> Source:
@@ -211,7 +200,6 @@ def _hub_source(hub: HubData, columns: Sequence[str]) -> Source:
         digest=digest(repr(identity)),
         validation_digest=digest(repr(validation)),
         open=open_hub,
-        has_column=lambda column: column in load(hub.splits.train).column_names,
     )
 
 

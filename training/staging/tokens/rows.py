@@ -29,15 +29,14 @@ from training.staging.sources.sources import Location, Table, Tables
 if TYPE_CHECKING:
     import numpy as np
 
-MAX_LABEL_CHARACTERS = 20_000_000
+MAX_LABELS = 100_000
+"""Most different labels. More are no classes, but texts."""
 MAX_BAD_ROWS = 1_000
 """Bad rows after which no more are read."""
 MAX_PROBLEMS = 5
 """Different problems in a message, and further rows with the same one."""
 MAX_CLASSES_OF_MAP = 50
 """Classes up to which a message has a label map."""
-LABEL_CHARACTERS = 100
-"""Counted for each different label in addition to its text."""
 
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 _NUMBER = re.compile(r"[-+]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][-+]?[0-9]+)?")
@@ -80,7 +79,6 @@ class LabelSurvey:
 
     def __init__(self, table: Table, data: Data) -> None:
         self._table, self._data = table, data
-        self._characters = 0
         self.counts: dict[Label, int] = {}
         """Rows of each label, in the order of first occurrence."""
         self._first_numbers: dict[Label, int] = {}
@@ -90,7 +88,11 @@ class LabelSurvey:
         if label in self.counts:
             self.counts[label] += 1
             return
-        self._check_size(label, number)
+        if len(self.counts) == MAX_LABELS:
+            raise InputError(
+                f"{self._table.location(number)}: column {self._data.columns.label!r} has more than {MAX_LABELS:,} "
+                "different labels, so they cannot be classes; correct data.columns.label"
+            )
         self.counts[label] = 1
         self._first_numbers[label] = number
 
@@ -118,14 +120,6 @@ class LabelSurvey:
 
     def _location(self, label: Label) -> str:
         return self._table.location(self._first_numbers[label])
-
-    def _check_size(self, label: Label, number: int) -> None:
-        self._characters += LABEL_CHARACTERS + (len(label) if isinstance(label, str) else 0)
-        if self._characters > MAX_LABEL_CHARACTERS:
-            raise InputError(
-                f"{self._table.location(number)}: column {self._data.columns.label!r} has so many different "
-                f"labels ({len(self.counts):,} up to here) that they cannot be classes; correct data.columns.label"
-            )
 
 
 def _is_whole(label: Label) -> bool:
@@ -356,51 +350,36 @@ def task_rows(task: Task, table: Table, data: Data, bad: BadRows) -> Iterator[Ro
 
 
 class Survey:
-    """First pass over the rows of one table. It keeps at most a few bytes of each row."""
+    """First pass over the rows of one table. It keeps hashes of ids and groups, and nothing else of each row."""
 
     def __init__(self, task: Task, table: Table, data: Data) -> None:
         self._task, self._table, self._data = task, table, data
         self.labels, self.bad = LabelSurvey(table, data), BadRows(table, skips=data.skip_bad_rows)
         self._strata: dict[Label | None, int] = {}
         """Numbers of the strata: labels, or one for all rows."""
-        self._row_strata, self._ids, self._groups = array("I"), array("Q"), array("Q")
-        self._has_groups = False
+        self._ids: set[int] = set()
+        self._row_strata, self._groups, self._has_groups = array("I"), array("Q"), False
 
     def add(self, row: Row) -> None:
-        """Check and count a row. Raises InputError."""
+        """Check and count a row. Raises InputError for too many different labels."""
         for label in row.labels:
             self.labels.add(label, row.number)
         stratum = row.labels[0] if self._task.classes == "one" else None
         self._row_strata.append(self._strata.setdefault(stratum, len(self._strata)))
         if row.id:
-            self._ids.append(hash_of(row.id))
+            if (key := hash_of(row.id)) in self._ids:
+                self.bad.add(row.number, BadData(f"the {self._task.row} id {short_text(row.id)} is not unique"))
+            self._ids.add(key)
         self._groups.append(hash_of(row.group) if row.group else hash_of(*row.texts))
         self._has_groups |= bool(row.group)
 
-    def finish(self, read_again: Callable[[], Iterator[Row]]) -> None:
-        """Check all rows together, given a way to read them again. Bad rows are only noted.
-
-        Raises InputError for a table without rows.
-        """
+    def finish(self) -> None:
+        """Raise InputError for a table without rows."""
         if not self._strata and not self.bad.count:
             skips = {"data.skip_labels": self._data.skip_labels, "data.skip_bad_rows": self.bad.skipped}
             fields = " and ".join(name for name, value in skips.items() if value)
             skipped = f" except those that {fields} leaves out" if fields else ""
             raise InputError(f"{self._table.name} has {self._task.without_rows}{skipped}")
-        self._check_ids(read_again)
-
-    def _check_ids(self, read_again: Callable[[], Iterator[Row]]) -> None:
-        import numpy as np
-
-        hashes, counts = np.unique(np.frombuffer(self._ids, np.uint64), return_counts=True)
-        repeated = set(hashes[counts > 1].tolist())
-        ids: set[str] = set()
-        for row in read_again() if repeated else ():
-            if hash_of(row.id) not in repeated:
-                continue
-            if row.id in ids:
-                self.bad.add(row.number, BadData(f"the {self._task.row} id {short_text(row.id)} is not unique"))
-            ids.add(row.id)
 
     def split(self, share: float, seed: int) -> bytes:
         """Return a mask with a one for each row to set aside: a random share of the groups, of every class if any.
@@ -513,7 +492,7 @@ def _survey(reading: _Reading, table: Table, limit: int | None, channel: Channel
     for row in islice(reading.checked(table, survey.bad), limit):
         survey.add(row)
         rows += 1
-    survey.finish(lambda: reading.again(channel, rows))
+    survey.finish()
     return survey, Part(rows=rows, read=lambda: _exactly(rows, reading.again(channel, rows)))
 
 
@@ -536,7 +515,7 @@ def _split_off(reading: _Reading, table: Table) -> tuple[Survey, Part, Part]:
         if aside >= (data.validation_rows or 1) and rows - aside >= (data.train_rows or 1):
             break
         needed += max(needed // 10, 1)
-    survey.finish(lambda: reading.again("train", rows))
+    survey.finish()
     if needed is None or rows < needed:
         mask = survey.split(data.validation_share, data.split_seed)
     if 1 not in mask:

@@ -9,10 +9,11 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from training.job.tasks import TASKS, Task
 from training.job.tasks.checks import FOR_NUMBERS
@@ -24,8 +25,8 @@ SAMPLES = 5
 SAMPLE_CHARACTERS = 200
 """Longest text of a sample row. Longer texts are cut, because a sample is stored with every run."""
 MANIFEST = "staged.json"
-DATA, FIRST_SHARD = "data.parquet", "data-00000.parquet"
-"""File with a channel's rows. Earlier versions wrote a large channel to several."""
+DATA = "data.parquet"
+"""File with a channel's rows."""
 METADATA = "channel.json"
 CHANNELS: tuple[Channel, ...] = ("train", "validation")
 MAX_NOTES = 6
@@ -174,27 +175,6 @@ def preview(*texts: str) -> str:
 def _shortened(text: str, room: int) -> str:
     line = " ".join(text[: 4 * room].split())
     return line if len(line) <= room and len(text) <= 4 * room else line[: room - 1].rstrip() + "…"
-
-
-def description_of(fields: Mapping[str, Any]) -> DataDescription:
-    """Return the description that `dataclasses.asdict` converted to JSON. Raises TypeError or KeyError for others."""
-    # An earlier version estimated the repeated rows of large data.
-    known = {name: value for name, value in fields.items() if name != "repeated_rows_are_estimated"}
-    return DataDescription(
-        **{
-            **known,
-            "label_names": tuple(fields["label_names"]),
-            "train": _channel(fields["train"]),
-            "validation": _channel(fields["validation"]),
-            "samples": tuple(Sample(**each) for each in fields["samples"]),
-        }
-    )
-
-
-def _channel(fields: Mapping[str, Any]) -> ChannelDescription:
-    channel = ChannelDescription(**{**fields, "class_counts": tuple(fields["class_counts"])})
-    lengths = fields["lengths"]
-    return channel if lengths is None else replace(channel, lengths=LengthStatistics(**lengths))
 
 
 def lines(data: DataDescription) -> list[str]:
@@ -363,22 +343,15 @@ def data_warnings(data: DataDescription) -> list[str]:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write `staged.json`. It marks a complete staging, so it must be written last."""
-    (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1, ensure_ascii=False), "utf-8")
+    (folder / MANIFEST).write_bytes(TypeAdapter(Manifest).dump_json(manifest, indent=1))
 
 
 def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest of the staged files, or None if any of the files is missing or the manifest is damaged."""
-    for channel in CHANNELS:
-        if not any((folder / channel / name).is_file() for name in (DATA, FIRST_SHARD)):
-            return None
+    if not all((folder / channel / DATA).is_file() for channel in CHANNELS):
+        return None
     try:
-        fields: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
-        manifest = Manifest(
-            description=description_of(fields["description"]),
-            length_counts=tuple((length, count) for length, count in fields["length_counts"]),
-            longest_tokens=fields["longest_tokens"],
-            has_model=fields["has_model"],
-        )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        manifest = TypeAdapter(Manifest).validate_json((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError):
         return None
     return None if manifest.has_model and not (folder / MODEL / "config.json").is_file() else manifest

@@ -86,7 +86,7 @@ def test_an_endpoint_answers_until_it_is_undeployed(
         [name] = account.hosting.names()[KINDS[operation]]
         tags = [{"Key": key, "Value": value} for key, value in account.hosting.tags_of(KINDS[operation], name).items()]
         assert account.hosting.request(KINDS[operation], name) | {"Tags": tags} == request
-    assert (state.name, state.service, state.status, state.run_id) == ("emotion", "sagemaker", "InService", "0123abc")
+    assert (state.name, state.service, state.status, state.identity) == ("emotion", "sagemaker", "InService", "0123abc")
     assert (state.machine, state.machines) == ("ml.g4dn.xlarge", 1)
     assert state.address == "arn:aws:sagemaker:us-east-1:123456789012:endpoint/emotion"
     price = endpoints.price(state.machine)
@@ -128,9 +128,9 @@ def test_the_commands_of_a_user(
         "Delete it: trainfare undeploy --endpoint emotion --service sagemaker (it costs 36 USD"
     )
     account.hosting.kinds["Endpoint"]["emotion"].created -= timedelta(hours=1)
-    # SageMaker is searched without a record of this machine, where a region is set.
-    assert main(["predict", "--endpoint", "emotion", "--text", "Winter is coming."]) == 0
+    assert main(["predict", "--endpoint", "emotion", "--service", "sagemaker", "--text", "Winter is coming."]) == 0
     assert capsys.readouterr().out == '{"inputs": "Winter is coming."}\n'
+    # SageMaker is searched without a record of this machine, where a region is set.
     assert main(["endpoints", "--aws.prices", str(tmp_path / "prices.json")]) == 0
     output = capsys.readouterr().out
     assert re.search(r"sagemaker, 1 x ml\.g4dn\.xlarge .* 36 +36\.\d\d +arn:aws:sagemaker", output), output
@@ -260,10 +260,10 @@ def test_a_dead_endpoint_is_created_again(endpoints: SageMakerEndpoints, account
     assert (state.status, state.reason, state.ended) == ("Failed", "CapacityError: none.", state.created)
     with pytest.raises(EndpointFailed, match=r"^Endpoint emotion is Failed and does not answer: CapacityError: none\."):
         endpoints.predict("emotion", QUESTION)
-    assert endpoints.deploy(spec(run_id="9999fff"), quiet).run_id == "9999fff"
+    assert endpoints.deploy(spec(run_id="9999fff"), quiet).identity == "9999fff"
     hosted = account.hosting.kinds["Endpoint"]["emotion"]
     hosted.status, hosted.looks = "Deleting", 3
-    assert endpoints.deploy(spec(), quiet).run_id == "0123abc"
+    assert endpoints.deploy(spec(), quiet).identity == "0123abc"
     assert count(account) == ONE_EACH
 
 
@@ -283,7 +283,7 @@ def test_a_name_that_another_command_takes_meanwhile(
     else:
         with pytest.raises(EndpointTaken, match="Endpoint emotion cannot be created: Endpoint emotion exists in this"):
             endpoints.deploy(spec(), cut_in)
-    assert endpoints.describe("emotion").run_id == run_id
+    assert endpoints.describe("emotion").identity == run_id
     assert count(account) == ONE_EACH
 
 
@@ -314,11 +314,9 @@ def test_every_endpoint_with_our_tag_is_listed_and_deleted(
     account.hosting.tags[arn] = {"owner": "them"}
     endpoints.undeploy("emotion", quiet)
     assert [each.name for each in endpoints.endpoints()] == names[::-1]
-    # One of an earlier version had a lifetime, which nothing enforces now. Of another, only parts are left.
-    account.hosting.tags_of("Endpoint", names[0]).update({"trainfare:expires": "2026-11-22T10:00:00+00:00"})
+    # Of one, only parts are left.
     account.hosting.tags.pop(account.hosting.kinds["Endpoint"].pop(names[1]).arn)
-    assert "lifetimes no longer delete an endpoint: undeploy it" in str(endpoints.endpoints()[-1].reason)
-    assert endpoints.describe(names[1]).status == "LeftOver"
+    assert endpoints.describe(names[1]).status == "Deleted"
     for name in names:
         endpoints.undeploy(name, quiet)
     assert account.hosting.names() == {"Endpoint": ["theirs"]}
@@ -351,7 +349,7 @@ def test_invalid_requests_are_refused(
     with pytest.raises(InputError, match="ami 'gpu-4' is not allowed by SageMaker"):
         opened(tmp_path, ami="gpu-4").deploy(spec(), quiet)
     (folder / "config.json").write_text(json.dumps({"architectures": ["BertForMaskedLM"]}))
-    with pytest.raises(InputError, match="the model's class 'BertForMaskedLM' fits none of the supported tasks"):
+    with pytest.raises(InputError, match="names BertForMaskedLM: the class that it names must end in"):
         endpoints.deploy(spec(task=None), quiet)
     (folder / "config.json").unlink()
     with pytest.raises(InputError, match=r"is not a Transformers folder: it has no config\.json"):

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from models.endpoints.protocol import EndpointSpec
 from models.endpoints.sagemaker.endpoints import (
     SageMakerEndpoints,
-    Version,
     archive_files,
     archive_key,
     chosen,
@@ -106,15 +106,14 @@ def test_requests_equal_the_sdks_except_for_listed_differences(
     assert bodies == [b'{"inputs": "Winter is coming and it will be dark soon."}']
 
 
-LISTED = [(4, 26, 0), (4, 28, 1), (4, 51, 3), (5, 5, 3)]
-CLOSEST: dict[Version | None, Version] = {
-    (4, 28, 1): (4, 28, 1),
-    (4, 21, 1): (4, 26, 0),
-    (4, 26, 1): (4, 28, 1),
-    (4, 56, 2): (4, 51, 3),
-    (5, 23, 0): (5, 5, 3),
-    (6, 0, 0): (5, 5, 3),
-    None: (5, 5, 3),
+LISTED = [Version(text) for text in ("4.26.0", "4.28.1", "4.51.3", "5.5.3")]
+CLOSEST = {
+    "4.28.1": "4.28.1",
+    "4.21.1": "4.26.0",
+    "4.26.1": "4.28.1",
+    "4.56.2": "4.51.3",
+    "5.23.0": "5.5.3",
+    "6.0.0": "5.5.3",
 }
 REGISTRY = "763104351884.dkr.ecr.us-east-1.amazonaws.com/huggingface-pytorch-inference"
 OF_4_26 = "1.13.1-transformers4.26.0-{}-ubuntu20.04"
@@ -122,7 +121,8 @@ NEWEST = "2.6.0-transformers5.5.3-gpu-py312-cu124-ubuntu22.04"
 
 
 def test_the_image_fits_the_version_and_the_machine() -> None:
-    assert {version: chosen(version, LISTED) for version in CLOSEST} == CLOSEST
+    assert {text: str(chosen(Version(text), LISTED)) for text in CLOSEST} == CLOSEST
+    assert chosen(None, LISTED) == Version("5.5.3")
     nearest = "trained with Transformers {}; AWS's nearest image has {}"
     for versions, machine, tag, note in (
         ("transformers 4.26.0", "ml.g4dn.xlarge", OF_4_26.format("gpu-py39-cu117"), None),

@@ -10,7 +10,7 @@ from torch.utils.data import BatchSampler
 
 from models.inference.predictor import evaluation_batches
 from training.job.data.channels import Rows
-from training.job.data.padding import BatchSharding, EvalSampler, TrainSampler, deal_to_processes, length_grouped_order
+from training.job.data.padding import EvalSampler, TrainSampler, deal_to_processes, length_grouped_order
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=400).map(np.array)
 
@@ -50,7 +50,7 @@ def test_an_incomplete_batch_comes_last() -> None:
 @given(LENGTHS, st.integers(1, 5), st.integers(2, 4))
 def test_rows_are_divided_evenly_among_processes(lengths: np.ndarray, batch_size: int, processes: int) -> None:
     rows = len(lengths)
-    sampler = TrainSampler(lengths, BatchSharding(batch_size, processes), 7, grouped=True)
+    sampler = TrainSampler(lengths, batch_size, processes, 7, grouped=True)
     parts = parts_of(sampler, batch_size, processes)
     assert {len(part) for part in parts} == {len(sampler) // processes}
     own = [[row for row in part if row < rows] for part in parts]
@@ -74,7 +74,7 @@ def test_dealing_to_processes_by_hand() -> None:
 
 @given(st.integers(1, 50), st.integers(1, 5), st.integers(1, 4))
 def test_gathered_evaluation_rows_are_in_order(rows: int, batch_size: int, processes: int) -> None:
-    sampler = EvalSampler(rows, BatchSharding(batch_size, processes))
+    sampler = EvalSampler(rows, batch_size, processes)
     parts = parts_of(sampler, batch_size, processes)
     gathered = [
         row for at in range(0, len(parts[0]), batch_size) for part in parts for row in part[at : at + batch_size]
@@ -88,6 +88,6 @@ def test_gathered_evaluation_rows_are_in_order(rows: int, batch_size: int, proce
 def test_predictions_run_in_the_batches_of_the_evaluation(lengths: list[int], batch_size: int) -> None:
     ends = np.cumsum(lengths)
     rows = Rows(np.zeros(ends[-1], dtype=np.int64), ends, None, {}).sorted_by_length()
-    order = rows.numbers[list(EvalSampler(len(rows), BatchSharding(batch_size, 1)))].tolist()
+    order = rows.numbers[list(EvalSampler(len(rows), batch_size, 1))].tolist()
     expected = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     assert evaluation_batches(lengths, batch_size) == expected[::-1]

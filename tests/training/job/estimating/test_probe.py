@@ -57,9 +57,9 @@ def test_projection_interval_by_hand() -> None:
 def test_step_positions_by_hand() -> None:
     lengths = np.array([3, 5, 5, 5, 9, 9, 2])
     padding = Padding("buckets", 20, (5, 10))
-    # Lengths (3 5) (5 5) | (9 9) (2 and a copy): 2 x 5 + 2 x 5 and 2 x 10 + 2 x 5.
-    assert step_positions(np.arange(7), lengths, 2, 2, padding).tolist() == [20, 30]
-    assert step_positions(np.arange(7), lengths, 2, 3, padding).tolist() == [40, 10]
+    # Lengths (3 5) (5 5) | (9 9) (2): 2 x 5 + 2 x 5 and 2 x 10 + 5.
+    assert step_positions(np.arange(7), lengths, 2, 2, padding).tolist() == [20, 25]
+    assert step_positions(np.arange(7), lengths, 2, 3, padding).tolist() == [40, 5]
 
 
 @pytest.fixture

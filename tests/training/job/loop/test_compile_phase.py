@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch._dynamo as dynamo
 from transformers import BertConfig, BertForSequenceClassification
 
 from tests.support.job.arguments import job_argv
-from training.job.compilation.compilers import Inductor, NoCompiler
-from training.job.loop.compile_phase import noting_autotuning, steps_per_shape
+from training.job.compilation.compilers import NoCompiler
+from training.job.data.padding import IS_COMPLETE
+from training.job.loop.compile_phase import steps_per_shape
 from training.job.loop.job_trainer import JobTrainer
 from training.job.measuring.meter import Meter, clock_for
 from training.job.processes.reporting import Events
@@ -79,21 +79,6 @@ def test_options_of_inductor_train_the_same(
         assert str(start["hyperparameters"][name]).lower() == value
 
 
-def test_autotuning_is_noted_while_it_lasts(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    counters = dynamo.utils.counters["inductor"]
-    monkeypatch.setitem(counters, "select_algorithm_autotune", 0)
-
-    def noted() -> str:
-        with noting_autotuning(Events(), interval=0.01):
-            time.sleep(0.1)
-        return capfd.readouterr().out
-
-    assert noted() == ""
-    counters["select_algorithm_autotune"] = 3
-    assert "autotuning kernels, 0 s so far; kept in the compile cache" in noted()
-    assert Inductor("layers", "max-autotune", records_cuda_graphs=True).metrics()["compile/autotuned"] == 3
-
-
 def test_cuda_graphs_are_recorded_before_the_first_step() -> None:
     modes = ("reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "default")
     assert [steps_per_shape("cuda", mode) for mode in modes] == [3, 3, 1, 1]
@@ -101,21 +86,26 @@ def test_cuda_graphs_are_recorded_before_the_first_step() -> None:
 
 
 class CountingCompiler(NoCompiler):
-    """Counts the steps that begin."""
+    """Counts the steps that begin, and the batches that run without it."""
 
-    steps = 0
+    steps = uncompiled = 0
     marks_steps = True
+
+    @contextmanager
+    def eager(self) -> Iterator[None]:
+        self.uncompiled += 1
+        yield
 
     def begin_step(self) -> None:
         self.steps += 1
 
 
-def test_gradients_of_the_first_batch_outlive_the_second(job: Any) -> None:
+def counted(job: Any, **arguments: Any) -> tuple[JobTrainer, CountingCompiler]:
     config = BertConfig(
         vocab_size=32, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, num_labels=2
     )
-    compiler, begun = CountingCompiler(), []
-    settings = resolve_settings(job_argv(gradient_accumulation_steps=2), job.environment, Events(enabled=False))
+    compiler = CountingCompiler()
+    settings = resolve_settings(job_argv(**arguments), job.environment, Events(enabled=False))
     trainer = JobTrainer(
         replace(settings, compiler=compiler),
         BertForSequenceClassification(config),
@@ -123,10 +113,26 @@ def test_gradients_of_the_first_batch_outlive_the_second(job: Any) -> None:
         CheckpointKeeper(None, 1, {}, NO_PROGRESS, None, None),
     )
     trainer.create_optimizer()
-    trainer.current_gradient_accumulation_steps = 2
+    trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
+    return trainer, compiler
+
+
+def batch(**flags: bool) -> dict[str, Any]:
+    return {"input_ids": torch.ones(2, 4).long(), "labels": torch.tensor([0, 1]), **flags}
+
+
+def test_an_incomplete_batch_runs_without_the_compiler(job: Any) -> None:
+    trainer, compiler = counted(job)
+    for flags, uncompiled in (({}, 0), ({IS_COMPLETE: True}, 0), ({IS_COMPLETE: False}, 1)):
+        trainer.training_step(trainer.model, batch(**flags))
+        assert compiler.uncompiled == uncompiled
+
+
+def test_gradients_of_the_first_batch_outlive_the_second(job: Any) -> None:
+    (trainer, compiler), begun = counted(job, gradient_accumulation_steps=2), []
     for _ in range(2):
         for _ in range(2):
-            trainer.training_step(trainer.model, {"input_ids": torch.ones(2, 4).long(), "labels": torch.tensor([0, 1])})
+            trainer.training_step(trainer.model, batch())
             begun.append(compiler.steps)
         trainer.model.zero_grad()
     assert begun == [1, 1, 2, 2]

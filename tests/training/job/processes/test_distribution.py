@@ -27,7 +27,7 @@ def test_each_process_trains_on_different_rows(job: Any, channel_writer: Any, pa
     ended = job.run([*TORCHRUN, WATCHED], **arguments)
     # An epoch has five groups of 2 x 4 rows, and a sixth with the remaining 3: 2 for one process, 1 for the other.
     assert ended.result["steps"] == 12
-    # The tokens of the rows in each batch of a process, without padding and filler rows.
+    # The tokens of the rows in each batch of a process, without padding.
     files = [job.folder / f"rows_{process}.jsonl" for process in range(2)]
     batches_by_process = [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
     for epoch in range(2):

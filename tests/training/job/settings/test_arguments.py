@@ -17,18 +17,10 @@ def test_values_are_converted() -> None:
     assert arguments.model == "a folder/with é"
 
 
-def test_a_plan_of_an_earlier_version_is_read() -> None:
-    argv = job_argv(batch_size=None, eval_batch_size=None)
-    earlier = parse([*argv, "--per_device_batch_size", "4", "--per_device_eval_batch_size", "16", "--dropout", "auto"])
-    assert earlier == parse(job_argv(batch_size=4, eval_batch_size=16))
-
-
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["epochs", "1"], "unknown argument 'epochs'"),
-        (["--epochs"], "argument epochs has no value"),
-        (["--dropout", "bulk"], "argument dropout no longer exists: leave it out, and PyTorch draws the random"),
+        (["--epoch", "1"], "unknown argument '--epoch'"),
         (["--compiler", "xla"], "compiler must be one of 'none', 'inductor', not 'xla'"),
     ],
 )

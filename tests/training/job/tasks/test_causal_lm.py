@@ -103,14 +103,13 @@ def test_drop_last_drops_the_incomplete_batch(new_lm: Any) -> None:
     assert ended.events("metric")[-1]["samples"] == 32
 
 
-def test_padding_and_filler_rows_have_no_label() -> None:
+def test_padding_has_no_label() -> None:
     rows = [{"input_ids": np.array([5, 6, 7])}, {"input_ids": np.array([8, 9])}]
     batch = Collator(Padding("max_length", 4), METADATA, CAUSAL_LM.targets, batch_size=3)(rows)
-    ignored = IGNORED_LABEL
-    assert batch["labels"].tolist() == [[5, 6, 7, ignored], [8, 9, ignored, ignored], [ignored] * 4]
+    assert batch["labels"].tolist() == [[5, 6, 7, IGNORED_LABEL], [8, 9, IGNORED_LABEL, IGNORED_LABEL]]
     # The padding token has a label where it is not padding.
     ids, mask = np.array([[4, 0, 0]]), np.array([[1, 1, 0]])
-    assert CAUSAL_LM.targets(Batch([{}], 0, [0], ids, mask))["labels"].tolist() == [[4, 0, IGNORED_LABEL]]
+    assert CAUSAL_LM.targets(Batch([{}], [0], ids, mask))["labels"].tolist() == [[4, 0, IGNORED_LABEL]]
 
 
 def test_reduced_predictions_by_hand() -> None:

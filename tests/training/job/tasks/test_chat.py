@@ -170,7 +170,6 @@ def test_sharegpts_messages_and_other_tasks_point_to_chat(tmp_path: Path, base: 
     for row, columns, message in (
         (ROWS[0], {}, "To train on 'messages', set task: chat"),
         (ROWS[0], {"text": "messages"}, "has the messages of a conversation: set task: chat"),
-        ({"prompt": "a", "completion": "b"}, {"text": "prompt"}, "set task: chat and data.columns.prompt: prompt"),
     ):
         (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
         data = Data(train=str(tmp_path / "rows.jsonl"), columns=columns)

@@ -17,7 +17,7 @@ from tests.support.job.job_process import Job, write_channel
 from tests.support.reports.verdicts import arm, numbered
 from tracking.recorded.waves import measure_of, one_look
 from training.job.data.channels import read_channel
-from training.job.tasks import TASKS, confusion
+from training.job.tasks import TASKS, row_scores
 
 Writer = Callable[..., None]
 
@@ -25,7 +25,7 @@ Writer = Callable[..., None]
 def test_prediction_rows_by_hand() -> None:
     # Equal logits have equal probabilities; ln 3 against 0 is 3 : 1; NaN has no probability.
     logits = np.array([[0.0, 0.0], [0.0, np.log(3)], [np.nan, np.nan]], dtype=np.float32)
-    assert confusion.prediction_rows([2, 3, 7], np.array([1, 1, 0]), logits, ["no", "yes"]) == [
+    assert row_scores.prediction_rows([2, 3, 7], np.array([1, 1, 0]), logits, ["no", "yes"]) == [
         {"row": 2, "label": "yes", "prediction": "no", "probability": 0.5},
         {"row": 3, "label": "yes", "prediction": "yes", "probability": 0.75},
         {"row": 7, "label": "no", "prediction": "no", "probability": None},
@@ -54,8 +54,8 @@ MATRIX = np.array([[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
 
 def test_confusion_matrix_and_scores_by_hand() -> None:
     actual, predicted = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 1, 0, 0, 1, 0])
-    assert confusion.confusion_matrix(actual, predicted, 4).tolist() == MATRIX.tolist()
-    summary = confusion.summary(MATRIX)
+    assert row_scores.confusion_matrix(actual, predicted, 4).tolist() == MATRIX.tolist()
+    summary = row_scores.summary(MATRIX)
     assert summary["accuracy"] == pytest.approx(3 / 6)
     # f1: 2*2/(3+4), 2*1/(2+2), 0. The fourth class neither occurs nor is predicted, so it is left out.
     assert summary["f1_macro"] == pytest.approx((4 / 7 + 1 / 2 + 0) / 3)
@@ -63,13 +63,15 @@ def test_confusion_matrix_and_scores_by_hand() -> None:
     assert summary["recall_macro"] == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
     assert summary["f1_weighted"] == pytest.approx((3 * 4 / 7 + 2 * 1 / 2) / 6)
     # Always class 0: accuracy 3/6; its f1 is 2*3/(3+6), and the other two classes have 0.
-    assert confusion.commonest_scores(MATRIX) == pytest.approx({"accuracy_commonest": 0.5, "f1_macro_commonest": 2 / 9})
-    rows = confusion.per_class_rows(MATRIX, ["a", "b", "c", "d"])
+    assert row_scores.commonest_scores(MATRIX) == pytest.approx(
+        {"accuracy_commonest": 0.5, "f1_macro_commonest": 2 / 9}
+    )
+    rows = row_scores.score_rows(row_scores.class_scores(MATRIX), ["a", "b", "c", "d"])
     two_thirds, four_sevenths = pytest.approx(2 / 3), pytest.approx(4 / 7)
     assert rows[0] == {"label": "a", "precision": 0.5, "recall": two_thirds, "f1": four_sevenths, "support": 3}
     assert rows[3] == {"label": "d", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
     # Empty cells are omitted.
-    assert confusion.confusion_rows(MATRIX, ["a", "b", "c", "d"]) == [
+    assert row_scores.confusion_rows(MATRIX, ["a", "b", "c", "d"]) == [
         {"actual": "a", "predicted": "a", "count": 2},
         {"actual": "a", "predicted": "b", "count": 1},
         {"actual": "b", "predicted": "a", "count": 1},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from training.job.tasks.correlation import pearson, ranks, spearman
+from training.job.tasks.row_scores import pearson, ranks, spearman
 
 FIRST, SECOND = np.array([1.0, 2.0, 2.0, 5.0]), np.array([3.0, 4.0, 1.0, 9.0])
 

@@ -73,14 +73,6 @@ def test_equal_texts_are_no_wrong_answers() -> None:
     assert first[2] == pytest.approx(second + third, rel=1e-5)
 
 
-def test_filler_rows_do_not_count() -> None:
-    filled = torch.cat([PAIRS, PAIRS[:1]])
-    numbers = torch.cat([NUMBERS[:, :2], torch.full((1, 2), -100)])
-    assert float(ranking_loss(filled, numbers)) == float(ranking_loss(PAIRS, NUMBERS[:, :2]))
-    scores = torch.cat([SCORES, torch.tensor([math.nan])])
-    assert float(cosent_loss(filled, scores)) == float(cosent_loss(PAIRS, SCORES))
-
-
 def test_ranking_by_hand() -> None:
     angles = np.radians([[0, 50], [0, 10], [90, 100], [300, 20]])
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=-1)

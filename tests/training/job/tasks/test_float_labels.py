@@ -1,4 +1,4 @@
-"""Several labels and regression: losses, filler rows, scores, the start of the head, rows and answers."""
+"""Several labels and regression: losses, scores, the start of the head, rows and answers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,13 @@ from tests.support.job.job_process import VOCABULARY, Job
 from tests.support.staging.tables import MODEL, write
 from training.contract.errors import InputError
 from training.job.data.channels import read_channel
-from training.job.data.padding import Collator, Padding
 from training.job.loop.job_trainer import JobTrainer, trainer_arguments
 from training.job.loop.prepared_model import prepare
 from training.job.measuring.meter import Meter, clock_for
 from training.job.processes.reporting import Events
 from training.job.settings.job_settings import resolve_settings
 from training.job.tasks import TASKS
-from training.job.tasks.multi_label_classification import label_scores
-from training.job.tasks.regression import number_scores
+from training.job.tasks.row_scores import label_scores, number_scores
 from training.job.weights.checkpoints import NO_PROGRESS, CheckpointKeeper
 from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.stage import stage
@@ -76,40 +74,19 @@ def losses(trainer: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("task", [SEVERAL, NUMBER])
-def test_losses_equal_a_plain_trainers_with_and_without_filler_rows(job: Job, task: str) -> None:
-    """The sixth batch of an epoch has one row. With a fixed shape, three filler rows complete it."""
+def test_losses_equal_a_plain_trainers(job: Job, task: str) -> None:
+    """The sixth batch of an epoch has one row."""
     ours = job_trainer(job, task, max_steps=8)
-    # The collator of evaluations makes no filler rows, and no work that the model does not know.
+    # The collator of evaluations makes no work that the model does not know.
     plain = transformers.Trainer(
         copy.deepcopy(ours.model), trainer_arguments(ours.settings), ours._eval_collator, ours.train_dataset
     )
     plain._get_train_sampler = lambda *_: ours.sampler
     expected = losses(plain)
     assert losses(ours) == pytest.approx(expected, rel=1e-5)
-    filled = job_trainer(job, task, max_steps=8, padding="max_length")
-    filled.sampler = ours.sampler
-    assert filled.settings.padding.fills_up
-    assert losses(filled) == pytest.approx(expected, rel=1e-4)
-    # A loss that counted the filler rows would differ.
     assert len({round(loss, 3) for loss in expected}) == 8
-
-
-@pytest.mark.parametrize("task", [SEVERAL, NUMBER])
-def test_filler_rows_change_neither_loss_nor_gradients(job: Job, task: str) -> None:
-    trainer = job_trainer(job, task)
-    results = []
-    for size in (None, 8):
-        padding = Padding("max_length", 12) if size else Padding("longest", 12)
-        collator = Collator(padding, trainer.settings.train.metadata, TASKS[task].targets, size)
-        batch = collator([trainer.train_dataset[at] for at in range(5)])
-        inputs = {name: value for name, value in batch.items() if isinstance(value, torch.Tensor)}
-        assert len(inputs["labels"]) == (size or 5)
-        trainer.model.zero_grad()
-        loss: Any = trainer.compute_loss(trainer.model.eval(), inputs)
-        loss.backward()
-        results.append(torch.cat([loss.detach().reshape(1), trainer.model.classifier.weight.grad.reshape(-1)]))
-    assert torch.allclose(*results, atol=1e-6)
-    assert torch.isfinite(results[0]).all()
+    # The loss of an evaluation is over all rows.
+    assert ours.evaluate()["eval_loss"] == pytest.approx(plain.evaluate(ours.eval_dataset)["eval_loss"], rel=1e-5)
 
 
 @pytest.mark.parametrize("task", [SEVERAL, NUMBER])

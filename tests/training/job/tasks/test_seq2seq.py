@@ -206,9 +206,9 @@ def test_targets_are_padded_and_count_as_work() -> None:
     assert batch["labels"].tolist() == [[8, 9, ignored], [4, 3, 2]]
     # 4 tokens are read and 5 generated; pairs are 9 + 1 in the encoder, 2 x 2 + 2 x 3 and 3 x 3 + 3 x 1 in the decoder.
     assert batch[WORK] == Work(samples=2, tokens=9, positions=12, pairs=32, decoder_tokens=5)
-    # Where the shapes of batches are limited, targets have the longest permitted length, and filler rows have none.
+    # Where the shapes of batches are limited, targets have the longest permitted length.
     batch = Collator(Padding("max_length", 4), METADATA, SEQ2SEQ.targets, batch_size=3)(rows)
-    assert batch["labels"].tolist() == [[8, 9, *[ignored] * 3], [4, 3, 2, ignored, ignored], [ignored] * 5]
+    assert batch["labels"].tolist() == [[8, 9, *[ignored] * 3], [4, 3, 2, ignored, ignored]]
 
 
 def test_flops_count_each_token_with_its_own_side() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import transformers
 
 from experiments.planning.load import Arm, load
@@ -141,8 +142,13 @@ def test_predictions_are_run_qas_and_scores_the_official_scripts(kind: str, thre
     assert rows == {name: text.strip() for name, text in expected.items()}
     scores = np.array([official_scores(question, expected[question["id"]]) for question in questions]) * 100
     has_answer = np.array([bool(question["answers"]) for question in questions])
+    losses = [
+        float(torch.nn.functional.cross_entropy(torch.tensor(np.stack(each)), torch.tensor(positions)))
+        for each in (starts, ends)
+    ]
     assert metrics == pytest.approx(
         {
+            "loss": sum(losses) / 2,
             **dict(zip(("exact_match", "f1"), scores.mean(axis=0), strict=True)),
             **dict(zip(("HasAns_exact", "HasAns_f1"), scores[has_answer].mean(axis=0), strict=True)),
             **dict(zip(("NoAns_exact", "NoAns_f1"), scores[~has_answer].mean(axis=0), strict=True)),
@@ -249,7 +255,11 @@ def test_they_are_counted_or_skipped(tmp_path: Path) -> None:
     scorer = TASK.scorer(channel_of(folder))
     zeros = np.zeros((len(channel_of(folder).rows), LENGTH))
     positions = channel_of(folder).rows.columns["start_position"]
-    assert set(scorer(SimpleNamespace(predictions=(zeros, zeros), label_ids=(positions,) * 2))) == {"exact_match", "f1"}
+    assert set(scorer(SimpleNamespace(predictions=(zeros, zeros), label_ids=(positions,) * 2))) == {
+        "loss",
+        "exact_match",
+        "f1",
+    }
     assert [row["id"] for row in scorer.rows()] == [each["id"] for each in questions if each["answers"]]
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     for paragraph in rows[0]["data"][0]["paragraphs"]:
@@ -259,11 +269,7 @@ def test_they_are_counted_or_skipped(tmp_path: Path) -> None:
         stage(StagingRequest(**fields, max_length=LENGTH, doc_stride=STRIDE, unanswerable="skip"), tmp_path / "home")
 
 
-def test_keys_and_models_of_answerable_questions_are_as_before(tmp_path: Path) -> None:
-    defaults = {name: option.default for name, option in TASK.options.items()}
-    before = {"doc_stride": 128, "n_best_answers": 20, "max_answer_length": 30}
-    assert TASK.key_options(defaults) == before
-    assert TASK.key_options({**defaults, "null_threshold": 0.5}) == {**before, "null_threshold": 0.5}
+def test_a_model_of_answerable_questions_answers_every_question(tmp_path: Path) -> None:
     planned = Arm(label="a", experiment=load("squad-minilm", {"null_threshold": "0.5"}), is_baseline=True)
     [job] = plan("g", "own", [planned], 1, [staged_description()], tmp_path)
     assert job.model is not None

@@ -50,12 +50,16 @@ REFUSED = [
         "{StoppingCondition: {MaxRuntimeInSeconds: 9}}",
         "aws.request.StoppingCondition.MaxRuntimeInSeconds is set by machine.max_run_seconds: use that instead",
     ),
+    (
+        "{ResourceConfig: {InstanceGroups: []}}",
+        "aws.request.ResourceConfig.InstanceGroups is set by machine.instance_type: use that instead",
+    ),
     ("{ResourceConfig: null}", "aws.request.ResourceConfig cannot be removed: fields of the experiment set parts"),
     (
         "{RetryStrategy: {MaximumRetryAttempts: 99}}",
-        "aws.request: 99 is not allowed by SageMaker: at most 30 is allowed (RetryStrategy.MaximumRetryAttempts).",
+        "The request 99 is not allowed by SageMaker (RetryStrategy.MaximumRetryAttempts): at most 30 is allowed.",
     ),
-    ("{RetryStrategies: {}}", "SageMaker does not know this member (RetryStrategies)."),
+    ("{RetryStrategies: {}}", "(RetryStrategies): SageMaker does not know this member."),
 ]
 
 
@@ -216,21 +220,6 @@ def test_further_members_are_laid_over_the_request_last(terminal: Terminal) -> N
     algorithm = request["AlgorithmSpecification"]
     assert algorithm["TrainingImageConfig"] == {"TrainingRepositoryAccessMode": "Platform"}
     assert algorithm["TrainingInputMode"] == "File"  # what no change names stays
-    assert any("aws.request sets RetryStrategy.MaximumRetryAttempts" in note for note in plan["notes"])
-
-
-def test_instance_groups_replace_the_type_and_its_count(terminal: Terminal) -> None:
-    groups = (
-        "{ResourceConfig: {InstanceGroups: ["
-        "{InstanceType: ml.g5.xlarge, InstanceCount: 2, InstanceGroupName: gpus}, "
-        "{InstanceType: ml.c5.xlarge, InstanceCount: 1, InstanceGroupName: cpus}]}}"
-    )
-    plan = planned(terminal, **{"aws.request": groups})
-    resources = plan["jobs"][0]["request"]["ResourceConfig"]
-    assert sorted(resources) == ["InstanceGroups", "VolumeSizeInGB"]
-    assert plan["jobs"][0]["price"] is None
-    message = refused(terminal, **{"aws.request": groups, "max_usd": 1})
-    assert "max_usd cannot be combined with aws.request.ResourceConfig.InstanceGroups" in message
 
 
 def test_members_that_cannot_be_set_are_refused(terminal: Terminal) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 from datetime import UTC, datetime, timedelta
 from hashlib import sha1
@@ -25,8 +24,6 @@ from training.contract.errors import (
 from training.services.sagemaker.clients import (
     Clients,
     account_of,
-    partition_of,
-    price_list_region,
     response_error,
     role_of,
 )
@@ -43,7 +40,6 @@ region = us-east-1
 sso_start_url = {START}
 sso_region = us-east-1
 """
-SIGN_IN = r"the AWS sign-in of profile team is missing or has expired \(.+\): run `aws sso login --profile team`, then"
 OTHER_ROLE = "arn:aws:iam::210987654321:role/trainer"
 
 
@@ -62,7 +58,7 @@ def test_the_account_and_the_role_are_found(account: Account) -> None:
 def test_missing_credentials_and_a_missing_region_are_errors(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    with pytest.raises(AccessError, match=r"AWS: AWS credentials are missing .* Nothing was started"):
+    with pytest.raises(AccessError, match=r"AWS: AWS credentials are missing .* then run the same command again"):
         account_of(Clients())
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name)
@@ -117,29 +113,12 @@ def test_a_quota_error_states_the_limit_and_the_remedy(limit: int, requested: in
     assert hint in str(error)
 
 
-@pytest.mark.parametrize(
-    ("region", "partition", "price_list"),
-    [
-        ("eu-central-1", "aws", "us-east-1"),
-        ("cn-north-1", "aws-cn", "cn-northwest-1"),
-        ("us-gov-west-1", "aws-us-gov", None),
-        ("us-iso-east-1", "aws-iso", "us-iso-east-1"),
-        # A region that is newer than botocore.
-        ("moon-central-1", "aws", "us-east-1"),
-    ],
-)
-def test_each_region_has_its_partition(region: str, partition: str, price_list: str | None) -> None:
-    assert (partition_of(region), price_list_region(region)) == (partition, price_list)
-
-
 def test_logs_are_found_in_the_console_of_the_partition() -> None:
     in_china = log_address("cn-north-1", "/aws/jobs", "demo/")
     assert in_china == (
         "https://cn-north-1.console.amazonaws.cn/cloudwatch/home?region=cn-north-1"
         "#logsV2:log-groups/log-group/$252Faws$252Fjobs$3FlogStreamNameFilter$3Ddemo$252F"
     )
-    without_console = log_address("us-iso-east-1", "/aws/jobs", "demo/")
-    assert without_console == "CloudWatch log group /aws/jobs in us-iso-east-1, streams demo/*"
 
 
 @pytest.fixture
@@ -163,12 +142,12 @@ def message(home: Path, configuration: str) -> str:
 
 
 def test_a_missing_or_expired_sign_in_names_the_command(home: Path) -> None:
-    assert re.fullmatch(rf"AWS: {SIGN_IN} the same command again\.", message(home, SESSION))
+    assert "run `aws configure` or `aws sso login`" in message(home, SESSION)
     key = sha1(b"team").hexdigest()
     ended = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     token = {"startUrl": START, "region": "us-east-1", "accessToken": "x", "expiresAt": ended}
     (home / ".aws" / "sso" / "cache" / f"{key}.json").write_text(json.dumps(token))
-    assert "run `aws sso login --profile team`" in message(home, SESSION)
+    assert "run `aws configure` or `aws sso login`" in message(home, SESSION)
 
 
 @pytest.fixture

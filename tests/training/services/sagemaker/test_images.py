@@ -70,16 +70,6 @@ def spec(**fields: Any) -> JobSpec:
         ({"instance_type": "ml.p3.2xlarge"}, FOR_V100),
         ({"instance_type": "ml.g5.xlarge", "fallback_instance_types": ("ml.p3dn.24xlarge",)}, FOR_V100),
         ({"is_script": True, "compiler": "trcomp"}, FOR_TRCOMP),
-        (TRN1, FOR_TRAINIUM),
-        (
-            {**TRN1, "image_versions": {"transformers": "4.51"}},
-            "huggingface-pytorch-training-neuronx:2.7.0-transformers4.51.0-neuronx-py310-sdk2.24.1-ubuntu22.04",
-        ),
-        # Five Neuron SDKs have an image with PyTorch 2.9; the newest is taken.
-        (
-            {**TRN1, "image_versions": {"pytorch": "2.9"}},
-            "pytorch-training-neuronx:2.9.0-neuronx-py312-sdk2.30.0-ubuntu24.04",
-        ),
         ({"image_versions": {"transformers": "4.49", "pytorch": "2.5"}}, FOR_V100),
         # A script may do without Transformers, and on CPUs it must.
         ({"is_script": True}, NEWEST),
@@ -99,12 +89,7 @@ def test_the_newest_image_that_runs_on_every_type_is_chosen(fields: dict[str, ob
     [
         ({"instance_type": "ml.m5.large"}, "no image with Transformers for ml.m5.large (CPUs): set machine.image"),
         ({"instance_type": "ml.p6e-gb200.36xlarge", "is_script": True}, "ml.p6e-gb200.36xlarge (Arm CPUs)"),
-        (
-            {**TRN1, "image_versions": {"transformers": "5.3"}},
-            "asks for transformers 5.3, which no image for ml.trn1.2xlarge has; there are transformers 4.48.1 with "
-            "pytorch 2.1.2",
-        ),
-        ({**TRN1, "fallback_instance_types": ("ml.g5.xlarge",)}, "for ml.trn1.2xlarge, ml.g5.xlarge (Trainium)"),
+        (TRN1, "ml.trn1.2xlarge (Trainium) runs only your own script, in an image that machine.image names by its URI"),
         ({"instance_type": "ml.p3.2xlarge", "image_versions": {"transformers": "5.3"}}, "asks for transformers 5.3"),
         ({"image_versions": {"transformers": "4.36"}}, "For tasks: older images run only scripts, such as those in"),
         # 2.1 is not the beginning of 2.10.
@@ -117,16 +102,9 @@ def test_a_job_without_an_image_is_refused(fields: dict[str, object], message: s
     assert message in str(error.value)
 
 
-def test_images_for_trainium_are_in_the_registries_of_the_sdk() -> None:
-    china = "727897471807.dkr.ecr.cn-north-1.amazonaws.com.cn"
-    assert default_image(spec(**TRN1), "cn-north-1") == f"{china}/{FOR_TRAINIUM}"
+def test_a_region_without_images_is_refused() -> None:
     with pytest.raises(InputError, match=r"no image huggingface-pytorch-training for ml.g5.xlarge in ap-nowhere-9"):
         default_image(spec(), "ap-nowhere-9")
-    with pytest.raises(
-        InputError,
-        match=r"lists no image .*neuronx for ml.trn1.2xlarge in eu-north-1 \(its regions are ap-n.*us-west-2",
-    ):
-        default_image(spec(**TRN1), "eu-north-1")
 
 
 @pytest.mark.parametrize(("image", "fields", "message"), CANNOT_RUN)

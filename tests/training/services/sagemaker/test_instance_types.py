@@ -9,7 +9,6 @@ from tests.support.aws.instance_facts import facts, text
 from tests.support.aws.service_rules import local_disk_gb
 from tests.support.requests.building import Built
 from tests.support.requests.workloads import ACCOUNT
-from training.contract.errors import InputError
 from training.services.sagemaker.machines import (
     TYPES_FILE,
     described,
@@ -60,13 +59,3 @@ def test_the_key_is_left_out_for_built_in_disks_as_the_sdk_does(built: Built) ->
     assert note in built.log_lines
     request = built("demo", **ACCOUNT, **KEY, **{"machine.instance_type": "ml.p3.2xlarge"})
     assert request["ResourceConfig"]["VolumeKmsKeyId"] == "alias/mine"
-
-
-def test_a_key_that_sagemaker_refuses_is_an_error_before_the_upload(built: Built) -> None:
-    fields = {**KEY, "machine.instance_type": "ml.p3.2xlarge", "machine.fallback_instance_types": "ml.g5.xlarge"}
-    message = "aws.volume_key cannot encrypt the built-in disk of ml.g5.xlarge, but another instance type needs the key"
-    before = built.uploaded()
-    built.rows = message
-    with pytest.raises(InputError, match=message):
-        built("demo", **ACCOUNT, **fields)
-    assert built.uploaded() == before

@@ -9,8 +9,8 @@ import pytest
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec, is_shell_safe
 from training.services.sagemaker.job_rules import (
-    advice,
     check_devices,
+    check_instance_types,
     check_sdk_rules,
     check_settings,
     device_notes,
@@ -28,8 +28,6 @@ TRN1 = {"is_script": True, "devices": 2, "instance_type": "ml.trn1.2xlarge"}
 FP8, LIGER, BLOCKWISE = {"precision": "fp8"}, {"kernels": "liger"}, {"attention": "blockwise"}
 SMP = {"launcher": "smp", "devices": 8, "instance_type": "ml.p3.16xlarge", "image": OLD}
 INVALID: list[tuple[dict[str, Any], str]] = [
-    ({"instance_type": "g5.xlarge"}, "instance_type 'g5.xlarge' is not a SageMaker instance type"),
-    ({"fallback_instance_types": ("ml.g5.xlarge",)}, "fallback_instance_types repeats a type"),
     (
         {"compiler": "trcomp", "image": TRCOMP, "instance_type": "ml.p4de.24xlarge"},
         "supports only the families p3, p3dn, g4dn, p4d, g5",
@@ -126,13 +124,11 @@ def test_invalid_jobs_are_rejected(fields: dict[str, Any], message: str) -> None
     assert str(caught.value).endswith(".")
 
 
-def test_a_model_that_is_split_over_gpus_gives_advice() -> None:
-    split = spec(launcher="smp", devices=8, instance_type="ml.p4d.24xlarge", model_parallel={"partitions": 4})
-    assert advice(split)[0].startswith(
-        "launcher smp splits the model over 4 GPUs, but batch size, learning rate and rows"
-    )
-    whole = spec(launcher="smp", devices=8, instance_type="ml.p4d.24xlarge", model_parallel={"partitions": 1})
-    assert advice(whole) == []
+def test_each_instance_type_is_one_and_is_listed_once() -> None:
+    with pytest.raises(InputError, match=r"instance_type 'g5\.xlarge' is not a SageMaker instance type"):
+        check_instance_types(spec(instance_type="g5.xlarge"))
+    with pytest.raises(InputError, match="fallback_instance_types repeats a type"):
+        check_instance_types(spec(fallback_instance_types=("ml.g5.xlarge",)))
 
 
 def test_a_shell_changes_only_some_words() -> None:

@@ -10,7 +10,7 @@ import pytest
 from training.contract.errors import InputError
 from training.contract.price import Price
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.prices import _read_cache, listed_price, parse_price_list, table_price
+from training.services.sagemaker.prices import listed_price, parse_price_list, table_price
 
 
 def entry(price: str, unit: str = "Hrs", currency: str = "USD") -> str:
@@ -62,18 +62,12 @@ def test_a_missing_table_and_a_device_are_errors(tmp_path: Path) -> None:
         table_price("/dev/zero", "ml.g5.xlarge")
 
 
-def test_a_damaged_cache_is_filled_again(tmp_path: Path) -> None:
-    for content in (b"", b"[1, 2]", b'{"us-east-1 ml.p3": 3}', b'{"x": {"read": "now"}}', b"\xff\xfe"):
-        (tmp_path / "prices.json").write_bytes(content)
-        assert _read_cache(tmp_path / "prices.json") == {}
-
-
 def test_a_partition_without_a_price_list_omits_costs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "a")
     cache, messages = tmp_path / "prices.json", list[str]()
     assert listed_price(Clients("us-gov-west-1"), "ml.g5.xlarge", cache, messages.append) is None
     assert messages == [
-        "Note: costs are omitted: the price list could not be read: partition aws-us-gov has none; set aws.prices to a "
-        "price table"
+        "Note: costs are omitted: the price list could not be read: partition aws-us-gov has none in USD; set "
+        "aws.prices to a price table"
     ]

