@@ -259,8 +259,8 @@ def test_questions_with_whole_numbers_as_ids(tmp_path: Path) -> None:
     assert sum(sum(each.remarks.values()) for each in both) == 6
     bad = [*good, question(3, 19), question(20, 18)]
     assert refused(squad(tmp_path, bad), "question-answering") == (
-        "2 bad rows: FILE question 12 ('20'): the answer '1999' is not at answer_start 18 of its context, which has "
-        "' 199'; it is at 19; FILE question 11: the question id '3' is not unique"
+        "2 bad rows: FILE question 11: the question id '3' is not unique; FILE question 12 ('20'): the answer '1999' "
+        "is not at answer_start 18 of its context, which has ' 199'; it is at 19"
     )
 
 
