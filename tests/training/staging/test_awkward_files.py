@@ -212,6 +212,12 @@ def test_all_bad_rows_are_in_one_message_and_skipped_when_asked(tmp_path: Path) 
     made = staged(path, skip_bad_rows=True)
     assert made.train_rows + made.description.validation.rows == 4980
     assert phrases(made.description)["left out"] == "20 rows with an empty or null value"
+    first = write(tmp_path / "b.jsonl", [{"text": "without a label"}, *rows[:20]])
+    assert refused(first) == "FILE line 1 has no column 'label'; it has 'text'."
+    assert classes(first, skip_bad_rows=True) == {"a": 10, "b": 10}
+    assert "has no rows except those that data.skip_bad_rows leaves out" in refused(
+        first, skip_bad_rows=True, columns={"text": "txt"}
+    )
 
 
 def test_broken_lines_are_in_one_message(tmp_path: Path) -> None:

@@ -334,7 +334,7 @@ def task_rows(task: Task, table: Table, data: Data, bad: BadRows) -> Iterator[Ro
     label_at = list(task.columns(names)).index(names.label) if skip and task.classes == "one" else None
     for number, values in table.rows:
         if isinstance(values, InputError):
-            if number == 1:  # All rows are probably like the first.
+            if number == 1 and not data.skip_bad_rows:  # All rows are probably like the first.
                 raise values
             bad.add(number, values)
             continue
