@@ -143,8 +143,7 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
         "max_length": request.max_length,
         "options": request.options,
     }
-    # Earlier versions packed or truncated the texts that evaluate a language model.
-    return key_of({**material, **({"evaluation": "whole texts"} if TASKS[request.task].predicts_tokens else {})})
+    return key_of(material)
 
 
 def evaluation_key(request: StagingRequest, source: Source, model: StartingModel, *, is_cut: bool) -> str:
@@ -172,34 +171,26 @@ def evaluation_key(request: StagingRequest, source: Source, model: StartingModel
     return key_of(material)
 
 
-FIRST_COLUMNS = {"text", "text_pair", "label"}
-"""Fields of `data.columns` that are in every key. Later ones are in it if they are set, so that keys stay valid."""
-
-
 def _rows_material(request: StagingRequest) -> dict[str, Any]:
     """Return everything of a request that determines how a row is read."""
     data = request.data
-    columns = data.columns.model_dump(include=FIRST_COLUMNS)
     return {
         "task": request.task,
-        "columns": columns | data.columns.model_dump(exclude=FIRST_COLUMNS, exclude_defaults=True),
+        "columns": data.columns.model_dump(),
         "labels": data.labels,
         # Pairs, because the order of the classes matters and `sort_keys` would change it.
         "label_map": list(data.label_map.items()) if data.label_map else None,
         "skip_labels": data.skip_labels,
-        **({"skip_bad_rows": True} if data.skip_bad_rows else {}),
+        "skip_bad_rows": data.skip_bad_rows,
     }
 
 
 def _split(request: StagingRequest) -> list[Any] | None:
-    """Return everything that determines which rows are validation rows, except the limits; None without a split.
-
-    With a limit on training rows, earlier versions split all rows, not the first ones.
-    """
+    """Return everything that determines which rows are validation rows, except the limits; None without a split."""
     data = request.data
     if data.validation is not None or (data.hub is not None and data.hub.splits.validation is not None):
         return None
-    return [data.validation_share, data.split_seed, *([] if data.train_rows is None else ["first rows"])]
+    return [data.validation_share, data.split_seed]
 
 
 def _tokenizer(model: StartingModel, request: StagingRequest) -> Any:
