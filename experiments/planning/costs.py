@@ -250,11 +250,13 @@ def check_budget(jobs: Sequence[PlannedJob], group_budget: GroupBudget, *, at_mo
     sample = jobs if at_most is None else [jobs[0]] * at_most
     limits = {job.spec.max_run_seconds for job in jobs}
     each = f", each up to its limit of {limits.pop():,} s and {overhead_seconds(jobs[0].spec):.0f} s to stop"
+    keeps_nothing = any(job.spec.checkpoint_uri is None for job in jobs)
     started = certain_starts(list(map(worst_case_of_job, sample)), budget)
     return [
         f"Budget of {budget_text(budget)}: at worst these jobs cost {cost} ({count}{'' if limits else each}). "
         "Their time limits are lowered, and a job starts only if it certainly fits.",
         f"Even if every job runs to its time limit, {started} of {len(sample)} jobs start.",
+        *(["A job that its limit ends keeps nothing: save_strategy would keep checkpoints."] if keeps_nothing else []),
         "To fit all jobs, raise the budget, or lower machine.max_run_seconds or the number of repeats.",
     ]
 

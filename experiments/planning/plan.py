@@ -38,7 +38,7 @@ from training.job.tasks import TASKS
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
 from training.services.registry import traits_of
-from training.staging.tokens.staged import CHANNELS, Staged
+from training.staging.tokens.staged import CHANNELS, Staged, data_warnings
 
 SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")
 """Fields of `machine` from which the cost on spot capacity is estimated. They have no effect on jobs."""
@@ -198,10 +198,16 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         data=_data_source(experiment, staged),
         data_key=staged.channels.digest[:32] if isinstance(staged, ScriptInputs) else staged.key,
         script=_script_plan(experiment, staged),
-        tags=run_tags(experiment),
+        tags=run_tags(experiment) | _data_notes(staged),
         model=_model(experiment, staged),
         settings=_settings(experiment, arm.fields),
     )
+
+
+def _data_notes(staged: Inputs) -> dict[str, str]:
+    """Return the tag with what is probably not meant in the data."""
+    notes = data_warnings(staged.description) if isinstance(staged, Staged) else []
+    return {"platform.data_notes": "; ".join(notes)[:MAX_NOTES_CHARACTERS]} if notes else {}
 
 
 def _settings(experiment: Experiment, names: Iterable[str]) -> dict[str, str]:
@@ -353,6 +359,8 @@ def run_tags(experiment: Experiment) -> dict[str, str]:
     return tags
 
 
+MAX_NOTES_CHARACTERS = 4_000
+"""Longest tag that every MLflow stores."""
 KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
 """Fields without effect in a calibration, which trains nothing."""
 

@@ -6,6 +6,7 @@ The last part turns errors of pydantic into sentences with the location of the f
 from __future__ import annotations
 
 import copy
+import difflib
 import re
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ ALTERNATIVES = (
 DEPENDENT_FIELDS = {
     "model": ("model_revision", "weights"),
     "model_type": ("model_overrides", "tokenizer", "weights"),
-    "data.train": ("data.validation", "data.encoding", "data.delimiter"),
+    "data.train": ("data.validation", "data.encoding", "data.delimiter", "data.header"),
 }
 """Fields that are removed together with another field. A compiler also removes the options of others."""
 SHORTHANDS = {"arguments": "style", "image": "uri"}
@@ -252,10 +253,13 @@ def _meant(name: str, known: Collection[str]) -> str:
     inner = next((field for field in known if field.rpartition(".")[2] == leaf), None)
     if (sentence := advice(leaf)) and (not inner or leaf == name):
         return sentence
-    match = inner or (leaf if leaf in OTHER_NAMES else nearest_name(name, [*known, *OTHER_NAMES]))
+    foreign = next(iter(difflib.get_close_matches(leaf, OTHER_NAMES, n=1, cutoff=SAME_NAME)), None)
+    match = inner or foreign or nearest_name(name, known)
     return f" Did you mean '{OTHER_NAMES.get(match, match)}'?" if match else ""
 
 
+SAME_NAME = 0.85
+"""Similarity from which a name is another tool's, misspelled. A field here may be less alike, because it is shown."""
 BACKEND_CONFIG = "backend_config"
 """Override that names a backend configuration."""
 BACKEND_FIELDS = ("service", "machine", "aws")

@@ -287,6 +287,7 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     unjudged = comparison.arms[:1] if not comparison.contrasts else ()
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
     sentences += choice_sentences(comparison)
+    sentences += data_sentences(comparison.jobs)
     for arm in comparison.arms:
         sentences += failure_sentences(arm)
         if n := len(arm.stopped):
@@ -342,6 +343,11 @@ def spot_sentences(arm: Arm) -> list[str]:
     often = f"interrupted {counted(n, 'time')} in {len(arm.compared)} jobs" if n else "never interrupted"
     billed = f"{figure(savings.typical)} % less than its running time"
     return [f"On spot capacity, “{arm.label}” was billed {billed}. It was {often}."]
+
+
+def data_sentences(jobs: Sequence[Job]) -> list[str]:
+    """Return what is probably not meant in the data of the jobs."""
+    return list(dict.fromkeys(f"Data: {notes}." for job in jobs if (notes := job.text.get("data_notes"))))
 
 
 def disturbance_sentences(jobs: Sequence[Job]) -> list[str]:

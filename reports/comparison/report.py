@@ -422,4 +422,5 @@ def _training_remarks(arm: Arm) -> list[str]:
         sentences.append(f"On spot capacity, it was billed {figure(saved)} % less than its running time.")
     if job.disturbances:
         sentences.append(f"Its measurement was disturbed: {', '.join(job.disturbances)}.")
+    sentences += messages.data_sentences(arm.jobs)
     return sentences

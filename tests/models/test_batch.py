@@ -128,7 +128,7 @@ def test_what_the_file_does_not_show_is_refused_with_the_option(tmp_path: Path, 
 ID = {"data.columns.id": "n"}
 
 REFUSED = {
-    "no text": ('{"text": "a"}\n\n{"text": 5}\n', {}, r"a.jsonl line 3: column 'text' must be text, not 5"),
+    "no text": ('{"text": "a"}\n\n{"text": 5.5}\n', {}, r"a.jsonl line 3: column 'text' must be text, not 5.5"),
     "id": ('{"text": "a", "n": 1.5}\n{"text": "b", "n": NaN}\n', ID, r"a.jsonl line 2: column 'n' is nan: an id must"),
     "no rows": ("\n\n", {}, r"a.jsonl has no rows"),
     "parameters": ('{"text": "a"}\n', {"parameters": "[1]"}, r"parameters must be a JSON object"),

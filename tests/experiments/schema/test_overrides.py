@@ -64,6 +64,13 @@ def test_the_field_that_was_meant_is_suggested(name: str, field: str) -> None:
     assert unknown_field(name, "line 1") == f"unknown field '{name}' (line 1). Did you mean '{field}'?"
 
 
+def test_a_field_of_the_data_is_no_misspelled_name_of_another_tool() -> None:
+    """Names that are only a little like another tool's were answered with a field that they are not like at all."""
+    for name in ("training_data", "data.training", "learning", "header_names"):
+        assert "base_learning_rate" not in unknown_field(name, "line 1")
+    assert unknown_field("learning_rat", "line 1").endswith("Did you mean 'base_learning_rate'?")
+
+
 def test_a_name_that_nothing_is_close_to_has_no_suggestion() -> None:
     assert unknown_field("zzz", "line 1") == "unknown field 'zzz' (line 1)."
 

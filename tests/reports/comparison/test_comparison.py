@@ -167,6 +167,14 @@ def test_costs_in_dollars_are_shown_with_their_price() -> None:
     assert "cost" not in labels_of(Comparison("g", (unpriced,), (), None))
 
 
+def test_what_is_probably_not_meant_in_the_data_is_in_the_report() -> None:
+    notes = "12 of 12 validation rows are also training rows"
+    jobs = [with_text(arm(*CHEAP), data_notes=notes), with_text(BASELINE, data_notes=notes)]
+    sentences = messages.caveat_sentences(compared(*jobs))
+    assert sentences.count(f"Data: {notes}.") == 1
+    assert "Data:" not in " ".join(messages.caveat_sentences(compared(arm(*CHEAP), BASELINE)))
+
+
 def comparison_of(tracked: Any) -> Comparison:
     return compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
 
