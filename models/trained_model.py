@@ -129,7 +129,7 @@ def trained_model_of(store: Store, run: Run) -> TrainedModel:
         run_id=str(run.info.run_id),
         job_name=tags.get("platform.job_name", str(run.info.run_name)),
         group=tags.get("platform.group", ""),
-        arm=tags.get("platform.arm", ""),
+        arm=tags.get("arm", ""),
         experiment_name=str(name or store.call(store.client.get_experiment, run.info.experiment_id).name),
         experiment_id=str(run.info.experiment_id),
         task=params.get("hp.task", ""),

@@ -129,7 +129,7 @@ def _row(run: Run) -> dict[str, object]:
     costs = {name: number(run.data.metrics.get(f"cost/{name}", math.nan)) for name in _COSTS}
     return {
         "group": tags.get("platform.group"),
-        "arm": tags.get("platform.arm") or "unnamed",
+        "arm": tags.get("arm") or "unnamed",
         "status": STATUSES.get(run.info.status, RUNNING),
         "started_at": started_at,
         "month": f"{started_at:%Y-%m}",

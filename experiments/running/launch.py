@@ -96,7 +96,7 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
         print_line(f"Note: {sentence}")
     if group.continued:
         runs = child_runs(store, group).items()
-        jobs = with_recorded_labels(jobs, {name: run.data.tags["platform.arm"] for name, run in runs})
+        jobs = with_recorded_labels(jobs, {name: run.data.tags["arm"] for name, run in runs})
     print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {jobs_phrase(jobs, design)}")
     for sentence in plan.budget_text:
         print_line(sentence)

@@ -19,6 +19,7 @@ from reports.comparison.report import (
     ran_on_sections,
     results_by_arm,
     settings_blocks,
+    verdicts_of,
 )
 from reports.comparison.tables import factorial_table as comparison_factorial
 from reports.comparison.tables import job_sections, job_url, looks_sections, looks_summary, short_looks
@@ -84,6 +85,11 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Repor
         summary=summary_of(sweep),
         metrics=tuple(metrics_of(sweep)),
         results=results_of_winner(sweep),
+        verdicts={
+            **{job.run_id: job.text.get("role") or NONE for job in sweep.jobs},
+            **(verdicts_of(sweep.confirmation) if sweep.confirmation else {}),
+            **{each.job.run_id: "best" if each in sweep.best_trials else each.kind for each in sweep.trials},
+        },
         short_answer=short_answer,
         rows_csv=source.table.to_csv(index=False),
     )

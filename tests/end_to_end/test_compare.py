@@ -26,10 +26,10 @@ def test_a_killed_comparison_of_two_compilers_resumes(command_line: CommandLine,
     [group] = command_line.runs("group")
     assert group.info.status == "FINISHED"
     runs = command_line.runs()
-    assert [run.data.tags["platform.arm"] for run in runs] == ["none", "inductor", "inductor", "none"]
+    assert [run.data.tags["arm"] for run in runs] == ["none", "inductor", "inductor", "none"]
     assert {run.info.status for run in runs} == {"FINISHED"}
     assert [run.data.tags["platform.cache_state"] for run in runs] == ["off", "cold", "warm", "off"]
-    compiled = [run.data.metrics for run in runs if run.data.tags["platform.arm"] == "inductor"]
+    compiled = [run.data.metrics for run in runs if run.data.tags["arm"] == "inductor"]
     assert all(metrics["compile/recompiles"] == 0 for metrics in compiled)
     assert all(metrics["time/compile_seconds"] > 0 for metrics in compiled)
     assert all(run.data.metrics["samples"] == 64 for run in runs)
@@ -68,11 +68,11 @@ def test_a_batch_size_is_chosen_once_for_its_group(command_line: CommandLine, re
     assert "(5 jobs)" in plan.stdout
     done = _killed_and_repeated(command_line, fields, "auto, calibration: batches up to 64 fit")
     calibration, *runs = command_line.runs()
-    assert Counter(run.data.tags["platform.arm"] for run in runs) == {"mine": 2, "auto": 2}
+    assert Counter(run.data.tags["arm"] for run in runs) == {"mine": 2, "auto": 2}
     size = calibration.data.tags["platform.chosen_batch_size"]
     rows = read_measurements(open_store(command_line.uri), calibration.info.run_id)
     assert int(size) == largest_useful(rows, calibration.data.metrics["calibration/memory_limit_gib"])
-    sizes = {(run.data.tags["platform.arm"], run.data.params["hp.batch_size"]) for run in runs}
+    sizes = {(run.data.tags["arm"], run.data.params["hp.batch_size"]) for run in runs}
     assert sizes == {("mine", "8"), ("auto", size)}
     assert f"“auto, calibration” chose batch size {size}. It took" in text(done)
     [group] = command_line.runs("group")

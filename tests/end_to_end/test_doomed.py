@@ -46,7 +46,7 @@ def fails(tmp_path: Path) -> Path:
 
 
 def arms(command_line: CommandLine) -> list[str]:
-    return sorted(run.data.tags["platform.arm"] for run in command_line.runs())
+    return sorted(run.data.tags["arm"] for run in command_line.runs())
 
 
 def test_a_group_ends_once_every_arm_fails_at_once(command_line: CommandLine, fails: Path) -> None:

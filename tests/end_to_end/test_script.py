@@ -52,7 +52,7 @@ def test_a_plain_loop_is_compared(command_line: CommandLine, loop: Path) -> None
     done = command_line("compare", {"experiment": loop})
     assert done.returncode == 0, done.stdout + done.stderr
     runs = command_line.runs()
-    assert [run.data.tags["platform.arm"] for run in runs] == ["batch 4", "batch 8", "batch 8", "batch 4"]
+    assert [run.data.tags["arm"] for run in runs] == ["batch 4", "batch 8", "batch 8", "batch 4"]
     assert {run.info.status for run in runs} == {"FINISHED"}
     assert [run.data.params["hp.seed"] for run in runs] == ["42", "42", "43", "43"]
     assert [run.data.params["hp.batch_size"] for run in runs] == ["4", "8", "8", "4"]
@@ -130,7 +130,7 @@ def test_a_plain_trainer_script_is_compared(command_line: CommandLine, tmp_path:
     done = command_line("compare", fields)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = command_line.runs()
-    assert [run.data.tags["platform.arm"] for run in runs] == ["batch 16", "batch 32", "batch 32", "batch 16"]
+    assert [run.data.tags["arm"] for run in runs] == ["batch 16", "batch 32", "batch 32", "batch 16"]
     assert {run.info.status for run in runs} == {"FINISHED"}
     assert all(run.data.metrics["samples"] == pytest.approx(96, rel=0.01) for run in runs)
     # 96 rows are 6 steps of 16 or 3 of 32; a loss is logged every 2 steps.

@@ -531,7 +531,7 @@ def _record(runs: list[Run]) -> JobRecord:
     failure_class = tags.get("platform.failure_class", "Error") if ended and failed else None
     unlimited = read_reservation(tags[UNLIMITED]) if UNLIMITED in tags else None
     return JobRecord(
-        arm=tags.get("platform.arm", ""),
+        arm=tags.get("arm", ""),
         reserved={
             tag.removeprefix(RESERVED): reserved
             for each in runs

@@ -32,6 +32,10 @@ from training.contract.errors import InputError, nearest
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
+ARM, VERDICT = "arm", "verdict"
+"""Tags of a job's run that people read first; MLflow's UI groups the repeats by them."""
+PENDING = "pending"
+"""Verdict until the report."""
 TEXT_COLUMNS = ["run_id", "experiment_id", "group", "status", "arm", "baseline", "repeat", "job_name"]
 """Text columns of every table of jobs; None where a run has no value."""
 NUMBER_COLUMNS = ["training_start_time", "hp_batch_size", "hp_learning_rate", "cost_billable_seconds"]
@@ -106,12 +110,13 @@ def table_of(runs: Iterable[Run]) -> pd.DataFrame:
 def _row(run: Run) -> dict[str, object]:
     info, data = run.info, run.data
     tags = {key.removeprefix("platform."): value for key, value in data.tags.items() if key.startswith("platform.")}
+    tags |= {ARM: data.tags[ARM]} if ARM in data.tags else {}
     numbers = {key: number(value) for key, value in data.metrics.items()}
     diverged = any(not math.isfinite(numbers.get(loss, 0.0)) for loss in LOSSES)
     tags |= {DIVERGED: "true"} if diverged else {}
     columns: Mapping[str, object] = {**_current_names(data.params), **numbers, **tags}
     return {
-        **{_column(key): value for key, value in columns.items()},
+        **{column_of(key): value for key, value in columns.items()},
         "run_id": info.run_id,
         "run_name": info.run_name,
         "experiment_id": info.experiment_id,
@@ -128,7 +133,8 @@ def _current_names(params: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _column(key: str) -> str:
+def column_of(key: str) -> str:
+    """Return the column of a metric, a parameter or a tag without its prefix."""
     return key.replace(".", "_").replace("/", "_")
 
 

@@ -25,7 +25,7 @@ from judging.deterministic_failures import MOMENTS, Death, Moment
 from judging.disturbance import disturbances
 from tracking.groups.group import Group, Subject, child_runs, find_or_open, launch_lock, search_runs
 from tracking.groups.planned_job import IMPORTED, PlannedJob
-from tracking.queries.job_tables import counted_run, has_ended, runs_where, tagged
+from tracking.queries.job_tables import ARM, PENDING, VERDICT, counted_run, has_ended, runs_where, tagged
 from tracking.recording.metrics import (
     MACHINE_FIELDS,
     SERVICE_NAME,
@@ -138,9 +138,10 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
     tags = {
         MLFLOW_PARENT_RUN_ID: group.run_id,
         MLFLOW_RUN_NAME: planned.run_name,
+        ARM: planned.arm,
+        **({VERDICT: PENDING} if group.verb in ("compare", "sweep") else {}),
         "platform.kind": "job",
         "platform.group": group.id,
-        "platform.arm": planned.arm,
         **({"platform.baseline": "true"} if planned.is_baseline else {}),
         "platform.repeat": str(planned.repeat),
         "platform.job_name": spec.name,
@@ -165,7 +166,7 @@ def job_run(run: Run) -> JobRun:
     failure = recorded_failure(tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", ""))
     return JobRun(
         id=str(run.info.run_id),
-        arm=tags.get("platform.arm", ""),
+        arm=tags.get(ARM, ""),
         is_described=DESCRIBED in tags,
         has_ended=is_ended,
         is_incomplete=tags.get(MISSING, "no") != "no",

@@ -112,7 +112,7 @@ def test_a_job_that_has_ended_is_recorded_once_and_without_likely_secrets(team: 
     assert "Recording training job colleagues-job" in out
     [run] = team.runs()
     assert (run.info.status, run.info.run_name) == ("FINISHED", name)
-    assert run.data.tags["platform.arm"] == name
+    assert run.data.tags["arm"] == name
     assert team.curve(run, "train_loss") == {1: 1.0, 2: 0.5, 3: 0.3333}
     billed = team.harness.service.describe(name)["BillableTimeInSeconds"]
     metrics, params, tags = run.data.metrics, run.data.params, run.data.tags
