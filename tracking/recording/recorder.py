@@ -156,6 +156,8 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
         **planned.tags,
     }
     identity = {name: tags[name] for name in ("platform.group", "platform.job_name")}
+    # MLflow's table of runs shows the group's run alone, until it is expanded.
+    store.call(store.client.log_inputs, group.run_id, [dataset_input(planned.data, planned.data_key)])
     with launch_lock():
         return job_run(find_or_open(store, Subject(group.experiment_id, identity, tags)))
 
