@@ -28,6 +28,7 @@ _COSTS = (
     "projected/usd",
 )
 _RATES = ("throughput/steady_samples_per_second",)
+_DATASET = "attributes.`Dataset`"
 _NAME, _CREATED = "attributes.`Run Name`", "runDateAndNestInfo"
 """Columns that the UI always shows."""
 _MODEL, _SYSTEM = "Model metrics", "System metrics"
@@ -67,7 +68,7 @@ def _state(group: str, runs: Iterable[Run], scores: Collection[str], *, is_group
         *([] if is_grouped else [f"tags.`{VERDICT}`"]),
         *(f"metrics.`{name}`" for name in figures),
         *(f"params.`hp.{name}`" for name in ("batch_size", "learning_rate")),
-        "attributes.`Dataset`",
+        _DATASET,
     ]
     widths = {name: max(90, 7 * len(name) - 55) for name in columns}
     keys = [{"mode": "tag", "groupByData": name} for name in (ARM, VERDICT)]
@@ -79,7 +80,7 @@ def _state(group: str, runs: Iterable[Run], scores: Collection[str], *, is_group
         "orderByAsc": True,
         "selectedColumns": columns,
         "columnOrder": [_NAME, _CREATED, *columns],
-        "columnWidths": {_NAME: 360 if is_grouped else 250, _CREATED: 70, **widths},
+        "columnWidths": {_NAME: 360 if is_grouped else 250, _CREATED: 70, **widths, _DATASET: 200},
         "groupBy": {"aggregateFunction": "average", "groupByKeys": keys} if is_grouped else None,
         "groupsExpanded": dict.fromkeys(groups, False),
         "runsHiddenMode": "FIRST_20_RUNS",
