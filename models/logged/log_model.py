@@ -28,7 +28,7 @@ from state.locks import held_lock
 from tracking.groups.group import Group, child_runs
 from tracking.groups.planned_job import MODEL_ID, ModelPlan, PlannedJob
 from tracking.queries import job_tables
-from tracking.queries.job_tables import ARM
+from tracking.queries.job_tables import ARM, tags_of
 from tracking.recorded.recorded_job import job_of
 from tracking.recording.recorder import Outcome
 from tracking.server.store import Store, is_refusal, is_unknown_call
@@ -197,7 +197,7 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
 
 def _log(store: Store, run: Run, job_name: str, plan: ModelPlan, folder: Path) -> None:
     """Turn the folder into an MLflow model and upload it. The run's tag is written last."""
-    run_id, tags = run.info.run_id, run.data.tags
+    run_id, tags = run.info.run_id, tags_of(run)
     checkpoint = read_checkpoint(folder / flavor.WEIGHTS)
     evaluation = evaluation_of(run.data.params, checkpoint.task)
     trained_with = tags.get("platform.versions", "")

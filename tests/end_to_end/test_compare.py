@@ -14,6 +14,7 @@ from experiments.running.launch import read_measurements
 from sweeps.costs import largest_useful
 from tests.end_to_end.conftest import CommandLine, text
 from tests.support.job.tiny import TINY
+from tracking.queries.job_tables import tags_of
 from tracking.server.store import open_store
 
 
@@ -28,7 +29,7 @@ def test_a_killed_comparison_of_two_compilers_resumes(command_line: CommandLine,
     runs = command_line.runs()
     assert [run.data.tags["arm"] for run in runs] == ["none", "inductor", "inductor", "none"]
     assert {run.info.status for run in runs} == {"FINISHED"}
-    assert [run.data.tags["platform.cache_state"] for run in runs] == ["off", "cold", "warm", "off"]
+    assert [tags_of(run)["platform.cache_state"] for run in runs] == ["off", "cold", "warm", "off"]
     compiled = [run.data.metrics for run in runs if run.data.tags["arm"] == "inductor"]
     assert all(metrics["compile/recompiles"] == 0 for metrics in compiled)
     assert all(metrics["time/compile_seconds"] > 0 for metrics in compiled)
@@ -105,8 +106,8 @@ def test_packed_and_unpacked_texts_are_compared(command_line: CommandLine) -> No
     assert done.returncode == 0, done.stdout + done.stderr
     assert "not comparable" not in done.stdout
     packed, rows = command_line.runs()
-    assert packed.data.tags["platform.data_key"] != rows.data.tags["platform.data_key"]
-    assert packed.data.tags["platform.evaluation_key"] == rows.data.tags["platform.evaluation_key"]
+    assert tags_of(packed)["platform.data_key"] != tags_of(rows)["platform.data_key"]
+    assert tags_of(packed)["platform.evaluation_key"] == tags_of(rows)["platform.evaluation_key"]
     # 16 texts each of 7, 14, 21, 28 and 35 tokens make 42 blocks of 40.
     assert rows.data.metrics["tokens"] == packed.data.metrics["tokens"] == 16 * 7 * (1 + 2 + 3 + 4 + 5)
     assert (rows.data.metrics["samples"], packed.data.metrics["samples"]) == (80, 42)

@@ -11,6 +11,7 @@ from mlflow.entities import Run
 
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
+from tracking.queries.job_tables import tags_of
 
 LOOP = (ROOT / "tests" / "support" / "scripts" / "plain_loop.py").read_text()
 
@@ -65,9 +66,9 @@ def test_a_plain_loop_is_compared(command_line: CommandLine, loop: Path) -> None
     billable = first.data.metrics["cost/billable_seconds"]
     assert first.data.metrics["throughput/end_to_end_samples_per_second"] == pytest.approx(32 / billable)
     assert 0 < first.data.metrics["time/script_seconds"] <= billable
-    started = float(first.data.tags["platform.training_start_time"])
+    started = float(tags_of(first)["platform.training_start_time"])
     assert all(started <= time / 1000 <= started + billable + 0.001 for _, time, _ in losses)
-    assert first.data.tags["platform.measured"] == "outside"
+    assert tags_of(first)["platform.measured"] == "outside"
     assert Path(first.data.tags["platform.model_uri"].removeprefix("file://")).exists()
     summary = json.loads((report(command_line) / "summary.json").read_text())
     assert [contrast["outcome"] for contrast in summary["contrasts"]] != ["not comparable"]

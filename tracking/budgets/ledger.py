@@ -30,7 +30,7 @@ from state.home import home, home_id
 from state.locks import held_lock
 from tracking.groups.group import Group, search_runs
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.job_tables import counted_run, has_ended, tagged
+from tracking.queries.job_tables import counted_run, has_ended, tagged, tags_of
 from tracking.recording.metrics import OPEN_POOL, WARM_POOL, record_warm_pool_costs
 from tracking.recording.recorder import DESCRIBED, JobRun, open_run
 from tracking.server.store import Store
@@ -556,7 +556,7 @@ def _never_ran(run: Run, failure_class: str | None) -> bool:
     """
     if failure_class == "Refused":
         return True
-    return failure_class in {"Stopped", "Capacity"} and "platform.training_start_time" not in run.data.tags
+    return failure_class in {"Stopped", "Capacity"} and "platform.training_start_time" not in tags_of(run)
 
 
 def _cost(run: Run, seconds_name: str, usd_name: str) -> Amount | None:

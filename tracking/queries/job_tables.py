@@ -36,6 +36,8 @@ ARM, VERDICT = "arm", "verdict"
 """Tags of a job's run that people read first; MLflow's UI groups the repeats by them."""
 PENDING = "pending"
 """Verdict until the report."""
+DETAILS = "platform.details"
+"""Tag of a job's run with further tags as JSON: no query filters on them, and only reports read them."""
 TEXT_COLUMNS = ["run_id", "experiment_id", "group", "status", "arm", "baseline", "repeat", "job_name"]
 """Text columns of every table of jobs; None where a run has no value."""
 NUMBER_COLUMNS = ["training_start_time", "hp_batch_size", "hp_learning_rate", "cost_billable_seconds"]
@@ -108,9 +110,9 @@ def table_of(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def _row(run: Run) -> dict[str, object]:
-    info, data = run.info, run.data
-    tags = {key.removeprefix("platform."): value for key, value in data.tags.items() if key.startswith("platform.")}
-    tags |= {ARM: data.tags[ARM]} if ARM in data.tags else {}
+    info, data, all_tags = run.info, run.data, tags_of(run)
+    own = {key: value for key, value in all_tags.items() if key.startswith("platform.") or key == ARM}
+    tags = {key.removeprefix("platform."): value for key, value in own.items() if key != DETAILS}
     numbers = {key: number(value) for key, value in data.metrics.items()}
     diverged = any(not math.isfinite(numbers.get(loss, 0.0)) for loss in LOSSES)
     tags |= {DIVERGED: "true"} if diverged else {}
@@ -131,6 +133,16 @@ def _current_names(params: Mapping[str, str]) -> dict[str, str]:
     return {EARLIER_PARAMETERS.get(name, name): value for name, value in known.items()} | {
         name: known[name] for name in EARLIER_PARAMETERS.values() if name in known
     }
+
+
+def tags_of(run: Run) -> dict[str, str]:
+    """Return a run's tags and its details."""
+    return {**run.data.tags, **json.loads(run.data.tags.get(DETAILS, "{}"))}
+
+
+def details_tag(details: Mapping[str, str]) -> dict[str, str]:
+    """Return the tag with these details. Long ones are cut, because the server cuts long tags."""
+    return {DETAILS: json.dumps({key: value[:1000] for key, value in details.items()}, ensure_ascii=False)}
 
 
 def column_of(key: str) -> str:
