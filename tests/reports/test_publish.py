@@ -95,7 +95,7 @@ def test_the_view_of_a_group_shows_its_verdicts_and_figures(tracked: Tracked, tm
 
 
 def test_an_experiment_keeps_the_views_of_its_latest_groups_and_of_its_users(tracked: Tracked) -> None:
-    tracked.client.set_experiment_tag(tracked.experiment_id, "mlflow.sharedViewState.mine", '{"name": "my view"}')
+    tracked.client.set_experiment_tag(tracked.experiment_id, "mlflow.sharedViewState.mine", "deflate;x")
     for number in range(MAX_VIEWS + 2):
         tags = {"platform.kind": "group", "platform.group": f"demo-{number:02}", "platform.verb": "sweep"}
         run = tracked.client.create_run(tracked.experiment_id, tags=tags, start_time=1000 + number)

@@ -21,12 +21,7 @@ from training.job.tasks import METRICS
 MAX_VIEWS = 20
 """Views that are kept in an experiment. MLflow's UI lists them, and saves no view of its own beyond 40."""
 _PREFIX = "mlflow.sharedViewState."
-_COSTS = (
-    "cost/billable_instance_seconds",
-    "cost/usd",
-    "projected/billable_instance_seconds",
-    "projected/usd",
-)
+_COSTS = ("cost/billable_instance_seconds", "cost/usd", "projected/billable_instance_seconds", "projected/usd")
 _RATES = ("throughput/steady_samples_per_second",)
 _DATASET = "attributes.`Dataset`"
 _NAME, _CREATED = "attributes.`Run Name`", "runDateAndNestInfo"
@@ -54,9 +49,9 @@ def write_view(store: Store, parent: Run, scores: Collection[str] = ()) -> None:
     }
     store.call(store.client.set_experiment_tag, experiment_id, _PREFIX + group, json.dumps(view))
     experiment: Experiment = store.call(store.client.get_experiment, experiment_id)
-    views = {key: json.loads(text) for key, text in experiment.tags.items() if key.startswith(_PREFIX)}
-    ours = sorted((view["createdAt"], key) for key, view in views.items() if "group" in view)
-    for _, key in ours[:-MAX_VIEWS]:
+    # Users' views have no group.
+    ours = {key: text for key, text in experiment.tags.items() if f'"group": "{key.removeprefix(_PREFIX)}"' in text}
+    for key in sorted(ours, key=lambda key: json.loads(ours[key])["createdAt"])[:-MAX_VIEWS]:
         store.call(store.client.delete_experiment_tag, experiment_id, key)
 
 
