@@ -63,6 +63,7 @@ _MEASURED = (
 
 
 def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Report:
+    best = sweep.front if sweep.spec.is_front else (sweep.best,)
     (answer, short_answer, lines), remarks = messages.answer_of(sweep), Sentences(tuple(messages.sentences(sweep)))
     command: tuple[Block, ...] = (*([Sentences(tuple(lines))] if lines else []), *_command(sweep))
     lead = (*command, *([best_table(sweep)] if sweep.best_trials else []), remarks)
@@ -88,7 +89,7 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Repor
         verdicts={
             **{job.run_id: job.text.get("role") or NONE for job in sweep.jobs},
             **(verdicts_of(sweep.confirmation) if sweep.confirmation else {}),
-            **{each.job.run_id: "best" if each in sweep.best_trials else each.kind for each in sweep.trials},
+            **{each.job.run_id: "best" if each in best else each.kind for each in sweep.trials},
         },
         short_answer=short_answer,
         rows_csv=source.table.to_csv(index=False),

@@ -23,7 +23,8 @@ MAX_VIEWS = 20
 _PREFIX = "mlflow.sharedViewState."
 _COSTS = ("cost/billable_instance_seconds", "cost/usd", "projected/billable_instance_seconds", "projected/usd")
 _RATES = ("throughput/steady_samples_per_second",)
-_DATASET = "attributes.`Dataset`"
+_DATASET, _VERDICT = "attributes.`Dataset`", f"tags.`{VERDICT}`"
+_WIDTHS = {_DATASET: 200, _VERDICT: 160}
 _NAME, _CREATED = "attributes.`Run Name`", "runDateAndNestInfo"
 """Columns that the UI always shows."""
 _MODEL, _SYSTEM = "Model metrics", "System metrics"
@@ -60,7 +61,7 @@ def _state(group: str, runs: Iterable[Run], scores: Collection[str], *, is_group
     metrics = list(dict.fromkeys(name for run in runs for name in run.data.metrics))
     figures = [*_COSTS, *_scores(metrics, scores), *_RATES]
     columns = [
-        *([] if is_grouped else [f"tags.`{VERDICT}`"]),
+        *([] if is_grouped else [_VERDICT]),
         *(f"metrics.`{name}`" for name in figures),
         *(f"params.`hp.{name}`" for name in ("batch_size", "learning_rate")),
         _DATASET,
@@ -71,11 +72,11 @@ def _state(group: str, runs: Iterable[Run], scores: Collection[str], *, is_group
     return {
         "searchFilter": f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'job'",
         # Verdicts sort well: baseline, cheaper, inconclusive. Ordered by start time, the UI would add the parent run.
-        "orderByKey": f"tags.`{VERDICT}`",
+        "orderByKey": _VERDICT,
         "orderByAsc": True,
         "selectedColumns": columns,
         "columnOrder": [_NAME, _CREATED, *columns],
-        "columnWidths": {_NAME: 360 if is_grouped else 250, _CREATED: 70, **widths, _DATASET: 200},
+        "columnWidths": {_NAME: 360 if is_grouped else 250, _CREATED: 70, **widths, **_WIDTHS},
         "groupBy": {"aggregateFunction": "average", "groupByKeys": keys} if is_grouped else None,
         "groupsExpanded": dict.fromkeys(groups, False),
         "runsHiddenMode": "FIRST_20_RUNS",
