@@ -176,6 +176,8 @@ def test_a_trial_that_cannot_win_is_stopped(bench: Bench) -> None:
     assert [trial.state for trial in pruned] == [TrialState.PRUNED] * 2
     assert all(re.match(r"pruned: .* billable seconds so far, no fewer", trial.user_attrs["end"]) for trial in pruned)
     assert all(0 < trial.user_attrs["billable_seconds"] < 30 for trial in pruned)
+    # Optuna shows the seconds up to the last evaluation, not its loss of 2.0.
+    assert [trial.value for trial in pruned] == pytest.approx([0.5] * 2, abs=0.01)
     assert bench.service.running() == []
 
 
