@@ -55,6 +55,12 @@ class Objective:
     """True if the quality is the second objective."""
 
     @property
+    def names(self) -> list[str]:
+        """Name of each objective, the cost first."""
+        name = "billable_instance_seconds" if self.cost == "billable_seconds" else self.cost
+        return [name, self.quality.metric] if self.is_front and self.quality else [name]
+
+    @property
     def directions(self) -> list[Literal["minimize", "maximize"]]:
         """Optuna's direction of each objective, the cost first."""
         first: Literal["minimize", "maximize"] = "maximize" if self.cost == "steady_samples_per_second" else "minimize"
@@ -167,14 +173,13 @@ def records(trials: Iterable[FrozenTrial], space: Space) -> tuple[Record, ...]:
         point = point_of(trial, space)
         if point is None or (point in by_point and by_point[point].state != "failed"):
             continue
-        state, seconds = _STATES[trial.state.name], json.loads(trial.user_attrs.get("seconds", "{}"))
+        state = _STATES[trial.state.name]
         by_point[point] = Record(
             point=point,
             state=state,
             curve=tuple(
-                CurvePoint(samples=samples, value=value, billable_instance_seconds=float(seconds[str(samples)]))
-                for samples, value in sorted(trial.intermediate_values.items())
-                if str(samples) in seconds
+                CurvePoint(samples=samples, value=value, billable_instance_seconds=seconds)
+                for samples, value, seconds in json.loads(trial.user_attrs.get("curve", "[]"))
             ),
             outcome=None if state == "running" else _outcome(trial.user_attrs, state),
         )

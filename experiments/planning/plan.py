@@ -326,9 +326,8 @@ def _target(experiment: Experiment) -> dict[str, Scalar | None]:
 
 def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
     if isinstance(staged, ScriptInputs):
-        channels = staged.channels
-        name = ", ".join(channels.uris) or "none"
-        return DataSource(name=name, source=channels.description, digest=channels.digest, rows={})
+        origin = staged.channels.description
+        return DataSource(name=origin, source=origin, digest=staged.channels.digest, rows={})
     data = experiment.data
     assert data is not None
     return DataSource(

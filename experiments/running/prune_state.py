@@ -26,7 +26,7 @@ from state import locks
 from state.folders import TRASH_PREFIX, delete, discard, measure
 from state.home import home
 from tracking.groups.plan_file import PLAN_FILE as PLAN
-from tracking.queries.job_tables import has_ended, runs_where, tagged
+from tracking.queries.job_tables import has_ended, runs_where, tagged, tags_of
 from tracking.server.store import Store, open_store
 from training.contract.errors import ServiceError, TrackingError
 from training.contract.job_spec import JOB_NAME_PATTERN
@@ -206,7 +206,7 @@ def _open_groups(store: Store) -> Iterator[_Need]:
     for parent in store.call(runs_where, store.client, tagged(kind="group", group_state="open")):
         group = parent.data.tags.get("platform.group", "")
         runs = store.call(runs_where, store.client, tagged(kind="job", group=group))
-        text = "\n".join([_plan(store, parent), *(run.data.tags.get("platform.data_key", "") for run in runs)])
+        text = "\n".join([_plan(store, parent), *(tags_of(run).get("platform.data_key", "") for run in runs)])
         yield _Need(f"group {group} is open, and its command or `trainfare attach` resumes it", text, f"{group}-")
 
 

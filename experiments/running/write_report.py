@@ -7,6 +7,7 @@ import signal
 import sys
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -23,10 +24,11 @@ from reports.render import CompareOptions, render, render_chosen, render_overvie
 from state.digests import digest
 from state.home import home
 from tracking.groups.group import Group, find_group
+from tracking.queries.group_view import write_view
 from tracking.queries.job_tables import chosen_jobs
 from tracking.queries.mlflow_ui import LOCAL, experiment_to_show, require_database, run_table, serve
 from tracking.server.store import Store, open_store
-from training.contract.errors import InputError
+from training.contract.errors import InputError, NotAllowed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RETRY_SECONDS = 10.0
@@ -79,7 +81,7 @@ def report_group(
     store.subject = f"the experiment of group '{group.id}'"
     rendered = render(store.client, group.id, title, options)
     folder = _folder(group.id, options)
-    _print_report(store, rendered, folder, group.experiment_id, chosen)
+    _print_report(store, rendered, folder, group.experiment_id, chosen, group.id)
     with tolerate_rejection(_location_printer(chosen)):
         if is_repeated:
             log_separately(store, group.experiment_id, title, [group.id], rendered, folder)
@@ -127,7 +129,9 @@ def _folder(name: str, options: CompareOptions = DEFAULT) -> Path:
     return home() / "reports" / f"{name}{suffix}"
 
 
-def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: str, chosen: str) -> None:
+def _print_report(
+    store: Store, rendered: Report, folder: Path, experiment_id: str, chosen: str, group: str | None = None
+) -> None:
     """Print the report, write it to `folder`, and print its location.
 
     It is printed first, because the folder may be one that cannot be written to. The location goes to standard error if
@@ -140,7 +144,7 @@ def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: s
         print_line("")
         print_report(rendered)
         print_line("")
-    page, ui = write(rendered, folder), _ui_location(store.uri, experiment_id)
+    page, ui = write(rendered, folder), _ui_location(store.uri, experiment_id, group)
     answer({**summary(rendered), "report": str(page), "mlflow": ui})
     print_location(f"Report: {page}")
     print_location(f"MLflow: {ui}")
@@ -150,12 +154,12 @@ def _location_printer(chosen: str) -> Callable[[str], None]:
     return print_line if chosen == "text" else print_error
 
 
-def _ui_location(uri: str, experiment_id: str) -> str:
+def _ui_location(uri: str, experiment_id: str, group: str | None) -> str:
     if uri.startswith(("http:", "https:", "arn:")):
-        return run_table(uri, experiment_id)
+        return run_table(uri, experiment_id, group)
     # The repository's own environment may not be active.
     command = "make ui" if Path.cwd() == REPOSITORY else "trainfare ui"
-    return f"`{command}`, then {run_table(LOCAL, experiment_id)}"
+    return f"`{command}`, then {run_table(LOCAL, experiment_id, group)}"
 
 
 def ui(fields: Mapping[str, str]) -> int:
@@ -165,9 +169,13 @@ def ui(fields: Mapping[str, str]) -> int:
     """
     require_database()
     store = open_store(echo=print_line)
-    experiment_id = experiment_to_show(store, fields.get("experiment"))
+    experiment_id, run = experiment_to_show(store, fields.get("experiment"))
+    group = run.data.tags["platform.group"] if run else None
+    if run:  # its jobs may still be running
+        with suppress(NotAllowed):
+            write_view(store, run)
     if store.uri.startswith(("http:", "https:", "arn:")):
-        _show(run_table(store.uri, experiment_id))
+        _show(run_table(store.uri, experiment_id, group))
         return 0
     # SIGINT, too: a process that a script starts in the background ignores it by default.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -175,7 +183,7 @@ def ui(fields: Mapping[str, str]) -> int:
     print_line(f"Starting MLflow on {store.uri}")
     try:
         log = home() / "mlflow-ui.log"
-        serve(store, log, lambda address: _show(run_table(address, experiment_id), "Press Ctrl-C to stop it."))
+        serve(store, log, lambda address: _show(run_table(address, experiment_id, group), "Press Ctrl-C to stop it."))
     except KeyboardInterrupt:
         print_line("\nStopped MLflow's UI.")
     return 0

@@ -28,7 +28,7 @@ from reports.comparison.tables import (
     short_looks,
     spent_sentence,
 )
-from reports.model.numbers import NONE, figure, money, score, short
+from reports.model.numbers import NONE, change, figure, money, score, short
 from reports.model.report import (
     Block,
     Cell,
@@ -133,6 +133,7 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         metrics=tuple(metrics_of(comparison)),
         short_answer=short_answer,
         results=results_by_arm(comparison),
+        verdicts=verdicts_of(comparison),
         comparison_table=with_verdicts,
         rows_csv=source.table.to_csv(index=False),
     )
@@ -294,6 +295,16 @@ def results_by_arm(comparison: Comparison) -> Mapping[str, tuple[str, ...]]:
         if verdict.outcome in ("inconclusive", "not comparable", "cheaper, quality not shown"):
             arms["inconclusive"].append(label)
     return {result: tuple(labels) for result, labels in arms.items() if labels}
+
+
+def verdicts_of(comparison: Comparison) -> Mapping[str, str]:
+    """Return the verdict on the arm of each job in a few words, by run id; empty without contrasts."""
+    texts = {comparison.arms[0].label: "baseline"} if comparison.contrasts else {}
+    for contrast in comparison.contrasts:
+        outcome, ratio = contrast.verdict.outcome, contrast.verdict.ratio
+        change_shown = f", {change(ratio.estimate)}" if ratio and outcome in ("cheaper", "not cheaper") else ""
+        texts[contrast.arm.label] = outcome + change_shown
+    return {job.run_id: texts[arm.label] for arm in comparison.arms if arm.label in texts for job in arm.jobs}
 
 
 def fail_sentences(results: Mapping[str, tuple[str, ...]], fail_on: frozenset[str]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from reports.comparison.report import (
     ran_on_sections,
     results_by_arm,
     settings_blocks,
+    verdicts_of,
 )
 from reports.comparison.tables import job_sections, job_url, looks_sections, looks_summary, short_looks
 from reports.model.numbers import NONE, TOO_FEW, money, rate, score, signed_percent
@@ -60,6 +61,7 @@ _MEASURED = (
 
 
 def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Report:
+    best = sweep.front if sweep.spec.is_front else (sweep.best,)
     (answer, short_answer, lines), remarks = messages.answer_of(sweep), Sentences(tuple(messages.sentences(sweep)))
     command: tuple[Block, ...] = (*([Sentences(tuple(lines))] if lines else []), *_command(sweep))
     lead = (*command, *([best_table(sweep)] if sweep.best_trials else []), remarks)
@@ -82,6 +84,11 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Repor
         summary=summary_of(sweep),
         metrics=tuple(metrics_of(sweep)),
         results=results_of_winner(sweep),
+        verdicts={
+            **{job.run_id: job.text.get("role") or NONE for job in sweep.jobs},
+            **(verdicts_of(sweep.confirmation) if sweep.confirmation else {}),
+            **{each.job.run_id: "best" if each in best else each.kind for each in sweep.trials},
+        },
         short_answer=short_answer,
         rows_csv=source.table.to_csv(index=False),
     )

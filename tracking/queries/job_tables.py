@@ -32,6 +32,12 @@ from training.contract.errors import InputError, nearest
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
+ARM, VERDICT = "arm", "verdict"
+"""Tags of a job's run that people read first; MLflow's UI groups the repeats by them."""
+PENDING = "pending"
+"""Verdict until the report."""
+DETAILS = "platform.details"
+"""Tag of a job's run with further tags as JSON: no query filters on them, and only reports read them."""
 TEXT_COLUMNS = ["run_id", "experiment_id", "group", "status", "arm", "baseline", "repeat", "job_name"]
 """Text columns of every table of jobs; None where a run has no value."""
 NUMBER_COLUMNS = ["training_start_time", "hp_batch_size", "hp_learning_rate", "cost_billable_seconds"]
@@ -96,15 +102,16 @@ def table_of(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def _row(run: Run) -> dict[str, object]:
-    info, data = run.info, run.data
-    tags = {key.removeprefix("platform."): value for key, value in data.tags.items() if key.startswith("platform.")}
+    info, data, all_tags = run.info, run.data, tags_of(run)
+    own = {key: value for key, value in all_tags.items() if key.startswith("platform.") or key == ARM}
+    tags = {key.removeprefix("platform."): value for key, value in own.items() if key != DETAILS}
     numbers = {key: number(value) for key, value in data.metrics.items()}
     diverged = any(not math.isfinite(numbers.get(loss, 0.0)) for loss in LOSSES)
     tags |= {DIVERGED: "true"} if diverged else {}
     parameters = {name: value for name, value in data.params.items() if value != NOT_SET}
     columns: Mapping[str, object] = {**parameters, **numbers, **tags}
     return {
-        **{_column(key): value for key, value in columns.items()},
+        **{column_of(key): value for key, value in columns.items()},
         "run_id": info.run_id,
         "run_name": info.run_name,
         "experiment_id": info.experiment_id,
@@ -113,7 +120,18 @@ def _row(run: Run) -> dict[str, object]:
     }
 
 
-def _column(key: str) -> str:
+def tags_of(run: Run) -> dict[str, str]:
+    """Return a run's tags and its details."""
+    return {**run.data.tags, **json.loads(run.data.tags.get(DETAILS, "{}"))}
+
+
+def details_tag(details: Mapping[str, str]) -> dict[str, str]:
+    """Return the tag with these details. Long ones are cut, because the server cuts long tags."""
+    return {DETAILS: json.dumps({key: value[:1000] for key, value in details.items()}, ensure_ascii=False)}
+
+
+def column_of(key: str) -> str:
+    """Return the column of a metric, a parameter or a tag without its prefix."""
     return key.replace(".", "_").replace("/", "_")
 
 

@@ -23,6 +23,7 @@ from tests.conftest import ROOT
 from tests.support.aws.account import Account
 from tests.support.services.following import ended, running, until
 from tests.support.services.harness import SageMakerHarness
+from tracking.queries.job_tables import tags_of
 from training.contract.job_spec import Compiler, MetricDefinition
 from training.services.launcher import submit
 from training.services.sagemaker.service import SageMakerService
@@ -112,10 +113,10 @@ def test_a_job_that_has_ended_is_recorded_once_and_without_likely_secrets(team: 
     assert "Recording training job colleagues-job" in out
     [run] = team.runs()
     assert (run.info.status, run.info.run_name) == ("FINISHED", name)
-    assert run.data.tags["platform.arm"] == name
+    assert run.data.tags["arm"] == name
     assert team.curve(run, "train_loss") == {1: 1.0, 2: 0.5, 3: 0.3333}
     billed = team.harness.service.describe(name)["BillableTimeInSeconds"]
-    metrics, params, tags = run.data.metrics, run.data.params, run.data.tags
+    metrics, params, tags = run.data.metrics, run.data.params, tags_of(run)
     assert (metrics["eval_accuracy"], metrics["cost/billable_seconds"]) == (0.91, billed)
     assert metrics["cost/usd"] == pytest.approx(billed)  # a dollar a second
     assert (params["hp.learning_rate"], params["machine.instance_type"]) == ("3e-05", "ml.g4dn.xlarge")

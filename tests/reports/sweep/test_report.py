@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,12 @@ def report(client: MlflowClient, tmp_path_factory: pytest.TempPathFactory) -> Re
 
 def rendered(sweep: MadeSweep) -> Report:
     return render(sweep.client, sweep.group, "t")
+
+
+def test_every_job_of_a_sweep_has_a_verdict(report: Report) -> None:
+    counts = Counter(report.verdicts.values())
+    assert (counts["best"], counts["pruned"], counts["failed"], counts["calibration"]) == (1, 1, 1, 2)
+    assert (counts["baseline"], counts["cheaper, 65 % fewer"]) == (3, 3)
 
 
 def test_every_form_has_the_whole_answer(report: Report) -> None:

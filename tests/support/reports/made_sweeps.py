@@ -85,7 +85,7 @@ class MadeSweep:
                 metrics |= {"samples_per_second": size / step, "peak_memory_gib": 1.2 + 0.021 * size}
             points += [Metric(f"calibration/{key}", value, at_ms, size) for key, value in metrics.items()]
         finals = {"calibration/eval_seconds": 2.0, "calibration/largest_batch_size": float(min(largest, max(sizes)))}
-        tags = {"platform.arm": f"{compiler}, calibration", "platform.repeat": "0"}
+        tags = {"arm": f"{compiler}, calibration", "platform.repeat": "0"}
         self.run("calibration", compiler, seconds=40.0, tags=tags, points=points, metrics=finals)
 
     def training(
@@ -122,7 +122,7 @@ class MadeSweep:
             metrics |= {"target/samples": float(logged[-1][0])} if reached is not None else {}
         end = "completed" if target is None or reached is not None else "not reached"
         arm = f"{compiler}, batch {size}" + (f", rate × {multiplier:g}" if multiplier != 1 else "")
-        run_tags = {"platform.multiplier": f"{multiplier:g}", "platform.arm": arm, "platform.repeat": str(repeat)}
+        run_tags = {"platform.multiplier": f"{multiplier:g}", "arm": arm, "platform.repeat": str(repeat)}
         hyperparameters = {"hp.batch_size": size, "hp.learning_rate": 5e-5 * size / 8 * multiplier}
         end_tags = {"platform.end": end} if role == "trial" else {}
         return self.run(
