@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+STATUS = ("\r", "Staging: ")
+"""Beginnings of the lines that replace the one before."""
 
 
 def main() -> None:
@@ -106,7 +108,8 @@ class Result(Mapping[str, Any]):
         return pd.json_normalize(self.answer.get("jobs", []), max_level=0)
 
     def __repr__(self) -> str:
-        return str(self.answer.get("headline") or json.dumps(self.answer, indent=1, ensure_ascii=False))
+        text = str(self.answer.get("headline") or self.answer)
+        return text if len(text) < 1000 else f"Result with {', '.join(self.answer)}"
 
     def _repr_html_(self) -> str | None:
         if not self.report:
@@ -176,10 +179,10 @@ def _show(lines: IO[bytes]) -> None:
     is_notebook = ipython is not None and ipython.get_ipython() is not None
     for line in lines:
         text = line.decode(errors="replace").rstrip("\n")
-        if not text.startswith("\r"):
+        if not text.startswith(STATUS):
             print(text)
         elif is_notebook:
-            shown = {"text/plain": text[1:]}
+            shown = {"text/plain": text.strip()}
             status = status or import_module("IPython.display").display(shown, raw=True, display_id=True)
             status.update(shown, raw=True)
     if status is not None:
