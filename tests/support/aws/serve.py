@@ -1,4 +1,4 @@
-"""A simulated account in its own process: `python -m tests.support.aws.serve FOLDER`.
+"""A simulated account in its own process: `python -m tests.support.aws.serve FOLDER LATE_SECONDS`.
 
 The first line that it prints contains the account's environment variables. Each line of input is a query, `calls` (time
 and operation of each call) or `jobs` (names). The response is a line of JSON. At the end of the input, the process
@@ -40,9 +40,12 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[Served]:
-    """Open an account in another process, which exits at the end of the block."""
-    command = [sys.executable, "-m", "tests.support.aws.serve", str(folder)]
+def served(folder: Path, late_seconds: float = 0.0) -> Iterator[Served]:
+    """Open an account in another process, which exits at the end of the block.
+
+    It shows lines of logs and billed seconds `late_seconds` after the fact.
+    """
+    command = [sys.executable, "-m", "tests.support.aws.serve", str(folder), str(late_seconds)]
     with (folder.parent / "account.txt").open("ab") as errors:
         process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
@@ -53,9 +56,10 @@ def served(folder: Path) -> Iterator[Served]:
         process.communicate()
 
 
-def main(folder: str) -> None:
+def main(folder: str, late_seconds: str) -> None:
     with open_account(Path(folder)) as account:
         account.make_role()
+        account.logs.delay_seconds = account.jobs.faults.billing_seconds = float(late_seconds)
         print(json.dumps(account.variables), flush=True)
         for query in sys.stdin:
             queries = {"calls": lambda: account.calls, "jobs": account.jobs.names}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError, first_line, nearest, short_text
+from training.contract.plain_text import counted
 from training.job.tasks import SQUAD_COLUMNS
 from training.staging.formats.files import (
     BYTE_ORDER_MARK,
@@ -83,7 +84,7 @@ def table_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator
         if isinstance(row, InputError):
             yield number, row
         elif row and len(row) != len(header):
-            problem = f"{path} line {number} has {len(row)} fields, but the header has {len(header)}"
+            problem = f"{path} line {number} has {counted(len(row), 'field')}, but the header has {len(header)}"
             if not has_quotes and any(field.startswith('"') for field in row):
                 problem += "; quotation marks have a meaning in .csv, but not in .tsv: rename the file"
             yield number, InputError(problem)

@@ -58,7 +58,7 @@ def test_the_header_decides(tmp_path: Path, content: str, columns: list[str], de
         (
             "a.tsv",
             'text\tlabel\n"two\nlines"\t1\n',
-            "FILE line 2 has 1 fields, but the header has 2; quotation marks have a meaning in .csv, but not in .tsv: "
+            "FILE line 2 has 1 field, but the header has 2; quotation marks have a meaning in .csv, but not in .tsv: "
             "rename the file",
         ),
     ],
