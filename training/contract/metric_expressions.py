@@ -18,6 +18,8 @@ MAX_LINE_CHARACTERS = 100_000
 """Characters of a line that are searched."""
 _NUMBER = regex.compile(r"[-+]?(?:(?:[1-9]\d{0,2}(?:,\d{3})+(?!\d)|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 
+_NOT_FINITE = regex.compile(r"(?i)(?<![\w.+-])[-+]?(?:nan|inf(?:inity)?)(?!\w)")
+
 
 def number(text: str) -> float | None:
     """Parse a number as logs write it, such as `1,500`; return None for any other text."""
@@ -45,12 +47,18 @@ class MetricExpressions:
             if name in self.stopped:
                 continue
             try:
-                for match in pattern.finditer(line[:MAX_LINE_CHARACTERS], timeout=LINE_SECONDS):
-                    value = number(_whole_number(line, match))
-                    if value is not None:
-                        yield name, value
+                yield from ((name, value) for value in _values(pattern, line[:MAX_LINE_CHARACTERS]))
             except TimeoutError:
                 self._slow_lines[name] = self._slow_lines.get(name, 0) + 1
+
+
+def _values(pattern: regex.Pattern[str], line: str) -> list[float]:
+    """Return the numbers of an expression's matches. `([0-9.]+)` also finds NaN and infinity: as digits, it matches."""
+    for shown in (line, _NOT_FINITE.sub(lambda word: "0" * len(word[0]), line)):
+        if matches := list(pattern.finditer(shown, timeout=LINE_SECONDS)):
+            texts = (line[slice(*match.span(1))] if shown != line else _whole_number(line, match) for match in matches)
+            return [value for value in map(number, texts) if value is not None]
+    return []
 
 
 def _whole_number(line: str, match: regex.Match[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from training.contract.metric_expressions import MetricExpressions
@@ -34,10 +36,18 @@ def test_every_match_is_found_in_order() -> None:
         (r"\((\d+)", "(3,4)", 3),
         (r"\((\d+)", "(0,100)", 0),
         ("loss (.*)", "loss 1,024.5", 1024.5),
+        ("loss ([0-9.]+)", "step 3: loss -Infinity", -math.inf),
+        (r"step (\d+): loss", "step 3: loss nan", 3),
     ],
 )
-def test_a_number_is_not_cut(expression: str, line: str, value: float) -> None:
+def test_a_number_is_not_cut_and_may_be_infinite(expression: str, line: str, value: float) -> None:
     assert list(MetricExpressions({"x": expression}).matches(line)) == [("x", value)]
+
+
+def test_a_loss_that_is_no_number_is_not_unseen() -> None:
+    [(_, value)] = MetricExpressions({"loss": "loss ([0-9.]+)"}).matches("loss nan")
+    assert math.isnan(value)
+    assert list(MetricExpressions({"loss": "loss ([0-9.]+)"}).matches("loss info, loss nan_count")) == []
 
 
 @pytest.mark.parametrize("line", ["loss x", "loss 1.2.3", "loss -", "loss "])
