@@ -73,7 +73,7 @@ def predicted(command_line: CommandLine, run: Run, file: Path, **fields: object)
 
 def endpoint_answers(command_line: CommandLine, run: Run, inputs: list[Any]) -> list[dict[str, Any]]:
     """Return the answers of an endpoint."""
-    deployed = command_line("deploy", {"run": run.info.run_id, "name": "rows"})
+    deployed = command_line("deploy", {"run": run.info.run_id, "endpoint": "rows"})
     assert deployed.returncode == 0, deployed.stdout + deployed.stderr
     try:
         address = next(line for line in deployed.stdout.splitlines() if line.startswith("Address: ")).split()[1]

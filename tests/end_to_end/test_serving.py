@@ -27,7 +27,7 @@ def test_a_trained_model_answers_until_it_is_undeployed(command_line: CommandLin
     assert trained.returncode == 0, trained.stdout + trained.stderr
     (run,) = command_line.runs()
 
-    deployed = command_line.by_mlflow("deploy", {"run": run.info.run_id, "name": "winter"})
+    deployed = command_line.by_mlflow("deploy", {"run": run.info.run_id, "endpoint": "winter"})
     assert deployed.returncode == 0, deployed.stdout + deployed.stderr
     assert "Endpoint: winter (local, InService)" in deployed.stdout
     address = next(line for line in deployed.stdout.splitlines() if line.startswith("Address: ")).split()[1]

@@ -25,6 +25,7 @@ from training.contract.errors import ArtifactError, InputError, JobExists, JobNo
 from training.contract.failures import Failure, failure_of, service_failure
 from training.contract.job_spec import MetricDefinition
 from training.services.launcher import Job, submit
+from training.services.sagemaker.storage import check_channels
 
 LIMIT_SECONDS = {"local": 6, "sagemaker": 40}
 """Time limit of a job, in which a container starts on a busy machine."""
@@ -157,10 +158,10 @@ class TestOutcomes:
         )
         assert not harness.has_processes("job")
 
-    def test_a_missing_channel_fails_the_job(self, harness: Harness) -> None:
+    def test_a_missing_channel_fails_the_job(self, harness: Harness, tmp_path: Path) -> None:
         if harness.service.name == "sagemaker":
             with pytest.raises(InputError, match="contains no file"):  # before the upload
-                harness.request("print(1)", channels={"train": harness.folder("data", {})})
+                check_channels({"train": (tmp_path / "nothing").as_uri()})
             return
         missing = harness.folder("data", {}) + "/nowhere"
         description, lines = ended(submit(harness.service, harness.request("print(1)", channels={"train": missing})))
