@@ -186,6 +186,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         image=image.uri or NOT_CHOSEN,
         image_versions=image.versions(),
         environment=environment(experiment, staged, home),
+        request=experiment.aws.request if traits_of(experiment.service).reads_aws else {},
     )
     fields = experiment.model_dump(mode="json", exclude={"compare", "sweep", *BUDGET_FIELDS}, exclude_none=True)
     text = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)

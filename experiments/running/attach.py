@@ -41,6 +41,7 @@ from training.contract.service import (
     Service,
     instance_count,
     instance_type_of,
+    mean_price,
 )
 from training.scripts.runtime_description import command_line
 from training.services.local.container import SECRET_VARIABLES
@@ -230,7 +231,7 @@ def attach_job(fields: Mapping[str, str]) -> int:
     has_ended = description["TrainingJobStatus"] in TERMINAL_STATUSES
     print_line(f"{'Recording' if has_ended else 'Following'} training job {name}")
     lines = service.logs(name).lines if has_ended or "TrainingStartTime" in description else ()
-    price = room.prices(fields.get("prices"), print_line)(instance_type_of(description))
+    price = mean_price(description.get("ResourceConfig", {}), room.prices(fields.get("prices"), print_line))
     job = described_job(description, price, lines[:200])
     recorded = open_run(store, group, job)
     if not (recorded.is_described or recorded.has_ended):

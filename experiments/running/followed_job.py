@@ -76,7 +76,7 @@ class FollowedJob:
         """Follow the job of a run. If no launcher has submitted it, call `submit` before `advance`."""
         self.planned, self._store = planned, store
         self._recorder = Recorder(store, run.id, planned)
-        seconds = instance_seconds(1.0, planned.spec.instance_count)
+        seconds = instance_seconds(1.0, planned.spec.billed_instances)
         usd_per_second = planned.price.usd(seconds) if planned.price else None
         self._progress = JobProgress(planned.run_name, echo, usd_per_second=usd_per_second)
         self.job = Job(service, planned.spec.name)

@@ -54,7 +54,7 @@ from tracking.recording.recorder import Outcome
 from tracking.server.store import Store, open_store
 from training.contract.errors import TrackingError, TrainfareError
 from training.contract.plain_text import counted, without_markup
-from training.contract.service import Echo, Service, ServiceContext
+from training.contract.service import Echo, Service, ServiceContext, mean_price
 from training.services.budget import budget_sentence
 from training.services.interruption import Detached
 from training.services.registry import SERVICES, traits_of
@@ -333,7 +333,7 @@ def priced(context: ServiceContext, job: PlannedJob) -> PlannedJob:
     """Return a job with the prices of its instance types."""
     spec = job.spec
     fallback_prices = {each: price for each in spec.fallback_instance_types if (price := context.price(each))}
-    return replace(job, price=context.price(spec.instance_type), fallback_prices=fallback_prices)
+    return replace(job, price=mean_price(spec.resources, context.price), fallback_prices=fallback_prices)
 
 
 RunJobs = Callable[[Sequence[PlannedJob]], list[Outcome]]

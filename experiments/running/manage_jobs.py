@@ -16,7 +16,7 @@ from training.contract.errors import InputError, TrackingError
 from training.contract.failures import lacks_capacity, service_failure
 from training.contract.plain_text import counted, duration_text
 from training.contract.price import Price, instance_seconds
-from training.contract.service import TERMINAL_STATUSES, Description, Service, instance_count, instance_type_of
+from training.contract.service import TERMINAL_STATUSES, Description, Service, instance_count, instances_of, mean_price
 from training.services.budget import stop_grace_seconds
 from training.services.launcher import stop_all
 from training.services.registry import SERVICES
@@ -32,7 +32,9 @@ def print_jobs(service: str, prices: str | None) -> None:
     opened = SERVICES[service].open_service()
     descriptions = _all_jobs(opened)
     price_of = SERVICES[service].prices(prices, print_line)
-    types = {instance_type_of(each) for each in descriptions if billed_seconds(each)}
+    types = {
+        kind for each in descriptions if billed_seconds(each) for kind in instances_of(each.get("ResourceConfig", {}))
+    }
     known = {each: price for each in sorted(types) if (price := price_of(each))}
     # A truncated name cannot be passed to `stop`: print whole names, also if the output is not a terminal.
     PlainConsole(width=200).print(_table(descriptions, known))
@@ -97,7 +99,7 @@ def usd(description: Description, known: dict[str, Price]) -> float | None:
 
     For a running job on spot capacity it is an upper bound: the discount is known at its end.
     """
-    seconds, price = billed_seconds(description), known.get(instance_type_of(description))
+    seconds, price = billed_seconds(description), mean_price(description.get("ResourceConfig", {}), known.get)
     if seconds is None or price is None:
         return None
     return price.usd(instance_seconds(seconds, instance_count(description)))

@@ -105,7 +105,7 @@ def _from_text(value: Any) -> Any:
     return value if isinstance(value, dict | ScriptMetric) else {"pattern": value}
 
 
-MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,249}$")]
+MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.:-]{0,249}$")]
 """Name without a slash: names with a slash are reserved for our own metrics."""
 ScriptMetrics = dict[MetricName, Annotated[ScriptMetric, BeforeValidator(_from_text)]]
 
@@ -340,6 +340,18 @@ S3Prefix = Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]
 """Bucket, or a prefix in a bucket, with the characters that AWS calls safe in keys."""
 
 
+def _are_groups(value: Any) -> bool:
+    """Return whether a value is a list of SageMaker's instance groups."""
+    return isinstance(value, list) and all(
+        isinstance(each, Mapping)
+        and isinstance(each.get("InstanceGroupName"), str)
+        and isinstance(each.get("InstanceType"), str)
+        and type(each.get("InstanceCount")) is int
+        and each["InstanceCount"] > 0
+        for each in value
+    )
+
+
 class Aws(Frozen):
     """AWS account, network and keys. The configuration file of SageMaker's SDK supplies what is not set."""
 
@@ -387,6 +399,12 @@ class Aws(Frozen):
             for path in (name, *(f"{name}.{member}" for member in members)):
                 if field := SET_BY_FIELDS.get(path):
                     raise ValueError(f"aws.request.{path} is set by {field}: use that instead")
+            groups = members.get("InstanceGroups") if isinstance(members, Mapping) else None
+            if name == "ResourceConfig" and groups is not None and not _are_groups(groups):
+                raise ValueError(
+                    "aws.request.ResourceConfig.InstanceGroups must be a list of mappings with InstanceGroupName, "
+                    "InstanceType and InstanceCount, a whole number of at least 1"
+                )
             if each is None and any(path.startswith(f"{name}.") for path in SET_BY_FIELDS):
                 raise ValueError(f"aws.request.{name} cannot be removed: fields of the experiment set parts of it")
         return value

@@ -526,12 +526,12 @@ class _RunningJob:
         quality, started = self._objective.quality, self._followed.training_started
         if quality is None or started is None:
             return ()
-        return curve(self._followed.events, quality.metric, started, self._followed.planned.spec.instance_count)
+        return curve(self._followed.events, quality.metric, started, self._followed.planned.spec.billed_instances)
 
     @property
     def billable_instance_seconds(self) -> float:
         started = self._followed.training_started
-        instances = self._followed.planned.spec.instance_count
+        instances = self._followed.planned.spec.billed_instances
         return instance_seconds(time.time() - started, instances) if started else 0.0
 
     def look(self) -> TrialOutcome | None:

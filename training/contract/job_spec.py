@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from training.contract.frozen import Name
+from training.contract.service import Resources, instances_of
 
 Launcher = Literal["torchrun", "pytorchddp", "smddp", "smp", "xla"]
 """Program that starts a job's processes: PyTorch's torchrun, the toolkit's runner for DDP, and for scripts SageMaker's
@@ -69,6 +70,16 @@ class ChannelOptions(_Frozen):
     """Objects for each instance: all, or a share of them."""
     access: Literal["ro", "rw"] = "ro"
     """Access to a file system."""
+    content_type: str | None = None
+    """MIME type of the data."""
+    compression: Literal["Gzip"] | None = None
+    """Compression that a stream undoes."""
+    record_wrapper: Literal["RecordIO"] | None = None
+    """Format in which a stream wraps each object."""
+    shuffle_seed: int | None = None
+    """Seed that shuffles the objects or lines; None keeps their order."""
+    instance_groups: tuple[str, ...] = ()
+    """Instance groups that get the channel; empty for all."""
 
 
 class ScriptEntry(_Frozen):
@@ -214,6 +225,17 @@ class JobSpec(Instances):
     """Tags of the job at the service."""
     request: Mapping[str, JsonValue] = {}
     """Members laid over the request last, for what no other field sets, such as a retry strategy."""
+
+    @property
+    def resources(self) -> Resources:
+        """Instances of the job, as in its request."""
+        own: Resources = {"InstanceType": self.instance_type, "InstanceCount": self.instance_count}
+        return cast(Resources, {**own, **cast(dict[str, Any], self.request.get("ResourceConfig") or {})})
+
+    @property
+    def billed_instances(self) -> int:
+        """Number of instances, over all instance groups."""
+        return sum(instances_of(self.resources).values())
 
     @property
     def longest_wait_seconds(self) -> int | None:

@@ -116,6 +116,17 @@ class ScriptChannel(Frozen):
     """Attributes of an augmented manifest to stream, in this order."""
     distribution: Literal["replicated", "by-key"] = "replicated"
     """Objects for each instance: all, or a share of them."""
+    content_type: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """MIME type of the data."""
+    compression: Literal["Gzip"] | None = None
+    """Compression of the objects, which mode Pipe undoes."""
+    record_wrapper: Literal["RecordIO"] | None = None
+    """Format in which mode Pipe wraps each object."""
+    shuffle_seed: int | None = None
+    """Seed that shuffles objects, names of a manifest or lines of an augmented one; for Pipe, in every epoch. None
+    keeps their order."""
+    instance_groups: Annotated[tuple[Name, ...], Field(strict=False, max_length=5)] = ()
+    """Instance groups of `aws.request` that get the channel; empty for all."""
     file_system: Annotated[str, Field(pattern=r"^fs-[0-9a-f]{8,18}$")] | None = None
     """Id of a file system of Amazon FSx for Lustre or of Amazon EFS."""
     kind: Literal["FSxLustre", "EFS"] | None = None
@@ -130,7 +141,7 @@ class ScriptChannel(Frozen):
         if (self.uri is None) == (self.file_system is None):
             return "needs either uri or file_system"
         if self.file_system is not None:
-            of_s3 = self.model_fields_set & {"mode", "type", "attributes", "distribution"}
+            of_s3 = self.model_fields_set - {"file_system", "kind", "path", "access", "content_type"}
             if of_s3:
                 return f"with file_system cannot have {min(of_s3)}, which is for data in S3"
             return None if self.kind and self.path else "with file_system needs its kind (FSxLustre or EFS) and a path"
@@ -143,6 +154,8 @@ class ScriptChannel(Frozen):
             return "needs attributes with type augmented-manifest, and only with it"
         if self.type == "augmented-manifest" and self.mode != "Pipe":
             return f"with type augmented-manifest needs mode Pipe, not {self.mode}"
+        if (self.compression or self.record_wrapper) and self.mode != "Pipe":
+            return f"with {'compression' if self.compression else 'record_wrapper'} needs mode Pipe, not {self.mode}"
         return None
 
     @model_serializer(mode="wrap")
@@ -159,6 +172,11 @@ class ScriptChannel(Frozen):
             attributes=self.attributes,
             distribution=DISTRIBUTIONS[self.distribution],
             access=self.access,
+            content_type=self.content_type,
+            compression=self.compression,
+            record_wrapper=self.record_wrapper,
+            shuffle_seed=self.shuffle_seed,
+            instance_groups=self.instance_groups,
         )
 
     @property
@@ -168,6 +186,8 @@ class ScriptChannel(Frozen):
             return f"is in the file system {self.file_system!r}, which"
         if is_s3(str(self.uri)):
             return f"{str(self.uri)[:80]!r}"
+        if self.shuffle_seed is not None or self.instance_groups:
+            return f"has {'instance_groups' if self.instance_groups else 'a shuffle_seed'}, which"
         return "has mode Pipe, which" if self.mode == "Pipe" else None
 
 

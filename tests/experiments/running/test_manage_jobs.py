@@ -105,6 +105,19 @@ def test_a_job_on_two_instances_costs_twice_as_much() -> None:
     assert usd(described_running(1000, **selected), PRICES) == pytest.approx(1.00, abs=0.01)
 
 
+def test_instance_groups_cost_their_own_prices_and_training_plans_nothing() -> None:
+    groups = [
+        {"InstanceGroupName": "train", "InstanceType": "ml.g5.xlarge", "InstanceCount": 2},
+        {"InstanceGroupName": "feed", "InstanceType": "ml.c5.xlarge", "InstanceCount": 3},
+    ]
+    feed = Price(usd_per_hour=0.36, source="a table", date="2026-11-01")
+    job = described_ended(1000)
+    job["ResourceConfig"] = {"InstanceGroups": groups}
+    assert usd(job, {**PRICES, "ml.c5.xlarge": feed}) == pytest.approx(1.3)  # 2 x 0.50 and 3 x 0.10 USD
+    assert usd(job, PRICES) is None
+    assert usd(described_ended(1000, TrainingPlanArn="arn"), PRICES) == 0
+
+
 def described_ended(billable: int, status: str = "Completed", **resources: Any) -> dict[str, Any]:
     """Return an ended job, started long ago, so that its billed seconds are not the time since then."""
     return {**described_running(90_000, **resources), "TrainingJobStatus": status, "BillableTimeInSeconds": billable}

@@ -28,7 +28,7 @@ from training.services.sagemaker.storage import Storage, check_channels, create_
 
 SPEC_FIELDS = (
     *("subnets", "security_groups", "isolate_network", "encrypt_traffic"),
-    *("volume_key", "output_key", "tags", "request"),
+    *("volume_key", "output_key", "tags"),
 )
 """Fields of an experiment's `aws` that are copied to each job."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.support.aws.account import BUCKET, Account
+from tests.support.aws.account import ACCOUNT, BUCKET, Account
 from tests.support.aws.rights import actions, allowed
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running
 from tests.support.services.harness import SageMakerHarness
@@ -51,8 +51,12 @@ REFUSED = [
         "aws.request.StoppingCondition.MaxRuntimeInSeconds is set by machine.max_run_seconds: use that instead",
     ),
     (
-        "{ResourceConfig: {InstanceGroups: []}}",
-        "aws.request.ResourceConfig.InstanceGroups is set by machine.instance_type: use that instead",
+        "{ResourceConfig: {InstanceGroups: [{InstanceType: ml.g5.xlarge, InstanceCount: 1}]}}",
+        "aws.request.ResourceConfig.InstanceGroups must be a list of mappings with InstanceGroupName, InstanceType and",
+    ),
+    (
+        "{ResourceConfig: {InstanceGroups: [{InstanceGroupName: a, InstanceType: ml.g5.xlarge, InstanceCount: 1}]}}",
+        "aws.request.ResourceConfig.InstanceGroups is for scripts: our own training runs on equal instances.",
     ),
     ("{ResourceConfig: null}", "aws.request.ResourceConfig cannot be removed: fields of the experiment set parts"),
     (
@@ -225,3 +229,70 @@ def test_further_members_are_laid_over_the_request_last(terminal: Terminal) -> N
 def test_members_that_cannot_be_set_are_refused(terminal: Terminal) -> None:
     for members, message in REFUSED:
         assert message in refused(terminal, **{"aws.request": members})
+
+
+def test_jobs_of_a_training_plan_cost_nothing_more(terminal: Terminal) -> None:
+    arn = f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:training-plan/plan"
+    plan = planned(terminal, **{"aws.request": f"{{ResourceConfig: {{TrainingPlanArn: '{arn}'}}}}", "max_usd": 1})
+    [job] = plan["jobs"]
+    assert job["request"]["ResourceConfig"]["TrainingPlanArn"] == arn
+    assert (job["price"]["usd_per_hour"], job["price"]["source"]) == (0.0, "training plan")
+    assert plan["worst_case"]["usd"] == 0.0
+    assert plan["worst_case"]["billable_instance_seconds"] == 1_950  # a budget in seconds still counts them
+
+
+GROUPS = """
+script:
+  source: code
+  channels:
+    train: {uri: rows, mode: Pipe, compression: Gzip, record_wrapper: RecordIO, shuffle_seed: 0, content_type: text/csv}
+    images: {uri: rows, instance_groups: [feed]}
+  metrics: {"train:loss": {pattern: "loss=([0-9.]+)", better: lower}}
+service: sagemaker
+machine: {instance_type: ml.g5.12xlarge, instance_count: 2, devices: 4, max_run_seconds: 850, launcher: torchrun}
+aws:
+  role: trainer
+  prices: prices.json
+  request:
+    ResourceConfig:
+      InstanceGroups:
+      - {InstanceGroupName: train, InstanceType: ml.g5.12xlarge, InstanceCount: 2}
+      - {InstanceGroupName: feed, InstanceType: ml.c5.xlarge, InstanceCount: 3}
+"""
+
+
+def test_all_instance_groups_count(terminal: Terminal, account: Account, tmp_path: Path) -> None:
+    for name in ("code", "rows"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "code" / "train.py").touch()
+    (tmp_path / "rows" / "a.csv").write_text("1")
+    prices = {"ml.g5.12xlarge": 7.2, "ml.c5.xlarge": 0.36}
+    (tmp_path / "prices.json").write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": prices}))
+    (tmp_path / "own.yaml").write_text(GROUPS)
+    done = terminal.run("plan", "train", "--experiment", "own.yaml", "--format", "json")
+    plan = json.loads(done.out)
+    assert plan["refusals"] == []
+    request = plan["jobs"][0]["request"]
+    account.api.check("CreateTrainingJob", request)
+    assert {"InstanceType", "InstanceCount"}.isdisjoint(request["ResourceConfig"])
+    images, train = request["InputDataConfig"]
+    assert images["DataSource"]["S3DataSource"]["InstanceGroupNames"] == ["feed"]
+    assert (train["CompressionType"], train["RecordWrapperType"]) == ("Gzip", "RecordIO")
+    assert (train["ShuffleConfig"], train["ContentType"]) == ({"Seed": 0}, "text/csv")
+    assert json.loads(request["HyperParameters"]["sagemaker_distribution_instance_groups"]) == ["train"]
+    [metric] = request["AlgorithmSpecification"]["MetricDefinitions"]
+    assert metric == {"Name": "train:loss", "Regex": "loss=([0-9.]+)"}
+    # 850 s and 150 s to stop and to upload, on 5 instances: 2 at 0.002 USD a second and 3 at 0.0001.
+    assert plan["worst_case"]["billable_instance_seconds"] == 5_000
+    assert plan["worst_case"]["usd"] == pytest.approx(4.3)
+    text = terminal.run("plan", "train", "--experiment", "own.yaml").out
+    assert "2 x ml.g5.12xlarge" in text
+    assert "3 x ml.c5.xlarge" in text
+    (tmp_path / "own.yaml").write_text(GROUPS.replace("[feed]", "[fed]"))
+    refusal = terminal.run("plan", "train", "--experiment", "own.yaml").out
+    assert (
+        "channel 'images' is for the instance group 'fed', which aws.request.ResourceConfig.InstanceGroups" in refusal
+    )
+    (tmp_path / "own.yaml").write_text(GROUPS.replace("instance_count: 2", "instance_count: 1"))
+    refusal = terminal.run("plan", "train", "--experiment", "own.yaml").out
+    assert "machine has 1 x ml.g5.12xlarge, which is no group of" in refusal
