@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from state.digests import digest
 from tracking.budgets.ledger import Ledger, budget_failure, with_limit
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import JobRun, Outcome, Recorder, cost_of, is_stop_requested, missing_text
@@ -22,7 +21,7 @@ from training.contract import request
 from training.contract.errors import InputError, JobNotFound, QuotaError, ServiceError
 from training.contract.events import Event
 from training.contract.failures import Failure, failure_of, lacks_capacity, service_failure
-from training.contract.job_spec import SCRIPT_ARTIFACTS
+from training.contract.job_spec import SCRIPT_ARTIFACTS, short_name
 from training.contract.plain_text import duration_text
 from training.contract.price import instance_seconds
 from training.contract.service import TERMINAL_STATUSES, Service, Wait, end_of, wait_of
@@ -335,10 +334,6 @@ def _script_log(planned: PlannedJob) -> ScriptLogReader | None:
     return ScriptLogReader(script.regexes, script.samples_per_step, script.higher_is_better, target) if script else None
 
 
-MAX_NAME_CHARACTERS = 63
-"""Longest name of a job: `training.contract.job_spec.JOB_NAME_PATTERN`."""
-
-
 def attempt_name(job_name: str, attempt: int) -> str:
     """Return the service's name of a job's attempt. The first attempt, number 0, has the job's own name instead.
 
@@ -347,11 +342,7 @@ def attempt_name(job_name: str, attempt: int) -> str:
     that runs. An attempt without an instance costs nothing, so the part of a budget that is reserved for the job
     suffices for the attempt that runs.
     """
-    suffix = f"-c{attempt}"
-    if len(job_name) + len(suffix) <= MAX_NAME_CHARACTERS:
-        return job_name + suffix
-    suffix = f"-{digest(job_name, 8)}{suffix}"
-    return job_name[: MAX_NAME_CHARACTERS - len(suffix)].rstrip("-") + suffix
+    return short_name(job_name, f"-c{attempt}")
 
 
 _QUIET_SECONDS = 10.0

@@ -244,8 +244,18 @@ class LaunchPlan(Prepared):
         """Return the jobs of a group in the order of their starts."""
         staged = [inputs for _, inputs in self.arm_inputs]
         jobs = plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design, self.seed_offset)
-        role = {"platform.role": TRAINING} if self.verb == "train" else {}
-        return [replace(job, tags={**job.tags, **role}) for job in jobs]
+        if self.verb != "train":
+            return jobs
+        aws, reads_aws = self.experiment.aws, traits_of(self.experiment.service).reads_aws
+        folder = {"checkpoint_uri": aws.checkpoint_uri} if reads_aws and aws.exact_checkpoint_uri else {}
+        return [
+            replace(
+                job,
+                spec=job.spec.model_copy(update=folder if job.spec.checkpoint_uri else {}),
+                tags={**job.tags, "platform.role": TRAINING},
+            )
+            for job in jobs
+        ]
 
     def calibrations(self, group_id: str) -> dict[str, PlannedJob]:
         """Return the job that chooses the batch size of each arm with `batch_size: auto`, by the arm's label."""

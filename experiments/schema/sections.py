@@ -359,8 +359,8 @@ class Aws(Frozen):
     """Region. None means the region of the environment."""
     profile: Name | None = None
     """Profile with the credentials. None means AWS_PROFILE or the default profile."""
-    job_prefix: Annotated[str, Field(pattern=r"^[a-z0-9](-?[a-z0-9]){0,15}$")] | None = None
-    """Beginning of the names of all jobs: at most 16 lower-case letters, digits and hyphens."""
+    job_prefix: Annotated[str, Field(pattern=r"^[a-z0-9](-?[a-z0-9])*$", max_length=40)] | None = None
+    """Beginning of the names of all jobs: at most 40 lower-case letters, digits and hyphens."""
     role: Name | None = None
     """Role that the jobs assume, by name or ARN. None means the role of this process, inside SageMaker."""
     bucket: Name | None = None
@@ -369,6 +369,8 @@ class Aws(Frozen):
     """S3 prefix for the artifacts of jobs. None means `trainfare/output` in the bucket."""
     checkpoint_uri: S3Prefix | None = None
     """S3 prefix for checkpoints, in a folder for each job. None means `trainfare/checkpoints` in the bucket."""
+    exact_checkpoint_uri: bool = False
+    """The job of `train` keeps its checkpoints in `checkpoint_uri` itself, and continues from those in it."""
     source_uri: S3Prefix | None = None
     """S3 prefix for the sources of jobs. None means `trainfare/source` in the bucket."""
     subnets: Names = ()
@@ -385,6 +387,8 @@ class Aws(Frozen):
     """KMS key that encrypts what is written to S3."""
     tags: Annotated[Mapping[str, str], Field(strict=False)] = {}
     """AWS tags of the jobs."""
+    cost_tags: bool = True
+    """Also tag jobs with their experiment, group and arm (`trainfare:experiment` ...), for AWS's cost reports."""
     request: Annotated[Mapping[str, Any], Field(strict=False)] = {}
     """Fields of CreateTrainingJob that no other field sets, such as `{RetryStrategy: {MaximumRetryAttempts: 2}}`. null
     removes a key."""
@@ -408,6 +412,12 @@ class Aws(Frozen):
             if each is None and any(path.startswith(f"{name}.") for path in SET_BY_FIELDS):
                 raise ValueError(f"aws.request.{name} cannot be removed: fields of the experiment set parts of it")
         return value
+
+    @model_validator(mode="after")
+    def _check_checkpoints(self) -> Aws:
+        if self.exact_checkpoint_uri and self.checkpoint_uri is None:
+            raise ValueError("aws.exact_checkpoint_uri needs aws.checkpoint_uri, the folder of the checkpoints")
+        return self
 
     def given(self) -> dict[str, Any]:
         """Return the fields that were set explicitly."""

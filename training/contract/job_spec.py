@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from state.digests import digest
 from training.contract.frozen import Name
 from training.contract.service import Resources, instances_of
 
@@ -30,6 +31,8 @@ DAY = 86_400
 LONGEST_SECONDS = 28 * DAY
 """Longest run of a training job on SageMaker."""
 JOB_NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
+MAX_NAME_CHARACTERS = 63
+"""Longest name of a job."""
 ENTRY_FILE = "trainfare_entry.py"
 """Name of our entry point in the source of a job. It starts scripts under their meter, or with arguments that
 SageMaker's toolkit alone cannot pass."""
@@ -42,6 +45,14 @@ ENTRY_KEY = "sagemaker_trainfare_entry"
 Style = Literal["space", "equals", "assign"]
 """Named arguments as `--name value`, `--name=value` or `name=value`."""
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+
+def short_name(name: str, suffix: str = "") -> str:
+    """Return a job's name with a suffix. If both are too long, the end of the name becomes a digest of it."""
+    if len(name) + len(suffix) <= MAX_NAME_CHARACTERS:
+        return name + suffix
+    suffix = f"-{digest(name, 8)}{suffix}"
+    return name[: MAX_NAME_CHARACTERS - len(suffix)].rstrip("-") + suffix
 
 
 class _Frozen(BaseModel):

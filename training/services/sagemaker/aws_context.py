@@ -12,6 +12,8 @@ from state.digests import digest
 from training.contract.errors import InputError, first_line
 from training.contract.job_spec import NOT_CHOSEN, JobSpec
 from training.contract.request import build
+from training.contract.s3_location import is_s3
+from training.contract.service import instances_of
 from training.services.sagemaker.clients import Clients, account_of, role_of
 from training.services.sagemaker.job_rules import (
     check_devices,
@@ -82,10 +84,13 @@ class AwsContext:
                 "entry_point": entry,
                 "entry_arguments": arguments,
                 "output_uri": self.output_uri,
-                "checkpoint_uri": f"{self.checkpoint_uri}/{spec.name}" if spec.checkpoint_uri else None,
+                "checkpoint_uri": self._checkpoint_uri(spec),
                 "environment": self._environment(spec, image),
                 **self.fields,
-                "volume_key": volume_key_of(all_types(spec), self.fields.get("volume_key")),
+                "tags": {**spec.tags, **self.fields.get("tags", {})},
+                "volume_key": volume_key_of(
+                    [*all_types(spec), *instances_of(spec.resources)], self.fields.get("volume_key")
+                ),
             }
         )
         check_sdk_rules(resolved)
@@ -128,11 +133,17 @@ class AwsContext:
             }
         )
 
+    def _checkpoint_uri(self, spec: JobSpec) -> str | None:
+        """Return the folder of a job's checkpoints: its own, unless it names one in S3."""
+        if spec.checkpoint_uri is None or is_s3(spec.checkpoint_uri):
+            return spec.checkpoint_uri
+        return f"{self.checkpoint_uri}/{spec.name}"
+
     def _environment(self, spec: JobSpec, image: str) -> dict[str, str]:
         """Return the job's variables, with the folder of the compile cache in the container.
 
-        What inductor compiled is kept in S3, per image, so that later jobs find it. Other jobs keep it in the
-        folder of their checkpoints, if they have any, so that a start after an interruption finds it.
+        What inductor compiled is kept in S3, per image, so that later jobs find it. Other jobs on spot capacity keep it
+        with their checkpoints, so that a start after an interruption finds it.
         """
         variables = dict(spec.environment)
         if CACHE_VARIABLE not in variables:
@@ -143,8 +154,7 @@ class AwsContext:
             if key := self.fields.get("output_key"):
                 variables["TRAINFARE_COMPILED_KMS_KEY"] = key
         else:
-            keeps = spec.checkpoint_uri is not None
-            variables[CACHE_VARIABLE] = "/opt/ml/checkpoints/.compile-cache" if keeps else "/tmp/compile-cache"
+            variables[CACHE_VARIABLE] = "/opt/ml/checkpoints/.compile-cache" if spec.spot else "/tmp/compile-cache"
         return variables
 
     def _put(self, uri: str, put: Callable[[Path], str]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from experiments.planning.plan import cost_tags
 from tests.conftest import ROOT
 from tests.support.aws.account import ACCOUNT, BUCKET, Account
 from tests.support.aws.rights import actions, allowed
@@ -174,10 +175,10 @@ def test_tags_of_the_configuration_and_of_the_experiment_are_joined(configured: 
     }
 
 
-def planned(terminal: Terminal, **fields: object) -> dict[str, Any]:
-    """Return the plan of the only job of `train`."""
+def planned(terminal: Terminal, verb: str = "train", **fields: object) -> dict[str, Any]:
+    """Return the plan of a verb, by default that of the only job of `train`."""
     options = [word for name, value in {**terminal.fields, **fields}.items() for word in (f"--{name}", str(value))]
-    done = terminal.run("plan", "train", *options, "--format", "json")
+    done = terminal.run("plan", verb, *options, "--format", "json")
     plan: dict[str, Any] = json.loads(done.out)
     assert plan["refusals"] == [], plan["refusals"]
     return plan
@@ -210,6 +211,38 @@ def test_a_job_has_the_name_and_the_places_that_the_team_wants(terminal: Termina
     source = json.loads(request["HyperParameters"]["sagemaker_submit_directory"])
     assert source.startswith("s3://team-source/code/source/")
     assert "aws.job_prefix" in refused(terminal, **{"aws.job_prefix": "Team_NLP"})
+    assert "aws.job_prefix" in refused(terminal, **{"aws.job_prefix": 41 * "n"})
+    assert "aws.exact_checkpoint_uri needs aws.checkpoint_uri" in refused(
+        terminal, **{"aws.exact_checkpoint_uri": "true"}
+    )
+    [job] = planned(terminal, **places, **{"aws.exact_checkpoint_uri": "true"})["jobs"]
+    assert job["request"]["CheckpointConfig"]["S3Uri"] == "s3://team-output/kept"
+
+
+def test_only_the_job_of_train_has_an_exact_folder_for_checkpoints(terminal: Terminal) -> None:
+    fields = {"aws.checkpoint_uri": "s3://team/kept", "aws.exact_checkpoint_uri": "true", "save_strategy": "epoch"}
+    fields |= {"aws.job_prefix": 40 * "n", "compare.arms": "[{compiler: none}, {compiler: inductor, batch_size: 8}]"}
+    jobs = planned(terminal, verb="compare", **fields)["jobs"]
+    names = [job["request"]["TrainingJobName"] for job in jobs]
+    assert len(set(names)) == len(names) > 2
+    assert {len(name) for name in names} <= set(range(55, 64))
+    assert all(name.startswith(40 * "n" + "-") for name in names)
+    folders = [job["request"]["CheckpointConfig"]["S3Uri"] for job in jobs]
+    assert folders == [f"s3://team/kept/{name}" for name in names]
+
+
+def test_jobs_have_tags_for_cost_allocation(terminal: Terminal) -> None:
+    arms = "{small: {batch_size: 4}, large: {batch_size: 8}}"
+    jobs = planned(terminal, verb="compare", **{"compare.arms": arms, "aws.tags": "{team: nlp}"})["jobs"]
+    tags = [{tag["Key"]: tag["Value"] for tag in job["request"]["Tags"]} for job in jobs]
+    assert {each["trainfare:arm"] for each in tags} == {"small", "large"}
+    for job, each in zip(jobs, tags, strict=True):
+        assert each["trainfare:experiment"] == "demo"
+        assert job["request"]["TrainingJobName"].startswith(each["trainfare:group"] + "-")
+        assert each["team"] == "nlp"
+    [job] = planned(terminal, **{"aws.cost_tags": "false"})["jobs"]
+    assert "Tags" not in job["request"]
+    assert cost_tags("mine", "", "a, b × 2") == {"trainfare:experiment": "mine", "trainfare:arm": "a_ b _ 2"}
 
 
 def test_further_members_are_laid_over_the_request_last(terminal: Terminal) -> None:
@@ -285,14 +318,14 @@ def test_all_instance_groups_count(terminal: Terminal, account: Account, tmp_pat
     # 850 s and 150 s to stop and to upload, on 5 instances: 2 at 0.002 USD a second and 3 at 0.0001.
     assert plan["worst_case"]["billable_instance_seconds"] == 5_000
     assert plan["worst_case"]["usd"] == pytest.approx(4.3)
-    text = terminal.run("plan", "train", "--experiment", "own.yaml").out
-    assert "2 x ml.g5.12xlarge" in text
-    assert "3 x ml.c5.xlarge" in text
-    (tmp_path / "own.yaml").write_text(GROUPS.replace("[feed]", "[fed]"))
-    refusal = terminal.run("plan", "train", "--experiment", "own.yaml").out
-    assert (
-        "channel 'images' is for the instance group 'fed', which aws.request.ResourceConfig.InstanceGroups" in refusal
-    )
-    (tmp_path / "own.yaml").write_text(GROUPS.replace("instance_count: 2", "instance_count: 1"))
-    refusal = terminal.run("plan", "train", "--experiment", "own.yaml").out
-    assert "machine has 1 x ml.g5.12xlarge, which is no group of" in refusal
+    texts = {
+        ("", ""): "2 x ml.g5.12xlarge (4 A10G GPUs with 22 GiB each) and 3 x ml.c5.xlarge (no GPU)",
+        (
+            "[feed]",
+            "[fed]",
+        ): "channel 'images' is for the instance group 'fed', which aws.request.ResourceConfig.Instance",
+        ("instance_count: 2", "instance_count: 1"): "machine has 1 x ml.g5.12xlarge, which is no group of aws.request",
+    }
+    for change, text in texts.items():
+        (tmp_path / "own.yaml").write_text(GROUPS.replace(*change))
+        assert text in " ".join(terminal.run("plan", "train", "--experiment", "own.yaml").out.split())
