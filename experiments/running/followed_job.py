@@ -24,9 +24,9 @@ from training.contract.failures import Failure, failure_of, lacks_capacity, serv
 from training.contract.job_spec import SCRIPT_ARTIFACTS, short_name
 from training.contract.plain_text import duration_text
 from training.contract.price import instance_seconds
-from training.contract.service import TERMINAL_STATUSES, Service, Wait, end_of, wait_of
+from training.contract.service import TERMINAL_STATUSES, Service, Wait, billed_so_far, end_of, wait_of
 from training.job.tasks import LOSS, METRICS
-from training.services.budget import Amount
+from training.services.budget import NOTHING, Amount
 from training.services.launcher import Follower, Job, Update, submit
 
 QUOTA_PAUSE_SECONDS = 60.0
@@ -154,11 +154,12 @@ class FollowedJob:
 
     @property
     def cost_so_far(self) -> Amount:
-        """Cost until now. On spot capacity it is an upper bound."""
-        started, spec, price = self.training_started, self.planned.spec, self.planned.dearest_price
-        description = self._follower.description
-        until = end_of(description).timestamp() if description and self.has_ended else time.time()
-        billable = instance_seconds(max(0.0, until - started) if started else 0.0, spec.instance_count)
+        """Cost until the latest look, never more than the final cost. On spot capacity it is a lower bound."""
+        if (description := self._follower.description) is None:
+            return NOTHING
+        price = self.planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
+        seconds = billed_so_far(description, self._follower.described_at)
+        billable = instance_seconds(seconds, self.planned.spec.billed_instances)
         return Amount(seconds=billable, usd=price.usd(billable) if price else None)
 
     def stop(self) -> None:

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import shlex
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
@@ -530,9 +529,7 @@ class _RunningJob:
 
     @property
     def billable_instance_seconds(self) -> float:
-        started = self._followed.training_started
-        instances = self._followed.planned.spec.billed_instances
-        return instance_seconds(time.time() - started, instances) if started else 0.0
+        return self._followed.cost_so_far.seconds
 
     def look(self) -> TrialOutcome | None:
         if self._followed.advance() is None:

@@ -44,11 +44,7 @@ def _everywhere(golden: Mapping[str, Any]) -> Iterator[Difference]:
     tags = {"experiment": Like(".+"), "group": "golden", "arm": "alone"}
     yield Difference(
         because="AWS's cost reports show experiments, groups and arms",
-        ours={
-            f"Tags.trainfare:{tag}.{part}": text
-            for tag, value in tags.items()
-            for part, text in (("Key", f"trainfare:{tag}"), ("Value", value))
-        },
+        ours={f"Tags.trainfare:{tag}.Value": value for tag, value in tags.items()},
     )
     source, output = "HyperParameters.sagemaker_submit_directory", "OutputDataConfig.S3OutputPath"
     yield Difference(
