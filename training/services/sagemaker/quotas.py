@@ -24,7 +24,10 @@ class Quotas:
         """
         if spec.resources.get("TrainingPlanArn"):
             return
-        choices = [instances_of(spec.resources), *({each: spec.instance_count} for each in spec.fallback_instance_types)]
+        choices = [
+            instances_of(spec.resources),
+            *({each: spec.instance_count} for each in spec.fallback_instance_types),
+        ]
         errors = [self._error(spec, counts) for counts in choices]
         if error := errors[0] if all(errors) else None:
             raise error

@@ -27,6 +27,7 @@ NOT_RECORDED = {
     "iam:PassRole": "checked by SageMaker in CreateTrainingJob",
     "sagemaker:AddTags": "checked by SageMaker in CreateTrainingJob if the request has tags",
     "s3:AbortMultipartUpload": "called if a multipart upload fails",
+    "servicequotas:ListServiceQuotas": "a plan's check calls it: see test_quotas_are_asked_before_an_upload",
     "pricing:GetProducts": "moto has no price list; the call is in training/services/sagemaker/prices.py",
 }
 """Permissions that no recorded call requires, each with its reason."""
