@@ -16,6 +16,7 @@ from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import Instances, MetricDefinition, Names, Style
 from training.contract.plain_text import is_likely_secret
 from training.contract.request import NAME_PATTERNS, SET_BY_FIELDS, check_metric
+from training.contract.retry import CREDENTIALS_WAIT_MINUTES
 from training.job.tasks import METRICS_BY_NAME, OWN_METRICS
 from training.scripts.channels import ScriptChannels, check_channels
 
@@ -359,6 +360,8 @@ class Aws(Frozen):
     """Region. None means the region of the environment."""
     profile: Name | None = None
     """Profile with the credentials. None means AWS_PROFILE or the default profile."""
+    credentials_wait_minutes: Annotated[float, Field(ge=0.0, le=10_080.0)] = CREDENTIALS_WAIT_MINUTES
+    """Minutes for which a command that follows jobs waits for new credentials when its own have expired."""
     job_prefix: Annotated[str, Field(pattern=r"^[a-z0-9](-?[a-z0-9])*$", max_length=40)] | None = None
     """Beginning of the names of all jobs: at most 40 lower-case letters, digits and hyphens."""
     role: Name | None = None

@@ -12,6 +12,7 @@ from state.digests import digest
 from training.contract.errors import InputError, first_line
 from training.contract.job_spec import NOT_CHOSEN, JobSpec
 from training.contract.request import build
+from training.contract.retry import CREDENTIALS_WAIT_MINUTES
 from training.contract.s3_location import is_s3
 from training.contract.service import instances_of
 from training.services.sagemaker.clients import Clients, account_of, role_of
@@ -178,7 +179,8 @@ def open_aws_context(
     defaults = sdk_defaults()
     tags = {**defaults.get("tags", {}), **options.get("tags", {})}
     options = {**defaults, **options, **({"tags": tags} if tags else {})}
-    clients = clients or Clients(options.get("region"), options.get("profile"))
+    wait_minutes = options.get("credentials_wait_minutes", CREDENTIALS_WAIT_MINUTES)
+    clients = clients or Clients(options.get("region"), options.get("profile"), wait_minutes)
     account, key = account_of(clients), options.get("output_key")
     role = role_of(clients, options.get("role"))
     prefix = "/".join(part for part in (options.get("bucket_prefix"), "trainfare") if part)
