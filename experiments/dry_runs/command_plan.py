@@ -27,8 +27,8 @@ from tracking.groups.planned_job import CALIBRATION, PlannedJob
 from tracking.recorded.recorded_job import SpotEstimate
 from training.contract.job_spec import NOT_CHOSEN
 from training.contract.plain_text import counted, size_text
-from training.contract.price import Price
-from training.contract.service import Request, Traits, instances_of
+from training.contract.price import Price, instances_of
+from training.contract.service import Request, Traits
 from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 from training.services.registry import DEFAULT, service_name, traits_of
 from training.services.sagemaker.machines import described

@@ -19,8 +19,7 @@ from tracking.groups.planned_job import PlannedJob
 from tracking.recorded.recorded_job import STEADY, Job, running_seconds
 from training.contract.errors import InputError
 from training.contract.plain_text import counted
-from training.contract.price import instance_seconds
-from training.contract.service import instances_of
+from training.contract.price import instance_seconds, instances_of
 from training.services.budget import (
     SHORTEST_LIMIT_SECONDS,
     Amount,

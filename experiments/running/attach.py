@@ -30,7 +30,7 @@ from training.contract.errors import InputError, JobNotFound
 from training.contract.events import EVENT_PREFIX
 from training.contract.job_spec import Compiler, JobSpec, MetricDefinition
 from training.contract.plain_text import counted, is_likely_secret, likely_secret_texts
-from training.contract.price import Price
+from training.contract.price import Price, mean_price
 from training.contract.request import build, check_metric
 from training.contract.service import (
     TERMINAL_STATUSES,
@@ -41,7 +41,6 @@ from training.contract.service import (
     Service,
     instance_count,
     instance_type_of,
-    mean_price,
 )
 from training.scripts.runtime_description import command_line
 from training.services.local.container import SECRET_VARIABLES

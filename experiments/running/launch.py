@@ -54,7 +54,8 @@ from tracking.recording.recorder import Outcome
 from tracking.server.store import Store, open_store
 from training.contract.errors import TrackingError, TrainfareError
 from training.contract.plain_text import counted, without_markup
-from training.contract.service import Echo, Service, ServiceContext, mean_price
+from training.contract.price import mean_price
+from training.contract.service import Echo, Service, ServiceContext
 from training.services.budget import budget_sentence
 from training.services.interruption import Detached
 from training.services.registry import SERVICES, traits_of

@@ -15,15 +15,13 @@ from reports.model.numbers import joined
 from training.contract.errors import InputError, TrackingError
 from training.contract.failures import lacks_capacity, service_failure
 from training.contract.plain_text import counted, duration_text
-from training.contract.price import Price, instance_seconds
+from training.contract.price import Price, instance_seconds, instances_of, mean_price
 from training.contract.service import (
     TERMINAL_STATUSES,
     Description,
     Service,
     billed_so_far,
     instance_count,
-    instances_of,
-    mean_price,
 )
 from training.services.budget import stop_grace_seconds
 from training.services.launcher import stop_all

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from state.digests import digest
 from training.contract.frozen import Name
-from training.contract.service import Resources, instances_of
+from training.contract.price import Resources, instances_of
 
 Launcher = Literal["torchrun", "pytorchddp", "smddp", "smp", "xla"]
 """Program that starts a job's processes: PyTorch's torchrun, the toolkit's runner for DDP, and for scripts SageMaker's

@@ -6,8 +6,10 @@ seconds times the number of instances, which is what AWS charges for. Only `inst
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NewType
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any, NewType, TypedDict
 
 InstanceSeconds = NewType("InstanceSeconds", float)
 """Seconds summed over all instances of a job."""
@@ -32,3 +34,45 @@ class Price:
     def usd(self, billable: InstanceSeconds) -> float:
         """Return the cost of `billable` instance seconds, in US dollars."""
         return billable * self.usd_per_hour / 3600
+
+
+class Resources(TypedDict, total=False):
+    InstanceType: str
+    InstanceCount: int
+    InstanceGroups: list[dict[str, Any]]
+    SelectedInstanceType: str
+    SelectedInstanceCount: int
+    TrainingPlanArn: str
+
+
+def instances_of(resources: Resources) -> dict[str, int]:
+    """Return the number of a job's instances by type: the selected type, if it allows several, or all instance groups.
+
+    The type is `unknown` if the job has none.
+    """
+    if not (groups := resources.get("InstanceGroups")):
+        kind = resources.get("SelectedInstanceType") or resources.get("InstanceType") or "unknown"
+        return {kind: int(resources.get("SelectedInstanceCount", resources.get("InstanceCount", 1)))}
+    counts: dict[str, int] = {}
+    for group in groups:
+        counts[group["InstanceType"]] = counts.get(group["InstanceType"], 0) + group["InstanceCount"]
+    return counts
+
+
+TRAINING_PLAN = "training plan"
+"""Source of the price of jobs with a training plan."""
+
+
+def mean_price(resources: Resources, price: Callable[[str], Price | None]) -> Price | None:
+    """Return the mean price of a job's instances, or None if one is unknown.
+
+    A training plan is a prepaid reservation: its jobs cost nothing more. `price` returns the price of a type.
+    """
+    if resources.get("TrainingPlanArn"):
+        return Price(usd_per_hour=0.0, source=TRAINING_PLAN, date=date.today().isoformat())
+    counts = instances_of(resources)
+    prices = {each: known for each in counts if (known := price(each))}
+    if not counts.keys() <= prices.keys():
+        return None
+    usd = sum(prices[each].usd_per_hour * count for each, count in counts.items()) / sum(counts.values())
+    return replace(next(iter(prices.values())), usd_per_hour=usd)

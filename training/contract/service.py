@@ -10,11 +10,11 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, NotRequired, Protocol, TypedDict
 
-from training.contract.price import Price
+from training.contract.price import Price, Resources, instances_of
 
 if TYPE_CHECKING:  # pydantic takes long
     from training.contract.job_spec import JobSpec
@@ -30,15 +30,6 @@ class Algorithm(TypedDict, total=False):
     TrainingImage: str
     AlgorithmName: str
     MetricDefinitions: list[dict[str, str]]
-
-
-class Resources(TypedDict, total=False):
-    InstanceType: str
-    InstanceCount: int
-    InstanceGroups: list[dict[str, Any]]
-    SelectedInstanceType: str
-    SelectedInstanceCount: int
-    TrainingPlanArn: str
 
 
 class _Shared(TypedDict, total=False):
@@ -296,20 +287,6 @@ def end_of(description: Description) -> datetime:
     return ended
 
 
-def instances_of(resources: Resources) -> dict[str, int]:
-    """Return the number of a job's instances by type: the selected type, if it allows several, or all instance groups.
-
-    The type is `unknown` if the job has none.
-    """
-    if not (groups := resources.get("InstanceGroups")):
-        kind = resources.get("SelectedInstanceType") or resources.get("InstanceType") or "unknown"
-        return {kind: int(resources.get("SelectedInstanceCount", resources.get("InstanceCount", 1)))}
-    counts: dict[str, int] = {}
-    for group in groups:
-        counts[group["InstanceType"]] = counts.get(group["InstanceType"], 0) + group["InstanceCount"]
-    return counts
-
-
 def instance_type_of(description: Description) -> str:
     """Return the instance type of a job; of a job with instance groups, all types."""
     return " and ".join(instances_of(description.get("ResourceConfig", {})))
@@ -318,25 +295,6 @@ def instance_type_of(description: Description) -> str:
 def instance_count(description: Description) -> int:
     """Return a job's number of instances."""
     return sum(instances_of(description.get("ResourceConfig", {})).values())
-
-
-TRAINING_PLAN = "training plan"
-"""Source of the price of jobs with a training plan."""
-
-
-def mean_price(resources: Resources, price: PriceOf) -> Price | None:
-    """Return the mean price of a job's instances, or None if one is unknown.
-
-    A training plan is a prepaid reservation: its jobs cost nothing more. `price` returns the price of a type.
-    """
-    if resources.get("TrainingPlanArn"):
-        return Price(usd_per_hour=0.0, source=TRAINING_PLAN, date=date.today().isoformat())
-    counts = instances_of(resources)
-    prices = {each: known for each in counts if (known := price(each))}
-    if not counts.keys() <= prices.keys():
-        return None
-    usd = sum(prices[each].usd_per_hour * count for each, count in counts.items()) / sum(counts.values())
-    return replace(next(iter(prices.values())), usd_per_hour=usd)
 
 
 @dataclass(frozen=True, kw_only=True)

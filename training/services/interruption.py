@@ -45,7 +45,7 @@ class Interrupts:
         if number == signal.SIGUSR1:
             if not self.stopping:
                 self.stopping = True
-                notify("Starting no more jobs. The command ends with the running ones.")
+                _echo("Starting no more jobs. The command ends with the running ones.")
             return
         if self.stops_jobs and number == signal.SIGINT:
             raise Detached  # second Ctrl-C: the jobs are stopping; the next run of the command records their outcomes
@@ -54,7 +54,7 @@ class Interrupts:
             raise Detached
         if answer == "stop" and not self.stops_jobs:
             self.stopping = self.stops_jobs = True
-            notify("Stopping. Each job has 120 s to end. Press Ctrl-C again to leave without waiting.")
+            _echo("Stopping. Each job has 120 s to end. Press Ctrl-C again to leave without waiting.")
             # In a thread, because the interrupted code may hold a lock that stopping the jobs needs.
             threading.Thread(target=self._stop, name="stop-jobs").start()
 
@@ -62,7 +62,7 @@ class Interrupts:
         try:
             self._stop_jobs()
         except TrainfareError as error:
-            notify(f"error: {error}")
+            _echo(f"error: {error}")
 
 
 def _ask_at_terminal() -> str:
@@ -70,14 +70,13 @@ def _ask_at_terminal() -> str:
     if not sys.stdin.isatty() or "MLFLOW_RUN_ID" in os.environ:
         return "stop"
     try:
-        notify("\nStop the running jobs (s), leave them running and exit (l), or keep following them (Enter)? ")
+        _echo("\nStop the running jobs (s), leave them running and exit (l), or keep following them (Enter)? ")
         answer = sys.stdin.readline().strip().lower()
     except (OSError, ValueError, RuntimeError):
         return "stop"
     return {"s": "stop", "stop": "stop", "l": "leave", "leave": "leave"}.get(answer, "follow")
 
 
-def notify(text: str) -> None:
-    """Print a line on standard error."""
+def _echo(text: str) -> None:
     clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # the progress of the group may be on the terminal's line
     print(f"{clear}{without_control_characters(text)}", file=sys.stderr, flush=True)

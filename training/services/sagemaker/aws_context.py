@@ -11,10 +11,10 @@ from urllib.parse import urlparse
 from state.digests import digest
 from training.contract.errors import InputError, first_line
 from training.contract.job_spec import NOT_CHOSEN, JobSpec
+from training.contract.price import instances_of
 from training.contract.request import build
 from training.contract.retry import CREDENTIALS_WAIT_MINUTES
 from training.contract.s3_location import is_s3
-from training.contract.service import instances_of
 from training.services.sagemaker.clients import Clients, account_of, role_of
 from training.services.sagemaker.job_rules import (
     check_devices,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -33,7 +34,6 @@ from training.contract.errors import (
     first_line,
 )
 from training.contract.retry import CREDENTIALS_WAIT_MINUTES, RetryPolicy
-from training.services.interruption import notify
 
 Result = TypeVar("Result")
 
@@ -90,32 +90,26 @@ class Clients:
 
         Those in environment variables cannot change, so their error is raised immediately.
         """
-        is_fixed = self._profile is None and "AWS_ACCESS_KEY_ID" in os.environ
-        waits = 0
+        is_waiting = False
 
         def renew(_: float, __: Exception) -> None:
-            nonlocal waits
-            if not waits:
-                notify(
-                    "AWS credentials have expired. Waiting for new ones (`aws sso login`, `aws login` or new keys) for "
-                    f"at most {self._wait_minutes:g} minutes. Running jobs continue."
-                )
-            waits += 1
+            nonlocal is_waiting
+            if not is_waiting:
+                wait = f"at most {self._wait_minutes:g} minutes. Running jobs continue."
+                new = "new ones (`aws sso login`, `aws login` or new keys)"
+                print(f"AWS credentials have expired. Waiting for {new} for {wait}", file=sys.stderr, flush=True)
+            is_waiting = True
             with suppress(CredentialsError):
                 self._open(self.region)
 
         policy = RetryPolicy(
-            first_pause_seconds=RENEWAL_SECONDS,
-            longest_pause_seconds=10 * RENEWAL_SECONDS,
-            total_seconds=60 * self._wait_minutes,
+            first_pause_seconds=RENEWAL_SECONDS, longest_pause_seconds=30.0, total_seconds=60 * self._wait_minutes
         )
-        result = policy.call(
-            call,
-            is_transient=lambda error: isinstance(error, CredentialsError) and not is_fixed,
-            on_failure=renew,
-        )
-        if waits:
-            notify("The AWS credentials are valid again.")
+        may_renew = self._profile is not None or "AWS_ACCESS_KEY_ID" not in os.environ
+        transient = CredentialsError if may_renew else ()
+        result = policy.call(call, is_transient=lambda error: isinstance(error, transient), on_failure=renew)
+        if is_waiting:
+            print("The AWS credentials are valid again.", file=sys.stderr, flush=True)
         return result
 
     def get(self, service: str, region: str | None = None, *, quick: bool = False) -> Any:

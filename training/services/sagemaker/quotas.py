@@ -6,7 +6,8 @@ from functools import cached_property
 
 from training.contract.errors import QuotaError, ServiceError
 from training.contract.job_spec import JobSpec
-from training.contract.service import Echo, instances_of
+from training.contract.price import instances_of
+from training.contract.service import Echo
 from training.services.sagemaker.clients import Clients, translated
 
 
