@@ -6,6 +6,8 @@ import os
 import sys
 import tomllib
 from collections.abc import Sequence
+from contextlib import nullcontext
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -15,7 +17,7 @@ from experiments.commands.jobs import attach, jobs, report, ui
 from experiments.commands.models import deploy, endpoints, predict, register, undeploy
 from experiments.commands.training import compare, plan, probe, sweep, train
 from experiments.commands.verb import CONTEXT_SETTINGS, VerbGroup
-from experiments.running.output import print_error, sentence
+from experiments.running.output import answer, json_answer, print_error, sentence
 from state.permissions import set_umask
 from training.contract.errors import InputError, TrainfareError
 
@@ -65,10 +67,16 @@ VERBS = tuple(cli.commands)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a verb and return the exit code: 0 done, 1 a job or a server failed, 2 wrong input, 130 interrupted."""
+    """Run a verb and return the exit code; docs/output.md lists them."""
     words = list(arguments)
     if not words or words[0] == "help":
         words = [*words[1:], "--help"]
+    is_json = "--format=json" in words or ("--format", "json") in pairwise(words)
+    with json_answer() if is_json else nullcontext():
+        return _main(words)
+
+
+def _main(words: list[str]) -> int:
     try:
         # Not `cli.main`, which replaces KeyboardInterrupt and loses its notes about jobs that are still running.
         with cli.make_context(NAME, words) as context:
@@ -77,19 +85,21 @@ def main(arguments: Sequence[str]) -> int:
         return end.exit_code
     except click.UsageError as error:
         command = error.ctx.command_path.removeprefix(f"{NAME} ") if error.ctx else NAME
-        print_error(f"error: {command}: {error.format_message()}")
-        return error.exit_code
+        return _fail(error.exit_code, f"error: {command}: {error.format_message()}")
     except TrainfareError as error:
-        print_error(" ".join(map(str, ("error:", error, *getattr(error, "__notes__", ())))))
-        return error.exit_code
+        return _fail(error.exit_code, " ".join(map(str, ("error:", error, *getattr(error, "__notes__", ())))))
     except KeyboardInterrupt as end:
-        print_error(" ".join(("interrupted.", *getattr(end, "__notes__", ()))))
-        return 130
+        return _fail(130, " ".join(("interrupted.", *getattr(end, "__notes__", ()))))
     except Exception as error:
         if (text := sentence(error)) is None:
             raise
-        print_error(" ".join(("error:", text, *getattr(error, "__notes__", ()))))
-        return 1
+        return _fail(1, " ".join(("error:", text, *getattr(error, "__notes__", ()))))
+
+
+def _fail(exit_code: int, text: str) -> int:
+    print_error(text)
+    answer({"error": text.removeprefix("error: ")})
+    return exit_code
 
 
 def run() -> None:

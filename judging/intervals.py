@@ -13,8 +13,6 @@ from statistics import fmean
 
 from scipy.special import stdtrit
 
-from judging.summaries import geometric_mean
-
 CONFIDENCE = 0.95
 LEAST_SPREAD = 0.001
 """Least standard deviation of the logarithm of a cost or a rate. No recorded job repeats more exactly, so a few equal
@@ -58,29 +56,6 @@ class Estimate:
         return self.value - half_width, self.value + half_width
 
 
-def ratio_interval(
-    arm: Sequence[float],
-    baseline: Sequence[float],
-    resolution: float = 0.0,
-    confidence: float = CONFIDENCE,
-    least_spread: float = 0.0,
-) -> Interval | None:
-    """Return arm / baseline as a ratio of geometric means with its interval; None below two values per side.
-
-    Welch's t on the logarithms. `resolution` is the step to which values are rounded, in their own unit: billing counts
-    whole seconds. The variance of that rounding, resolution^2 / 12, is added to each side. Three jobs that all bill
-    41 s do not prove a spread of zero, and jobs that bill 40 or 41 s by chance do not prove a difference.
-    `least_spread` applies to the logarithms, see `mean_estimate`. The first rules of verdicts have none.
-    """
-    if min(len(arm), len(baseline)) < 2:
-        return None
-    rounding = (resolution / min(geometric_mean(arm), geometric_mean(baseline))) ** 2 / 12
-    logs = ([math.log(value) for value in side] for side in (arm, baseline))
-    change = difference(*(mean_estimate(side, rounding, least_spread) for side in logs))
-    low, high = change.ends(confidence)
-    return Interval(math.exp(change.value), math.exp(low), math.exp(high), len(arm), len(baseline))
-
-
 def ratio_intervals(arms: Sequence[Sequence[float]], baseline: Sequence[float]) -> list[Interval | None]:
     """Return the ratio of each arm to the baseline; None for an arm with fewer than two values, or without a baseline.
 
@@ -92,7 +67,7 @@ def ratio_intervals(arms: Sequence[Sequence[float]], baseline: Sequence[float]) 
     while remaining:
         confidence = 1 - (1 - CONFIDENCE) / len(remaining)
         for at in remaining:
-            intervals[at] = ratio_interval(arms[at], baseline, confidence=confidence, least_spread=LEAST_SPREAD)
+            intervals[at] = _ratio_interval(arms[at], baseline, confidence)
         undecided = [at for at in remaining if (each := intervals[at]) and each.low <= 1 <= each.high]
         if len(undecided) == len(remaining):
             break
@@ -100,17 +75,15 @@ def ratio_intervals(arms: Sequence[Sequence[float]], baseline: Sequence[float]) 
     return intervals
 
 
-def difference_interval(arm: Sequence[float], baseline: Sequence[float]) -> Interval | None:
-    """Return mean(arm) - mean(baseline) with its 95 % interval; None below two values per side.
+def _ratio_interval(arm: Sequence[float], baseline: Sequence[float], confidence: float) -> Interval:
+    """Return the ratio of geometric means of at least two values a side, with the interval of Welch's t.
 
-    Welch's t (Biometrika 34, 1947): each side has its own variance, and the degrees of freedom are Satterthwaite's. A
-    pooled variance would require the same spread on both sides, but settings spread differently: for a noisy arm with
-    fewer repeats (its first job found a cold cache) the interval would be wrong twice as often.
+    Each side has its own variance (Biometrika 34, 1947): settings spread differently.
     """
-    if min(len(arm), len(baseline)) < 2:
-        return None
-    change = difference(mean_estimate(arm), mean_estimate(baseline))
-    return Interval(change.value, *change.ends(), len(arm), len(baseline))
+    logs = ([math.log(value) for value in side] for side in (arm, baseline))
+    change = difference(*(mean_estimate(side, least_spread=LEAST_SPREAD) for side in logs))
+    low, high = change.ends(confidence)
+    return Interval(math.exp(change.value), math.exp(low), math.exp(high), len(arm), len(baseline))
 
 
 def mean_estimate(values: Sequence[float], rounding: float = 0.0, least_spread: float = 0.0) -> Estimate:

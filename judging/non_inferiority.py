@@ -65,7 +65,6 @@ def assess_quality(
         others.value,
         Interval(change.value, *change.ends(), len(arm), len(baseline)),
         kept=lost[1] <= limit and is_above,
-        shown_worse=lost[0] > 0 and lost[1] > limit,
         shown_beyond=lost[0] > limit,
         margin=limit,
         most_lost=lost[1],

@@ -61,6 +61,8 @@ def read_rows(files: DataFiles, task: str, columns: Mapping[str, str], text: Tex
         names = {name: name for name in SQUAD}
     rows = FileRows(files, list(names.values()), text)
     for number, values in rows:
+        if isinstance(values, InputError):
+            raise values
         place, row = rows.location(number), dict(zip(names, values, strict=True))
         try:
             texts = {

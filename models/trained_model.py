@@ -18,7 +18,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from models.inference.evaluation import UNKNOWN, Evaluation, evaluation_of
 from models.quality import without_own
-from tracking.queries.job_tables import NOT_SET, quoted, runs_where, tagged
+from tracking.queries.job_tables import NOT_SET, quoted, runs_where, tagged, tags_of
 from tracking.queries.metric_histories import number
 from tracking.recorded.recorded_job import EVALUATIONS
 from tracking.server.store import Store, require_answer
@@ -117,7 +117,7 @@ def trained_model(store: Store, run: str) -> TrainedModel:
 
 
 def trained_model_of(store: Store, run: Run) -> TrainedModel:
-    tags, params = run.data.tags, {name: text for name, text in run.data.params.items() if text != NOT_SET}
+    tags, params = tags_of(run), {name: text for name, text in run.data.params.items() if text != NOT_SET}
     metrics = {key: number(value) for key, value in run.data.metrics.items() if key in EVALUATIONS}
     evaluated = {key: value for key, value in metrics.items() if math.isfinite(value)}
     quality = params.get("hp.quality_digest", "")
@@ -129,7 +129,7 @@ def trained_model_of(store: Store, run: Run) -> TrainedModel:
         run_id=str(run.info.run_id),
         job_name=tags.get("platform.job_name", str(run.info.run_name)),
         group=tags.get("platform.group", ""),
-        arm=tags.get("platform.arm", ""),
+        arm=tags.get("arm", ""),
         experiment_name=str(name or store.call(store.client.get_experiment, run.info.experiment_id).name),
         experiment_id=str(run.info.experiment_id),
         task=params.get("hp.task", ""),

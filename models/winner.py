@@ -106,7 +106,7 @@ def _confirm(sweep: Sweep, best: Trial, repeats: Comparison) -> tuple[bool, str]
     quality, objection = contrast.verdict.quality, ""
     if quality is None and repeats.measure:
         objection = f", but not every repeat reports its {repeats.measure.label}"
-    elif quality and not quality.kept:
+    elif quality and not quality.is_within_margin:
         objection = f", but its {quality.measure.label} is {quality.arm:.4g} against {quality.baseline:.4g}"
     return not objection, objection
 

@@ -29,6 +29,7 @@ from reports.model.report import (
     build_table,
     measured_section,
 )
+from tracking.queries.job_tables import tags_of
 from tracking.queries.metric_histories import number
 
 STATUSES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
@@ -125,11 +126,11 @@ def _group(id: str | None, parents: Sequence[Run], jobs: pd.DataFrame) -> Costs:
 
 def _row(run: Run) -> dict[str, object]:
     """Return what an overview needs of a job. A cost that is missing or cannot be true is NaN."""
-    tags, started_at = run.data.tags, _started_at(run)
+    tags, started_at = tags_of(run), _started_at(run)
     costs = {name: number(run.data.metrics.get(f"cost/{name}", math.nan)) for name in _COSTS}
     return {
         "group": tags.get("platform.group"),
-        "arm": tags.get("platform.arm") or "unnamed",
+        "arm": tags.get("arm") or "unnamed",
         "status": STATUSES.get(run.info.status, RUNNING),
         "started_at": started_at,
         "month": f"{started_at:%Y-%m}",

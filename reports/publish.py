@@ -14,6 +14,8 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 from reports.formats.html import html_page
 from reports.formats.text import is_ours, markdown, name_with_answer, run_metrics, summary_text
 from reports.model.report import Report, values_by_title
+from tracking.queries.group_view import write_view
+from tracking.queries.job_tables import VERDICT
 from tracking.queries.mlflow_ui import job_charts
 from tracking.recording.run_artifacts import log_tables
 from tracking.server.store import Store
@@ -60,6 +62,11 @@ def publish(store: Store, run_id: str, report: Report, folder: Path, name: str) 
     changed = {key: value for key, value in run_metrics(report).items() if logged.get(key) != value}
     metrics = [Metric(key, value, at_ms, 0) for key, value in changed.items()]
     store.call(store.client.log_batch, run_id, metrics=metrics, tags=run_tags)
+    if run.data.tags.get("platform.group") == report.group:  # the group's own run
+        for job_run_id, verdict in report.verdicts.items():
+            store.tag(job_run_id, {VERDICT: verdict})
+        scores = {metric.name for metric in report.metrics}
+        write_view(store, store.call(store.client.get_run, run_id), scores)
 
 
 def _note(run: Run, report: Report) -> str:

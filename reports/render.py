@@ -83,9 +83,8 @@ def render_chosen(
     is_one_group = len(groups) == 1 and bool(table["group"].notna().all())
     parent = reader.group_run(groups[0]) if is_one_group else None
     design = read_design(parent.data.tags) if parent else None
-    is_selection = not is_one_group or design is not None
     title_of_groups, with_arms = ", ".join(groups), with_common_arms(table)
-    return _comparison_report(reader, with_arms, title_of_groups, title, options, design, is_selection=is_selection)
+    return _comparison_report(reader, with_arms, title_of_groups, title, options, design, is_selection=True)
 
 
 def render_overview(client: MlflowClient, *names: str) -> tuple[Overview, Report]:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from training.contract.errors import TrainfareError
-
-MIN_RELATIVE_ERROR = 0.01
-"""Smallest relative error of a measured step time: an instance's speed drifts by this much within minutes."""
-
-BEND = 0.1
-"""Expected relative distance of true step times from the line: kernels are more efficient at some batch sizes."""
-
 
 FIGURES = {
     "calibration/fits": "fits",
@@ -46,23 +39,6 @@ class Measurement:
     samples_per_second: float = math.nan
     """Rate of all devices together."""
     peak_memory_gib: float = math.nan
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepTime:
-    """Step time as a straight line over the batch size: fixed seconds per step plus seconds per sample."""
-
-    step_seconds_fixed: float
-    """Seconds of a step that do not depend on the batch size."""
-    step_seconds_per_sample: float
-    """Additional seconds for each sample of one device."""
-    relative_error: float
-    """Mean error of predicting each measured size from a line through the other sizes, relative to its step time; NaN
-    below three sizes."""
-
-    def step_seconds(self, batch_size: float) -> float:
-        """Return the seconds of a step with this batch size."""
-        return self.step_seconds_fixed + self.step_seconds_per_sample * batch_size
 
 
 def measurements(points: Iterable[tuple[int, str, float]]) -> tuple[Measurement, ...]:
@@ -103,20 +79,15 @@ def device_count(rows: Iterable[Measurement]) -> int:
 class CostModel:
     """Step times by batch size, and the largest size that fits."""
 
-    line: StepTime
     measured: tuple[Measurement, ...]
     """Batch sizes that fit, ascending."""
     largest_batch_size: float = math.inf
     """Largest batch size that fits; infinite if every calibrated size fits."""
 
     def step_seconds(self, batch_size: int) -> float:
-        """Return the seconds of a step: the time of the line, corrected by the ratio of measured to fitted step time.
-
-        The ratio is interpolated between the nearest measured sizes on a logarithmic scale.
-        """
-        sizes = [math.log(row.batch_size) for row in self.measured]
-        ratios = [_measured_over_fitted(row, self.line) for row in self.measured]
-        return self.line.step_seconds(batch_size) * float(np.interp(math.log(batch_size), sizes, ratios))
+        """Return the seconds of a step, interpolated between the nearest measured sizes."""
+        sizes, seconds = zip(*((row.batch_size, row.step_seconds) for row in self.measured), strict=True)
+        return float(np.interp(batch_size, sizes, seconds))
 
     def samples_per_second(self, batch_size: int) -> float:
         """Return the steady training rate of all devices, without evaluations."""
@@ -133,49 +104,6 @@ def cost_model(rows: Iterable[Measurement]) -> CostModel:
             f"batch_sizes: none of the batch sizes that calibration tried fits in memory (tried: {sizes or 'none'})"
         )
     return CostModel(
-        line=fit_line(fitting),
         measured=tuple(fitting),
         largest_batch_size=fitting[-1].batch_size if any(not row.fits for row in by_size) else math.inf,
     )
-
-
-def fit_line(rows: Sequence[Measurement]) -> StepTime:
-    """Fit a line to the step times by least relative squares, with both coefficients at least 0.
-
-    Each size is weighted by its interval, with a relative error of at least `MIN_RELATIVE_ERROR`.
-    """
-    fixed, per_sample = _weighted(rows)
-    distances = []
-    for at, row in enumerate(rows if len(rows) >= 3 else ()):
-        fixed_by_others, slope_by_others = _weighted([*rows[:at], *rows[at + 1 :]])
-        distances.append(abs((fixed_by_others + slope_by_others * row.batch_size) / row.step_seconds - 1))
-    error = statistics.fmean(distances) if distances else math.nan
-    return StepTime(step_seconds_fixed=fixed, step_seconds_per_sample=per_sample, relative_error=error)
-
-
-def _weighted(rows: Sequence[Measurement]) -> tuple[float, float]:
-    if len(rows) == 1:
-        # One size cannot separate the two coefficients, so the seconds per sample are taken as equal for all sizes.
-        return 0.0, rows[0].step_seconds / rows[0].batch_size
-    errors = np.array([_standard_error(row) for row in rows])
-    # Imported here because it takes 21 MiB, and a comparison's report imports this module, too.
-    from scipy.optimize import nnls
-
-    sizes = np.array([float(row.batch_size) for row in rows])
-    # Sizes in units of the largest one, so that both coefficients have a similar magnitude.
-    design = np.column_stack([np.ones(len(rows)), sizes / sizes.max()]) / errors[:, None]
-    (fixed, slope), _ = nnls(design, np.array([row.step_seconds for row in rows]) / errors)
-    return float(fixed), float(slope / sizes.max())
-
-
-def _measured_over_fitted(row: Measurement, line: StepTime) -> float:
-    """Return the ratio of measured to fitted step time, closer to 1 if the interval is wide compared with `BEND`."""
-    error = _standard_error(row) / row.step_seconds
-    return float((row.step_seconds / line.step_seconds(row.batch_size)) ** (BEND**2 / (BEND**2 + error**2)))
-
-
-def _standard_error(row: Measurement) -> float:
-    """Return the standard error of a mean step time, from its 95 % interval."""
-    least = MIN_RELATIVE_ERROR * row.step_seconds
-    half = (row.high - row.low) / 2
-    return max(half / 1.96, least) if math.isfinite(half) else least

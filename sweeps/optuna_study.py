@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -18,7 +19,7 @@ from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.exceptions import UpdateFinishedTrialError
+from optuna.exceptions import ExperimentalWarning, UpdateFinishedTrialError
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.study import Study
@@ -81,6 +82,8 @@ def open_study(
                 sampler=sampler,
                 load_if_exists=True,
             )
+            with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
+                study.set_metric_names(objective.names)
             # The worker that created the study may have died before all of these were set.
             for key, value in request.items():
                 if key not in study.user_attrs:
@@ -109,7 +112,7 @@ def _difference(existing: Mapping[str, Any], request: Mapping[str, Any], within:
         if isinstance(value, dict) and isinstance(before, dict):
             if difference := _difference(before, value, f"{key}."):
                 return difference
-        elif before != value and (before is not None or value != []):  # earlier versions stored no scaling rules
+        elif before != value:
             return f"{within}{key} ({before}, not {value})"
     return ""
 

@@ -55,6 +55,12 @@ class Objective:
     """True if the quality is the second objective."""
 
     @property
+    def names(self) -> list[str]:
+        """Name of each objective, the cost first."""
+        name = "billable_instance_seconds" if self.cost == "billable_seconds" else self.cost
+        return [name, self.quality.metric] if self.is_front and self.quality else [name]
+
+    @property
     def directions(self) -> list[Literal["minimize", "maximize"]]:
         """Optuna's direction of each objective, the cost first."""
         first: Literal["minimize", "maximize"] = "maximize" if self.cost == "steady_samples_per_second" else "minimize"
@@ -167,14 +173,13 @@ def records(trials: Iterable[FrozenTrial], space: Space) -> tuple[Record, ...]:
         point = point_of(trial, space)
         if point is None or (point in by_point and by_point[point].state != "failed"):
             continue
-        state, seconds = _STATES[trial.state.name], json.loads(trial.user_attrs.get("seconds", "{}"))
+        state = _STATES[trial.state.name]
         by_point[point] = Record(
             point=point,
             state=state,
             curve=tuple(
-                CurvePoint(samples=samples, value=value, billable_instance_seconds=float(seconds[str(samples)]))
-                for samples, value in sorted(trial.intermediate_values.items())
-                if str(samples) in seconds
+                CurvePoint(samples=samples, value=value, billable_instance_seconds=seconds)
+                for samples, value, seconds in json.loads(trial.user_attrs.get("curve", "[]"))
             ),
             outcome=None if state == "running" else _outcome(trial.user_attrs, state),
         )
@@ -210,13 +215,10 @@ def _outcome(attrs: Mapping[str, Any], state: State) -> TrialOutcome:
         failure = Failure("Stopped", why)
     elif kind == "failed" or state == "failed":
         failure = Failure(why.split(":")[0] or "Error", why)
-    # Earlier versions stored the share of their cost in which they chose the values of `auto`.
-    compared = 1 - float(attrs.get("share_for_auto") or 0.0)
-    usd = attrs.get("usd")
     return TrialOutcome(
         failure=failure,
-        billable_instance_seconds=compared * float(attrs.get("billable_seconds") or 0.0),
-        usd=None if usd is None else compared * usd,
+        billable_instance_seconds=float(attrs.get("billable_seconds") or 0.0),
+        usd=attrs.get("usd"),
         samples=int(attrs.get("samples") or 0),
         steady_samples_per_second=attrs.get("steady_samples_per_second", math.nan),
         quality=attrs.get("quality", math.nan),

@@ -312,12 +312,13 @@ class FollowedTrial:
     def _report(self, is_running: bool) -> None:
         assert self._running
         curve = list(self._running.curve)
-        if not self.claim.part.search.objective.is_front:  # Optuna accepts no intermediate values with two objectives
+        objective = self.claim.part.search.objective
+        # Optuna accepts no intermediate values with two objectives. The last one becomes the value of a pruned trial.
+        if objective.cost == "billable_seconds" and not objective.is_front:
+            set_value = self._storage.rdb.set_trial_intermediate_value
             for point in curve[self._reported :]:
-                self._call(
-                    self._storage.rdb.set_trial_intermediate_value, self.trial_id, point.samples, float(point.value)
-                )
-        self._set("seconds", seconds_of(curve))
+                self._call(set_value, self.trial_id, point.samples, point.billable_instance_seconds)
+        self._set("curve", curve_text(curve))
         self._set("billable_seconds", self._running.billable_instance_seconds)
         self._reported = len(curve)
         if not is_running or self._pruning:
@@ -411,6 +412,6 @@ def attributes(outcome: TrialOutcome) -> dict[str, Any]:
     }
 
 
-def seconds_of(curve: Iterable[CurvePoint]) -> str:
-    """Return the billable instance seconds at each point of a curve, by samples, as JSON."""
-    return json.dumps({str(point.samples): round(point.billable_instance_seconds, 3) for point in curve})
+def curve_text(curve: Iterable[CurvePoint]) -> str:
+    """Return the samples, the quality and the billable instance seconds of each point of a curve as JSON."""
+    return json.dumps([[each.samples, each.value, round(each.billable_instance_seconds, 3)] for each in curve])

@@ -63,7 +63,8 @@ class Compared:
 
 
 def rows_of(name: str, count: int, *columns: str) -> list[dict[str, Any]]:
-    return [dict(zip(columns, values, strict=True)) for _, values in islice(read_rows(DATA / name, columns), count)]
+    rows = (values for _, values in islice(read_rows(DATA / name, columns), count) if isinstance(values, list))
+    return [dict(zip(columns, values, strict=True)) for values in rows]
 
 
 def scored_pairs(*names: str) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ from sweeps.trials import (
     records,
     values_of,
 )
-from sweeps.worker import attributes, seconds_of, trial_result
+from sweeps.worker import attributes, curve_text, trial_result
 from training.contract.failures import Failure
 
 FOLDER = Path(__file__).resolve().parent / "grids"
@@ -225,11 +225,11 @@ def _train(part: Part, earlier: Sequence[FrozenTrial], trial: Trial, run: Run) -
     trial.set_user_attr("batch_size", run.point.batch_size)
     trial.set_user_attr("multiplier", run.point.multiplier)
     for number, evaluation in enumerate(run.curve, start=1):
-        trial.report(evaluation.value, evaluation.samples)
         seconds = evaluation.billable_instance_seconds
+        trial.report(seconds, evaluation.samples)
         reason = part.should_prune(earlier, run.point, run.curve[:number], seconds)
         if reason and seconds < run.ended.billable_instance_seconds:
-            trial.set_user_attr("seconds", seconds_of(run.curve[:number]))
+            trial.set_user_attr("curve", curve_text(run.curve[:number]))
             stopped = TrialOutcome(
                 failure=Failure("Stopped", reason),
                 billable_instance_seconds=seconds,
@@ -237,7 +237,7 @@ def _train(part: Part, earlier: Sequence[FrozenTrial], trial: Trial, run: Run) -
                 quality=evaluation.value,
             )
             return stopped, reason
-    trial.set_user_attr("seconds", seconds_of(run.curve))
+    trial.set_user_attr("curve", curve_text(run.curve))
     return run.ended, None
 
 

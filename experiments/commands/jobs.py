@@ -15,6 +15,7 @@ from experiments.commands.verb import (
     experiment_field,
     fail_on_option,
     field,
+    format_option,
 )
 from experiments.running.options import read_flag
 from training.contract.errors import InputError
@@ -25,8 +26,8 @@ from training.services.registry import DEFAULT, SERVICES, traits_of
 @field("group", "Group id, as printed by the command that started the jobs.", metavar="ID")
 @field("job", "Training job of the AWS account that others started.", metavar="NAME")
 @field("experiment", "MLflow experiment of --job.", metavar="NAME", default="sagemaker-jobs")
-@field("region", "AWS region of --job.")
-@field("prices", "Table of prices for --job, instead of AWS's price list.", metavar="FILE")
+@field("aws.region", "AWS region of --job.", metavar="REGION")
+@field("aws.prices", "Table of prices for --job, instead of AWS's price list.", metavar="FILE")
 @field(
     TRUST,
     "Start the group's jobs without asking, even if the plan was made elsewhere. The plan is still shown.",
@@ -56,14 +57,13 @@ def attach(fields: Mapping[str, str]) -> int:
     return attach(fields, is_trusted=read_flag(fields, TRUST))
 
 
-@click.command("report", cls=FieldVerb, is_closed=True)
+@click.command("report", cls=FieldVerb, is_closed=True, formats=("text", "markdown", "json"))
 @experiment_field("Experiment whose latest group is reported on.")
 @field("group", "Report on the group of this id.", metavar="ID")
 @field("runs", "Report on these run ids, job names and group ids, separated by commas.", metavar="NAMES")
-@field("overview", "true reports on all groups of an MLflow experiment and their cost.", metavar="true|false")
+@field("overview", "Report on all groups of an MLflow experiment and their cost.", is_flag=True)
 @field("baseline", "Arm, job or run that the others are compared with.", metavar="NAME")
 @field("allow", "Differences between the jobs' work to ignore, separated by commas.", metavar="KINDS")
-@field("format", "Format of the output.", metavar="text|markdown|json", default="text", show_default=True)
 @fail_on_option
 def report(fields: Mapping[str, str]) -> int:
     """Report on tracked jobs: a group, or any runs.
@@ -73,7 +73,7 @@ def report(fields: Mapping[str, str]) -> int:
       trainfare report
       trainfare report --group demo-261101-120000-ab12 --format markdown
       trainfare report --runs RUN_ID,JOB_NAME --baseline JOB_NAME
-      trainfare report --experiment demo --overview true
+      trainfare report --experiment demo --overview
     """
     from experiments.running.write_report import report
 
@@ -109,7 +109,8 @@ service_option = click.option(
     help=f"Service of the jobs.  [default: {DEFAULT}]",
 )
 prices_option = click.option(
-    "--prices",
+    "--aws.prices",
+    "prices",
     metavar="FILE",
     expose_value=False,
     callback=_remember,
@@ -125,6 +126,7 @@ def chosen_service(ctx: click.Context) -> str:
 @click.group("jobs", cls=VerbGroup, invoke_without_command=True, context_settings=CONTEXT_SETTINGS)
 @service_option
 @prices_option
+@format_option
 @click.pass_context
 def jobs(ctx: click.Context) -> None:
     """List, stop and inspect jobs; delete unneeded local state.
@@ -143,6 +145,7 @@ def jobs(ctx: click.Context) -> None:
 @jobs.command("list")
 @service_option
 @prices_option
+@format_option
 @click.pass_context
 def list_jobs(ctx: click.Context) -> None:
     """List jobs, with the cost so far of running ones.
@@ -165,6 +168,7 @@ def list_jobs(ctx: click.Context) -> None:
     help="Stop all jobs of this group that run or wait for instances. A command that follows it starts the next ones.",
 )
 @service_option
+@format_option
 @click.pass_context
 def stop(ctx: click.Context, name: str | None, group: str | None) -> int:
     """Stop a job or a group, and report each outcome.
@@ -187,6 +191,7 @@ def stop(ctx: click.Context, name: str | None, group: str | None) -> int:
 @jobs.command("log")
 @click.argument("name")
 @service_option
+@format_option
 @click.pass_context
 def log(ctx: click.Context, name: str) -> None:
     """Print the log of a job.
@@ -222,6 +227,7 @@ PRUNE_EPILOG = (
 )
 @click.option("--group", metavar="ID", help="Only folders of this group's jobs.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
+@format_option
 @click.pass_context
 def prune(ctx: click.Context, everything: bool, older_than: str, group: str | None, yes: bool) -> int:
     """Delete old local state that no job or group needs.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from experiments.commands.verb import FieldVerb, dry_run_option, experiment_field, field, format_option
+from experiments.commands.verb import FieldVerb, experiment_field, field
 from experiments.deployments.services import ENDPOINTS
 from training.services.registry import DEFAULT
 
@@ -40,23 +40,21 @@ def register(fields: Mapping[str, str]) -> int:
     return register(fields)
 
 
-@click.command("deploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",), has_dry_run=True)
+@click.command("deploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",))
 @field("run", "Run id, job name, group id (its winner) or models:/NAME@ALIAS.", metavar="RUN")
 @field("model", "Transformers folder to deploy instead of a run's model.", metavar="FOLDER")
 @field("service", "Where to deploy.", metavar="|".join(ENDPOINTS), default=DEFAULT, show_default=True)
-@field("machine", "SageMaker instance type, such as ml.g4dn.xlarge.", metavar="TYPE")
-@field("machines", "Number of instances.", metavar="N", default="1", show_default=True)
-@field("name", "Name of the endpoint. Default: the job's or the folder's name.", metavar="NAME")
+@field("machine.instance_type", "SageMaker instance type, such as ml.g4dn.xlarge.", metavar="TYPE")
+@field("machine.instance_count", "Number of instances.", metavar="N", default="1", show_default=True)
+@field("endpoint", "Name of the endpoint. Default: the job's or the folder's name.", metavar="NAME")
 @allow_option
 @field("alias", "Alias of the model to compare with.", metavar="NAME", default="champion", show_default=True)
 @field("precision", "Precision. Default: the precision of the evaluation.", metavar="auto|fp32|bf16|fp16")
 @field("host", "Address to bind to, with --service local.", metavar="ADDRESS", default="127.0.0.1", show_default=True)
 @field("token-file", "File with a token that requests need; required if --host is not loopback.", metavar="FILE")
-@field("wait", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)
-@field("image", "Container image, with --service sagemaker.", metavar="URI")
+@field("timeout", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)
+@field("machine.image", "Container image, with --service sagemaker.", metavar="URI")
 @field("ami", "System image of the instances, which has the GPU driver, with --service sagemaker.", metavar="VERSION")
-@dry_run_option
-@format_option
 def deploy(fields: Mapping[str, str]) -> int:
     """Deploy a trained model, on this machine or SageMaker.
 
@@ -65,10 +63,10 @@ def deploy(fields: Mapping[str, str]) -> int:
 
     \b
     Examples:
-      trainfare deploy --run models:/demo@champion --name demo
+      trainfare deploy --run models:/demo@champion --endpoint demo
       trainfare deploy --model path/to/folder
       trainfare deploy --run models:/demo@champion --token-file token --host 0.0.0.0
-      trainfare deploy --run RUN_ID --service sagemaker --machine ml.g4dn.xlarge
+      trainfare deploy --run RUN_ID --service sagemaker --machine.instance_type ml.g4dn.xlarge
     """
     from experiments.deployments.endpoints import deploy
 
@@ -85,16 +83,16 @@ def deploy(fields: Mapping[str, str]) -> int:
 @field("run", "With --file: run id, job name, group id or models:/NAME@ALIAS.", metavar="RUN")
 @field("model", "With --file: Transformers folder, instead of --run.", metavar="FOLDER")
 @field("output", "With --file: JSON lines to write. Default: NAME.answers.jsonl.", metavar="FILE")
-@field("encoding", "With --file: encoding of text, such as utf-16 or cp1252. Default: utf-8.", metavar="NAME")
-@field("delimiter", "With --file: character between fields. Default: found in the header.", metavar="CHARACTER")
+@field("data.encoding", "With --file: encoding of text, such as utf-16 or cp1252. Default: utf-8.", metavar="NAME")
+@field("data.delimiter", "With --file: character between fields. Default: found in the header.", metavar="CHARACTER")
 @field("task", "With --file: task, if config.json does not determine it.", metavar="TASK")
 @field("precision", "With --file: auto is as evaluated.", metavar="auto|fp32|bf16|fp16")
 @field("max_length", "With --file: longest input in tokens; longer ones are cut.", metavar="N")
 def predict(fields: Mapping[str, str]) -> int:
     """Send a request to an endpoint, or predict every row of a file.
 
-    With --file, --columns.NAME options name the columns of the file. With an endpoint on SageMaker, --aws.* options
-    set the region and other fields.
+    With --file, --data.columns.NAME options name the columns of the file. With an endpoint on SageMaker, --aws.*
+    options set the region and other fields.
 
     \b
     Examples:
@@ -109,7 +107,7 @@ def predict(fields: Mapping[str, str]) -> int:
 
 @click.command("undeploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",))
 @field("endpoint", "Name of the endpoint.", metavar="NAME")
-@field("all", "true deletes every endpoint that `trainfare endpoints` lists.", metavar="true|false")
+@field("all", "Delete every endpoint that `trainfare endpoints` lists.", is_flag=True)
 @field("service", "Service of the endpoint. Default: local, or sagemaker with --aws.*.", metavar="|".join(ENDPOINTS))
 def undeploy(fields: Mapping[str, str]) -> int:
     """Delete an endpoint, or all endpoints.
@@ -117,7 +115,7 @@ def undeploy(fields: Mapping[str, str]) -> int:
     \b
     Examples:
       trainfare undeploy --endpoint demo
-      trainfare undeploy --all true
+      trainfare undeploy --all
     """
     from experiments.deployments.endpoints import undeploy
 

@@ -8,15 +8,7 @@ from typing import Any
 import click
 
 from experiments.commands.models import deploy
-from experiments.commands.verb import (
-    DRY_RUN,
-    FieldVerb,
-    dry_run_option,
-    experiment_field,
-    fail_on_option,
-    field,
-    format_option,
-)
+from experiments.commands.verb import FieldVerb, experiment_field, fail_on_option, field
 from training.contract.errors import InputError, nearest
 from training.job.tasks import TASKS
 from training.services.registry import SERVICES
@@ -30,8 +22,7 @@ class ExperimentVerb(FieldVerb):
     """A command that accepts any field of an experiment as an option."""
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
-        settings = {"is_closed": False, "completes_fields": True, "has_dry_run": True, "epilog": FIELD_REFERENCE}
-        super().__init__(*args, **{**settings, **attributes})
+        super().__init__(*args, is_closed=False, epilog=FIELD_REFERENCE, **attributes)
 
 
 COMMON = (
@@ -65,7 +56,7 @@ def experiment_options(*more: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return the decorator that declares the common options and, after them, the verb's own."""
 
     def declare(function: Any) -> Any:
-        for option in reversed((*COMMON, *more, dry_run_option, format_option)):
+        for option in reversed((*COMMON, *more)):
             function = option(function)
         return function
 
@@ -178,12 +169,11 @@ class PlanVerb(ExperimentVerb):
         return ["[VERB]", *super().collect_usage_pieces(ctx)]
 
 
-@click.command("plan", cls=PlanVerb, has_dry_run=False)
+@click.command("plan", cls=PlanVerb)
 @field(
     "verb", "Verb to plan: compare, train, probe, sweep or deploy. It may also be the first argument.", metavar="VERB"
 )
 @experiment_field()
-@field("format", "json also shows the requests, exactly as they would be sent.", metavar="text|json")
 def plan(fields: Mapping[str, str]) -> int:
     """Show what a command would do, and change nothing.
 
@@ -199,4 +189,4 @@ def plan(fields: Mapping[str, str]) -> int:
     """
     from experiments.dry_runs.dry_run import dry_run
 
-    return dry_run(fields["verb"], {name: text for name, text in fields.items() if name not in ("verb", DRY_RUN)})
+    return dry_run(fields["verb"], {name: text for name, text in fields.items() if name != "verb"})

@@ -9,14 +9,15 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from experiments.running.options import read_flag
-from experiments.schema.other_names import hint
+from experiments.running.options import one_of
+from experiments.schema.other_names import advice, hint
 from training.contract.errors import InputError
 
 HELP_NAMES = ("-h", "--help")
 CONTEXT_SETTINGS = {"help_option_names": HELP_NAMES, "max_content_width": 100}
-DRY_RUN, FORMAT, TRUST = "dry-run", "format", "trust"
-FLAGS = frozenset({DRY_RUN, TRUST})
+FORMAT, TRUST = "format", "trust"
+FORMATS = ("text", "json")
+FLAGS = frozenset({TRUST, "all", "overview"})
 """Fields that are true without a value."""
 
 
@@ -44,8 +45,6 @@ class FieldVerb(click.Command):
     The declared options serve the help and shell completion. Click's parser does not read the arguments, because it
     knows only declared options, and any field of an experiment is an option too. A closed verb refuses undeclared
     names, except those with one of `prefixes`. For an open verb, the called function checks the names.
-
-    With `has_dry_run`, `--dry-run` shows what the verb would do instead of doing it; see `experiments.dry_runs`.
     """
 
     def __init__(
@@ -53,15 +52,14 @@ class FieldVerb(click.Command):
         *args: Any,
         is_closed: bool,
         prefixes: tuple[str, ...] = (),
-        completes_fields: bool = False,
-        has_dry_run: bool = False,
+        formats: Sequence[str] = FORMATS,
         **attributes: Any,
     ) -> None:
         super().__init__(*args, **attributes)
+        self.formats = formats
+        format_of(formats)(self)
         self.is_closed = is_closed
-        self.has_dry_run = has_dry_run
         self.prefixes = prefixes
-        self.completes_fields = completes_fields
 
     @property
     def field_names(self) -> list[str]:
@@ -70,35 +68,24 @@ class FieldVerb(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if ctx.resilient_parsing or not set(args).isdisjoint(HELP_NAMES):
             return super().parse_args(ctx, args if ctx.resilient_parsing else ["--help"])
-        ctx.params = {"fields": self.checked_fields(str(ctx.info_name), read_fields(args))}
+        fields = dict(self.checked_fields(str(ctx.info_name), read_fields(args)))
+        if (chosen := one_of(FORMAT, fields.pop(FORMAT, FORMATS[0]), self.formats)) not in FORMATS:
+            fields[FORMAT] = chosen
+        ctx.params = {"fields": fields}
         return []
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb, or only show what it would do, and return its exit code."""
-        fields = dict(ctx.params.get("fields", {}))
-        if not self.has_dry_run or not {DRY_RUN, FORMAT} & fields.keys():
-            return super().invoke(ctx)
-        is_dry = read_flag(fields, DRY_RUN)
-        fields.pop(DRY_RUN, None)
-        if not is_dry:
-            if FORMAT in fields:
-                raise InputError(f"--{FORMAT} needs --{DRY_RUN}, or the verb plan.")
-            ctx.params = {"fields": fields}
-            return super().invoke(ctx)
-        from experiments.dry_runs.dry_run import dry_run
-
-        return dry_run(str(ctx.info_name), fields)
-
     def checked_fields(self, verb: str, fields: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the fields by the names of their declaration: `--max-usd` also sets `max_usd`.
+        """Return the fields by the names of their declaration: `--max-usd` also sets `max_usd`, and the reverse.
 
         Raises `InputError` for a field that is set under both spellings, and for a name that a closed verb lacks.
         """
         known = self.field_names
+        declared = {name.replace("-", "_"): name for name in known}
         checked: dict[str, str] = {}
         for name, value in fields.items():
+            plain = name.replace("-", "_")
             # A key of a mapping, such as a script's hyperparameter, may contain a hyphen.
-            full = name if name in known or "." in name else name.replace("-", "_")
+            full = name if "." in name else declared.get(plain, plain)
             if full in checked:
                 raise InputError(f"--{full} is set twice, to '{checked[full]}' and to '{value}'.")
             if self.is_closed and full not in known and not full.startswith(self.prefixes):
@@ -109,9 +96,9 @@ class FieldVerb(click.Command):
         return checked
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the declared options and, where they are accepted, all fields of an experiment."""
+        """Complete the declared options and, for an open verb, all fields of an experiment."""
         items = super().shell_complete(ctx, incomplete)
-        if not self.completes_fields or not incomplete.startswith("--"):
+        if self.is_closed or not incomplete.startswith("--"):
             return items
         from experiments.schema.overrides import known_fields
 
@@ -123,7 +110,7 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
     """Return `--name value` and `--name=value` pairs as a mapping. Raises `InputError`.
 
     The argument after a name is always its value, because values may begin with a hyphen: a negative number, for
-    example. Only a name of `FLAGS` may stand alone, which means true.
+    example. Only one of `FLAGS` may stand alone, which means true.
     """
     fields: dict[str, str] = {}
     rest = list(arguments)
@@ -136,7 +123,7 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
             value = "true"
         elif not equals:
             if not rest:
-                raise InputError(f"--{name} has no value: write fields as --name value.")
+                raise InputError(f"--{name} has no value: write fields as --name value.{advice(name)}")
             value = rest.pop(0)
         if name in fields:
             raise InputError(f"--{name} is set twice, to '{fields[name]}' and to '{value}'.")
@@ -161,13 +148,19 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in experiment_names() if name.startswith(incomplete)]
 
 
-dry_run_option = field(
-    DRY_RUN,
-    "Show what would run, what it would cost and what would be refused, and change nothing; see the verb plan.",
-    is_flag=True,
-)
+def format_of(formats: Sequence[str] = FORMATS) -> Callable[[Any], Any]:
+    """Return the decorator that declares `--format`. `experiments.__main__` reads it, and writes the answer."""
+    return click.option(
+        f"--{FORMAT}",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        expose_value=False,
+        help="Format of the output. docs/output.md describes the JSON.",
+    )
 
-format_option = field(FORMAT, "With --dry-run: json also shows the requests.", metavar="text|json")
+
+format_option = format_of()
 
 fail_on_option = field(
     "fail-on",

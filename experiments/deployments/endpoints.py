@@ -14,7 +14,7 @@ from rich.table import Table
 
 from experiments.deployments.services import ENDPOINTS, open_endpoints
 from experiments.running import options as read
-from experiments.running.output import print_error, print_line
+from experiments.running.output import answer, print_error, print_line, shows_text
 from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
 from reports.formats.terminal import PlainConsole
 from state.home import home
@@ -33,6 +33,8 @@ WAIT_SECONDS = 1800.0
 RETRY_SECONDS = 30.0
 PENDING_NAME = "later"
 """Placeholder for the endpoint's name until the run has been read."""
+TYPE, COUNT, IMAGE = "machine.instance_type", "machine.instance_count", "machine.image"
+"""Fields that are called as in an experiment."""
 COLUMNS = ("endpoint", "service", "model", "status", "since", "USD/hour", "USD", "address")
 
 
@@ -49,6 +51,7 @@ def deploy(fields: Mapping[str, str]) -> int:
     if is_billed:
         print_line(f"Cost: {cost}, until it is undeployed")
     state = endpoints.deploy(spec, print_line)
+    answer(_fields(state, price))
     print_line(f"Endpoint: {state.name} ({state.service}, {state.status})")
     print_line(f"Address: {state.address}")
     options = [f"--{name} {fields[name]}" for name in ("service", "aws.region", "aws.profile") if name in fields]
@@ -68,21 +71,22 @@ def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str
 
     read.check_not_empty(fields)
     service = read.read_service(fields, ENDPOINTS) or DEFAULT
-    aws = read.read_aws(fields) | {name: fields[name] for name in ("image", "ami") if name in fields}
+    others = {"image": IMAGE, "ami": "ami"}
+    aws = read.read_aws(fields) | {key: fields[name] for key, name in others.items() if name in fields}
     if ("run" in fields) == ("model" in fields):
         raise InputError("deploy needs either --run (a run id, a job name or a group id) or --model (a folder).")
     traits = traits_of(service)
     for name in fields:
         is_of_server = name in {"host", "token-file"}
-        is_of_aws = name in {"image", "ami"} or name.startswith("aws.")
+        is_of_aws = name in {IMAGE, "ami"} or name.startswith("aws.")
         if (is_of_server and not traits.runs_here) or (is_of_aws and not traits.reads_aws):
             needed = services_with("runs_here" if is_of_server else "reads_aws")
             raise InputError(f"--{name} needs --service {needed}, but --service is {service}.")
-    machine = fields.get("machine", traits.instance_type)
+    machine = fields.get(TYPE, traits.instance_type)
     if machine is None:
-        raise InputError(f"--service {service} needs --machine, an instance type such as ml.g4dn.xlarge.")
+        raise InputError(f"--service {service} needs --{TYPE}, such as ml.g4dn.xlarge.")
     if traits.instance_type not in (None, machine):
-        raise InputError(f"--machine is '{machine}': --service {service} runs only on {traits.label}.")
+        raise InputError(f"--{TYPE} is '{machine}': --service {service} runs only on {traits.label}.")
     name, folder, host = PENDING_NAME, Path(), fields.get("host", "127.0.0.1")
     if "model" in fields:
         folder = read_model_folder(fields["model"])
@@ -92,7 +96,7 @@ def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str
             if reason := load_problem(folder, read_task(folder)):
                 raise InputError(f"--model {folder} cannot be served: {reason}.")
         folder_name = re.sub(r"[^a-zA-Z0-9]+", "-", folder.name).strip("-")[:63].strip("-")
-        name = read.read_name("name", fields.get("name") or folder_name or "model")
+        name = read.read_name("endpoint", fields.get("endpoint") or folder_name or "model")
     token_file = user_path(fields["token-file"], "--token-file").resolve() if "token-file" in fields else None
     allowed_hosts(host, read_token(token_file) if token_file else None)
     spec = EndpointSpec(
@@ -101,9 +105,9 @@ def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str
         host=host,
         token_file=token_file,
         machine=machine,
-        machines=read.read_whole("machines", fields.get("machines", "1"), 1, 1 if traits.runs_here else 100),
+        machines=read.read_whole(COUNT, fields.get(COUNT, "1"), 1, 1 if traits.runs_here else 100),
         precision=read.one_of("precision", fields["precision"], PRECISIONS) if "precision" in fields else None,
-        wait_seconds=read.read_seconds("wait", fields["wait"]) if "wait" in fields else WAIT_SECONDS,
+        wait_seconds=read.read_seconds("timeout", fields["timeout"]) if "timeout" in fields else WAIT_SECONDS,
     )
     return spec, service, aws
 
@@ -141,7 +145,7 @@ def with_trained(
 
     allowed = read.read_choices("allow", fields.get("allow", ""), GATE_CHECKS)
     alias = checked_alias(fields.get("alias", CHAMPION))
-    name = read.read_name("name", fields["name"]) if "name" in fields else None
+    name = read.read_name("endpoint", fields["endpoint"]) if "endpoint" in fields else None
     trained = trained_model(store, fields["run"])
     if trained.chosen:
         echo(f"Winner of group {trained.group}: {trained.chosen}")
@@ -193,6 +197,9 @@ def endpoints(fields: Mapping[str, str]) -> int:
         for service, found in search(fields, print_error)
         for state in found
     }
+    answer({"endpoints": [_fields(state, price) for state, price in states.items()]})
+    if not shows_text():
+        return 0
     # A truncated address is useless: print whole addresses if the output is not a terminal.
     PlainConsole(width=300).print(_table(states, datetime.now(UTC)))
     for state in states:
@@ -203,6 +210,22 @@ def endpoints(fields: Mapping[str, str]) -> int:
     if any(traits_of(state.service).reads_aws for state in states):
         print_line("Endpoints on SageMaker are listed for one region: --aws.region lists another.")
     return 0
+
+
+def _fields(state: EndpointState, price: Price | None) -> dict[str, Any]:
+    return {
+        "endpoint": state.name,
+        "service": state.service,
+        "status": state.status,
+        "model": state.identity,
+        "address": state.address,
+        "instance_type": state.machine,
+        "instance_count": state.machines,
+        "created": state.created.isoformat(),
+        "usd_per_hour": price.usd_per_hour * state.machines if price else None,
+        "usd": state.usd(price, datetime.now(UTC)) if price else None,
+        "reason": state.reason,
+    }
 
 
 def _table(states: Mapping[EndpointState, Price | None], now: datetime) -> Table:
@@ -225,23 +248,26 @@ def _table(states: Mapping[EndpointState, Price | None], now: datetime) -> Table
 
 
 def undeploy(fields: Mapping[str, str]) -> int:
-    """Delete the endpoint `--endpoint`, or with `--all true` all that `endpoints` lists."""
+    """Delete the endpoint `--endpoint`, or with `--all` all that `endpoints` lists."""
     read.check_not_empty(fields)
     is_all = read.read_flag(fields, "all")
     if is_all == ("endpoint" in fields):
-        raise InputError("undeploy needs either --endpoint NAME or --all true.")
+        raise InputError("undeploy needs either --endpoint NAME or --all.")
     if not is_all:
         name = read.read_name("endpoint", fields["endpoint"])
         named_service(fields, print_line).undeploy(name, print_line)
+        answer({"deleted": [name], "failed": {}})
         return 0
-    deleted = failed = 0
+    deleted: list[str] = []
+    failed: dict[str, str] = {}
     for service, found in search(fields, print_line):
         for state in found:
             try:
                 service.undeploy(state.name, print_line)
-                deleted += 1
+                deleted.append(state.name)
             except TrainfareError as error:
                 print_line(f"error: {error}")
-                failed += 1
-    print_line(f"Deleted: {deleted}" + (f", not deleted: {failed}" if failed else ""))
+                failed[state.name] = str(error)
+    answer({"deleted": deleted, "failed": failed})
+    print_line(f"Deleted: {len(deleted)}" + (f", not deleted: {len(failed)}" if failed else ""))
     return 1 if failed else 0

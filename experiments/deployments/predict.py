@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.deployments.endpoints import named_service, read_model_folder
 from experiments.running import options as read
-from experiments.running.output import print_error, print_line
+from experiments.running.output import answer, print_error, print_line, shows_text
 from state.regular_files import user_path
 from training.contract.errors import InputError
 
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 ENDPOINT_FIELDS = ("endpoint", "text", "inputs", "parameters", "file", "service")
+ENCODING, DELIMITER = "data.encoding", "data.delimiter"
 FILE_FIELDS = (
-    *("run", "model", "file", "output", "task", "precision", "max_length", "parameters", "encoding", "delimiter"),
+    *("run", "model", "file", "output", "task", "precision", "max_length", "parameters", ENCODING, DELIMITER),
 )
-COLUMNS = "columns."
+COLUMNS = "data.columns."
 
 
 def predict(fields: Mapping[str, str]) -> int:
@@ -38,8 +39,10 @@ def predict(fields: Mapping[str, str]) -> int:
         raise InputError("predict needs --endpoint NAME, or --file.")
     name = read.read_name("endpoint", fields["endpoint"])
     body = _body(fields)
-    answer = named_service(fields, print_error).predict(name, json.dumps(body).encode())
-    print_line(answer.decode("utf-8", "replace"))
+    response = named_service(fields, print_error).predict(name, json.dumps(body).encode())
+    answer({"answer": json.loads(response)})
+    if shows_text():
+        print_line(response.decode("utf-8", "replace"))
     return 0
 
 
@@ -105,6 +108,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
             file.writelines(predict(predictor, rows(), parameters, partial(progress.advance, bar)))
     seconds = time.monotonic() - started
     print_error(f"Predicted {count:,} rows in {seconds:,.1f} s, {count / seconds:,.1f} rows/s.")
+    answer({"output": str(output), "rows": count, "seconds": seconds})
     print_line(str(output))
     return 0
 
@@ -126,11 +130,11 @@ def _text_format(fields: Mapping[str, str]) -> TextFormat:
     from training.staging.formats.files import UTF8, TextFormat, delimiter_character, encoding_name
 
     try:
-        encoding = encoding_name(fields.get("encoding", UTF8))
-        delimiter = delimiter_character(fields["delimiter"]) if "delimiter" in fields else None
+        encoding = encoding_name(fields.get(ENCODING, UTF8))
+        delimiter = delimiter_character(fields[DELIMITER]) if DELIMITER in fields else None
     except ValueError as error:
         raise InputError(f"predict --file: {error}") from error
-    return TextFormat(encoding=encoding, delimiter=delimiter, prefix="--")
+    return TextFormat(encoding=encoding, delimiter=delimiter, prefix="--data.")
 
 
 def _load_model(fields: Mapping[str, str]) -> Predictor:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from experiments.running.options import check_not_empty, read_choices
-from experiments.running.output import print_line
+from experiments.running.output import answer, print_line
 from models.registry import (
     CHAMPION,
     GATE_CHECKS,
@@ -47,4 +47,13 @@ def register(fields: Mapping[str, str]) -> int:
     alias_text = f"with the alias {alias}" + (f", which was {before}'s" if before else "")
     print_line(f"{done} {registered.version}, {alias_text}. {evaluation_sentence(trained)}")
     print_line(f"Model: models:/{name}@{alias}")
+    answer(
+        {
+            "model": f"models:/{name}@{alias}",
+            "version": int(registered.version.number),
+            "run_id": trained.run_id,
+            "is_new": registered.is_new,
+            "replaced": int(before.number) if before else None,
+        }
+    )
     return 0

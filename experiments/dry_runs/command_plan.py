@@ -5,7 +5,6 @@ It is printed in a terminal, readable at 80 columns, or as JSON.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
@@ -503,7 +502,8 @@ def _amount(amount: Amount) -> str:
     return f"{durations(amount.seconds)[0]} of billed time{dollars}"
 
 
-def json_text(plan: CommandPlan) -> str:
+def summary(plan: CommandPlan) -> dict[str, Any]:
+    """Return the plan as strict JSON values."""
     fields = {
         "verb": plan.verb,
         "name": plan.name,
@@ -526,7 +526,7 @@ def json_text(plan: CommandPlan) -> str:
         "search": plan.search and asdict(plan.search),
         "endpoint": plan.endpoint and _endpoint_fields(plan.service, plan.endpoint),
     }
-    return json.dumps(json_value(fields), indent=1, ensure_ascii=False)
+    return dict(json_value(fields))
 
 
 def _job_fields(entry: JobEntry) -> dict[str, Any]:

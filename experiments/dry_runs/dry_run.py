@@ -23,8 +23,8 @@ from experiments.dry_runs.command_plan import (
     InputPlan,
     JobEntry,
     SearchPlan,
-    json_text,
     print_plan,
+    summary,
 )
 from experiments.planning.costs import (
     ExpectedCost,
@@ -48,8 +48,7 @@ from experiments.running.launch import (
     prepare,
     prepare_launch,
 )
-from experiments.running.options import one_of
-from experiments.running.output import print_error, print_line, sentence
+from experiments.running.output import answer, print_error, sentence, shows_text
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import reported_metrics
 from experiments.schema.sections import declared_scales
@@ -113,13 +112,10 @@ def dry_run(verb: str, fields: Mapping[str, str]) -> int:
 
     Returns 0 if the command would start, else the exit code with which it would end.
     """
-    fields = dict(fields)
-    chosen = one_of("format", fields.pop("format", "text"), ("text", "json"))
     with scratch_state(home()) as state:
         plan = plan_deploy(fields, state) if verb == "deploy" else plan_jobs(verb, fields, state)
-    if chosen == "json":
-        print_line(json_text(plan))
-    else:
+    answer(summary(plan))
+    if shows_text():
         print_plan(plan)
     return plan.exit_code
 

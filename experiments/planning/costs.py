@@ -184,8 +184,8 @@ def _is_fixed(job: PlannedJob, column: str) -> bool:
 
 
 def _hyperparameters(job: PlannedJob) -> Mapping[str, object]:
-    """Return the hyperparameters; a script's by their own names, as earlier versions logged them, and as logged now."""
-    return {**job.spec.hyperparameters, **(job.script.hyperparameters if job.script else {})}
+    """Return the hyperparameters by the names with which a run logs them."""
+    return job.script.hyperparameters if job.script else job.spec.hyperparameters
 
 
 def _recorded(each: Job, column: str) -> str | float | None:
@@ -221,17 +221,9 @@ class WorstCase:
     """Cost if every job runs to its time limit and through its grace."""
 
 
-def budget_of(experiment: Experiment, *, is_sweep: bool = False) -> GroupBudget:
-    """Return the budget of an experiment. A sweep also has it under its earlier names. Raises InputError for both."""
-    values: dict[str, float | None] = {}
-    for name in ("max_usd", "max_billable_seconds"):
-        value, earlier = getattr(experiment, name), getattr(experiment.sweep, name) if is_sweep else None
-        if value is not None and earlier is not None:
-            raise InputError(
-                f"{name} {value:g} and sweep.{name} {earlier:g} are the same budget: remove sweep.{name}, its old name"
-            )
-        values[name] = earlier if value is None else value
-    return GroupBudget(budget=Budget(**values), least_seconds=experiment.min_run_seconds)
+def budget_of(experiment: Experiment) -> GroupBudget:
+    budget = Budget(max_usd=experiment.max_usd, max_billable_seconds=experiment.max_billable_seconds)
+    return GroupBudget(budget=budget, least_seconds=experiment.min_run_seconds)
 
 
 def check_budget(jobs: Sequence[PlannedJob], group_budget: GroupBudget, *, at_most: int | None = None) -> list[str]:
@@ -258,11 +250,13 @@ def check_budget(jobs: Sequence[PlannedJob], group_budget: GroupBudget, *, at_mo
     sample = jobs if at_most is None else [jobs[0]] * at_most
     limits = {job.spec.max_run_seconds for job in jobs}
     each = f", each up to its limit of {limits.pop():,} s and {overhead_seconds(jobs[0].spec):.0f} s to stop"
+    keeps_nothing = any(job.spec.checkpoint_uri is None for job in jobs)
     started = certain_starts(list(map(worst_case_of_job, sample)), budget)
     return [
         f"Budget of {budget_text(budget)}: at worst these jobs cost {cost} ({count}{'' if limits else each}). "
         "Their time limits are lowered, and a job starts only if it certainly fits.",
         f"Even if every job runs to its time limit, {started} of {len(sample)} jobs start.",
+        *(["A job that its limit ends keeps nothing: save_strategy would keep checkpoints."] if keeps_nothing else []),
         "To fit all jobs, raise the budget, or lower machine.max_run_seconds or the number of repeats.",
     ]
 

@@ -215,8 +215,6 @@ class Arm:
     """Experiment with the fields of this arm."""
     is_baseline: bool
     """True for the arm that the others are compared with."""
-    full_label: str = ""
-    """Its name. Without one, the values of all fields that differ between arms. It is part of the key of a group."""
     fields: tuple[str, ...] = ()
     """Fields that any arm of the comparison sets, by dotted name."""
     batch_sizes: tuple[int, ...] = ()
@@ -254,7 +252,7 @@ def arms_unchecked(experiment: Experiment) -> tuple[Arm, ...]:
         raise InputError("compare.arms.baseline is not the baseline: set compare.baseline to it, or name it otherwise")
     fields = tuple(dict.fromkeys(name for each in own for name, _ in flat(each)))
     planned = [
-        Arm(label=labels[at], experiment=each, is_baseline=at == baseline, full_label=full_labels[at], fields=fields)
+        Arm(label=labels[at], experiment=each, is_baseline=at == baseline, fields=fields)
         for at, each in enumerate(variants)
     ]
     return tuple(each_result(partial(with_batch_sizes, arm, experiment.sweep.batch_sizes) for arm in planned))
@@ -450,14 +448,3 @@ def without_pushes(arms: Sequence[Arm], print_line: Callable[[str], None]) -> tu
     if any(arm.experiment.push_to_hub for arm in arms):
         print_line("push_to_hub is ignored: only `trainfare train` pushes a model.")
     return tuple(_changed(arm, {"push_to_hub": None}) if arm.experiment.push_to_hub else arm for arm in arms)
-
-
-def check_token(experiment: Experiment, variables: Mapping[str, str] = os.environ) -> None:
-    """Raise `InputError` if the environment variable with the token is not set on this machine."""
-    push = experiment.push_to_hub
-    if push is None or push.token_secret is not None or variables.get(push.token_variable, "").strip():
-        return
-    raise InputError(
-        f"push_to_hub.token_variable is {push.token_variable}, but this environment variable is not set. Set it to a "
-        "Hub token with write permission"
-    )

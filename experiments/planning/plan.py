@@ -39,7 +39,7 @@ from training.job.tasks import TASKS
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
 from training.services.registry import traits_of
-from training.staging.tokens.staged import CHANNELS, Staged
+from training.staging.tokens.staged import CHANNELS, Staged, data_warnings
 
 SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")
 """Fields of `machine` from which the cost on spot capacity is estimated. They have no effect on jobs."""
@@ -105,7 +105,7 @@ def group_key(
         "repeats": repeats,
         "arms": [
             (
-                arm.full_label or arm.label,
+                arm.label,
                 arm.is_baseline,
                 arm.experiment.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_JOBS),
                 *arm.batch_sizes,
@@ -212,7 +212,7 @@ def job(
         data=_data_source(experiment, staged),
         data_key=staged.channels.digest[:32] if isinstance(staged, ScriptInputs) else staged.key,
         script=_script_plan(experiment, staged),
-        tags=run_tags(experiment),
+        tags=run_tags(experiment) | _data_notes(staged),
         model=_model(experiment, staged),
         settings=_settings(experiment, arm.fields),
     )
@@ -222,6 +222,12 @@ def cost_tags(experiment: str, group: str, arm: str) -> dict[str, str]:
     """Return the tags by which AWS can report costs, without the characters that it refuses in values of tags."""
     values = {"trainfare:experiment": experiment, "trainfare:group": group, "trainfare:arm": arm}
     return {name: re.sub(r"[^\w .:/=+@-]", "_", value)[:256] for name, value in values.items() if value}
+
+
+def _data_notes(staged: Inputs) -> dict[str, str]:
+    """Return the tag with what is probably not meant in the data."""
+    notes = data_warnings(staged.description) if isinstance(staged, Staged) else []
+    return {"platform.data_notes": "; ".join(notes)[:MAX_NOTES_CHARACTERS]} if notes else {}
 
 
 def _settings(experiment: Experiment, names: Iterable[str]) -> dict[str, str]:
@@ -333,16 +339,15 @@ def _target(experiment: Experiment) -> dict[str, Scalar | None]:
     """Return the hyperparameters of the target, with its direction; empty without one."""
     if (target := experiment.target) is None:
         return {}
-    direction = target.direction or direction_of(experiment, target.metric)
+    direction = direction_of(experiment, target.metric)
     stop: dict[str, Scalar | None] = {"target_stop": True} if target.stop else {}
     return {"target_metric": target.metric, "target_value": target.value, "target_direction": direction, **stop}
 
 
 def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
     if isinstance(staged, ScriptInputs):
-        channels = staged.channels
-        name = ", ".join(channels.uris) or "none"
-        return DataSource(name=name, source=channels.description, digest=channels.digest, rows={})
+        origin = staged.channels.description
+        return DataSource(name=origin, source=origin, digest=staged.channels.digest, rows={})
     data = experiment.data
     assert data is not None
     return DataSource(
@@ -373,6 +378,8 @@ def run_tags(experiment: Experiment) -> dict[str, str]:
     return tags
 
 
+MAX_NOTES_CHARACTERS = 4_000
+"""Longest tag that every MLflow stores."""
 KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
 """Fields without effect in a calibration, which trains nothing."""
 

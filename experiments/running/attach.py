@@ -206,14 +206,14 @@ class FollowedService(SageMakerService):
 def attach_job(fields: Mapping[str, str]) -> int:
     """Record the training job `--job NAME`, and report; return the exit code."""
     fail_on = read_fail_on(fields)
-    name, clients = fields["job"], Clients(fields.get("region"))
+    name, clients = fields["job"], Clients(fields.get("aws.region"))
     account_of(clients)  # fails immediately without credentials or network
     service = FollowedService(clients)
     try:
         description = service.describe(name)
     except JobNotFound as error:
         raise InputError(
-            f"no training job {name} in region {service.region} of this account: check the name, --region, and the "
+            f"no training job {name} in region {service.region} of this account: check the name, --aws.region, and the "
             "account of your credentials."
         ) from error
     store = open_store(echo=print_line)
@@ -230,7 +230,7 @@ def attach_job(fields: Mapping[str, str]) -> int:
     has_ended = description["TrainingJobStatus"] in TERMINAL_STATUSES
     print_line(f"{'Recording' if has_ended else 'Following'} training job {name}")
     lines = service.logs(name).lines if has_ended or "TrainingStartTime" in description else ()
-    price = mean_price(description.get("ResourceConfig", {}), room.prices(fields.get("prices"), print_line))
+    price = mean_price(description.get("ResourceConfig", {}), room.prices(fields.get("aws.prices"), print_line))
     job = described_job(description, price, lines[:200])
     recorded = open_run(store, group, job)
     if not (recorded.is_described or recorded.has_ended):

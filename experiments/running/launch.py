@@ -20,7 +20,6 @@ from experiments.planning.inputs import Inputs, stage_inputs
 from experiments.planning.load import (
     Arm,
     arms,
-    check_token,
     load,
     probes,
     single_label,
@@ -31,7 +30,7 @@ from experiments.planning.load import (
 from experiments.planning.memory_plan import check_memory
 from experiments.planning.plan import calibration, design_of, group_key, plan
 from experiments.running.options import read_fail_on, read_flag
-from experiments.running.output import exit_code, print_line, status_writer
+from experiments.running.output import answer, exit_code, print_line, status_writer
 from experiments.running.scheduler import ExpectedSeconds, GroupProgress, run_jobs, start_jobs, without_left_out
 from experiments.schema.experiment import Experiment
 from judging.design import Design
@@ -40,9 +39,9 @@ from reports.comparison.tables import look_sentence
 from state.home import home, home_id
 from sweeps.costs import FIGURES, Measurement, largest_useful, measurements
 from tracking.budgets.ledger import Ledger, end_sentence, set_budget
-from tracking.groups.group import Group, child_runs, close_group, open_group
+from tracking.groups.group import Group, close_group, open_group
 from tracking.groups.plan_file import DESIGN, write_design, write_plan
-from tracking.groups.planned_job import CHOSEN_SIZE, TRAINING, PlannedJob, with_recorded_labels
+from tracking.groups.planned_job import CHOSEN_SIZE, TRAINING, PlannedJob
 from tracking.queries import job_tables
 from tracking.queries.job_tables import ended_jobs
 from tracking.queries.metric_histories import histories
@@ -74,7 +73,7 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     if plan.verb == "train" and (push := experiment.push_to_hub):
         from experiments.running.push_model import open_repository
 
-        open_repository(push, experiment.aws.region, experiment.aws.profile)
+        open_repository(push)
     if context.service.traits.has_warm_pools:
         record_warm_pool_costs(store, context.service)
     group = open_group(
@@ -95,9 +94,6 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     jobs = [prepare(context, job) for job in plan.jobs(group.id)]
     for sentence in incomparable(plan.arm_inputs, jobs) if plan.verb == "compare" else ():
         print_line(f"Note: {sentence}")
-    if group.continued:
-        runs = child_runs(store, group).items()
-        jobs = with_recorded_labels(jobs, {name: run.data.tags["platform.arm"] for name, run in runs})
     print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {jobs_phrase(jobs, design)}")
     for sentence in plan.budget_text:
         print_line(sentence)
@@ -106,6 +102,7 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
         return follow(store, context.service, group, jobs, plan.parallel, design, plan.fail_on)
     first = [job for job in jobs if design is None or (job.repeat < design.looks[0] and not job.is_again)]
     left = start_jobs(store, context.service, group, first, parallel=plan.parallel, echo=print_line)
+    answer({"group": group.id, "is_running": True})
     print_line(f"Jobs keep running{f'; {left} more are not started yet' if left else ''}.")
     print_line(f"Follow them with the same command without --wait, or with `trainfare attach --group {group.id}`.")
     return 0
@@ -325,7 +322,10 @@ def _select_arms(verb: str, experiment: Experiment, echo: Callable[[str], None])
         return whole_trainings(without_pushes(arms(experiment), echo)), experiment.compare.repeats
     if verb == "probe":
         return probes(arms(experiment)), 1
-    check_token(experiment)
+    if experiment.push_to_hub:
+        from experiments.running.push_model import find_token
+
+        find_token()
     arm = Arm(label=single_label(experiment), experiment=experiment, is_baseline=True)
     return whole_trainings((with_batch_sizes(arm, experiment.sweep.batch_sizes),)), 1
 

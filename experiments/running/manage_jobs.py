@@ -6,10 +6,11 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from rich.table import Table
 
-from experiments.running.output import print_line, status_writer
+from experiments.running.output import answer, print_line, shows_text, status_writer
 from reports.formats.terminal import PlainConsole
 from reports.model.numbers import joined
 from training.contract.errors import InputError, TrackingError
@@ -22,6 +23,7 @@ from training.contract.service import (
     Service,
     billed_so_far,
     instance_count,
+    instance_type_of,
 )
 from training.services.budget import stop_grace_seconds
 from training.services.launcher import stop_all
@@ -46,6 +48,9 @@ def print_jobs(service: str, prices: str | None) -> None:
         for kind in instances_of(each.get("ResourceConfig", {}))
     }
     known = {each: price for each in sorted(types) if (price := price_of(each))}
+    answer({"jobs": [_fields(each, known, at) for each in descriptions]})
+    if not shows_text():
+        return
     # A truncated name cannot be passed to `stop`: print whole names, also if the output is not a terminal.
     PlainConsole(width=200).print(_table(descriptions, known, at))
     if summary := total(descriptions, known, at):
@@ -93,6 +98,20 @@ def _table(descriptions: Sequence[Description], known: dict[str, Price], at: dat
     return table
 
 
+def _fields(description: Description, known: dict[str, Price], at: datetime) -> dict[str, Any]:
+    failure = service_failure(description)
+    return {
+        "name": description["TrainingJobName"],
+        "status": description["SecondaryStatus"],
+        "is_running": is_running(description),
+        "created": description["CreationTime"].isoformat(),
+        "instance_type": instance_type_of(description),
+        "billable_seconds": billed_seconds(description, at),
+        "usd": usd(description, known, at),
+        "reason": failure.text if failure else "",
+    }
+
+
 def total(descriptions: Iterable[Description], known: dict[str, Price], at: datetime) -> str:
     """Return a line with the total cost of running and ended jobs, or an empty text if no price is known."""
     costs = {True: list[float](), False: list[float]()}
@@ -128,10 +147,15 @@ def print_log(service: str, name: str) -> None:
     opened = SERVICES[service].open_service()
     opened.describe(name)
     cursor = None
+    lines: list[str] = []
     while (page := opened.logs(name, cursor)).lines:
         # A progress bar rewrites its line: its last state is shown, as a terminal would.
-        print_line("\n".join(line.rstrip("\r").rpartition("\r")[2] for line in page.lines))
+        shown = [line.rstrip("\r").rpartition("\r")[2] for line in page.lines]
         cursor = page.cursor
+        lines += shown
+        if shows_text():
+            print_line("\n".join(shown))
+    answer({"name": name, "lines": lines})
 
 
 def stop(service: str, *, name: str | None, group: str | None) -> int:
@@ -198,9 +222,16 @@ def outcome_text(description: Description, *, had_ended: bool) -> str:
 def _stop(service: Service, descriptions: Sequence[Description]) -> int:
     """Stop jobs and wait for them. Prints each outcome as soon as it is known. Return 1 if a job has not ended."""
     running = [each for each in descriptions if is_running(each)]
+    outcomes: dict[str, str] = {}
+    answer({"jobs": outcomes})
+
+    def tell(name: str, outcome: str) -> None:
+        outcomes[name] = outcome
+        print_line(f"{name}: {outcome}")
+
     for each in descriptions:
         if each not in running:
-            print_line(f"{each['TrainingJobName']}: {outcome_text(each, had_ended=True)}")
+            tell(each["TrainingJobName"], outcome_text(each, had_ended=True))
     if not running:
         return 0
     names = [each["TrainingJobName"] for each in running]
@@ -212,14 +243,14 @@ def _stop(service: Service, descriptions: Sequence[Description]) -> int:
         for name in list(left):
             description = service.describe(name)
             if not is_running(description):
-                print_line(f"{name}: {outcome_text(description, had_ended=False)}")
+                tell(name, outcome_text(description, had_ended=False))
                 left.remove(name)
         if left:
             show(f"waiting for {counted(len(left), 'job')}, {duration_text(time.monotonic() - started)}")
             time.sleep(max(service.pauses_seconds[0], 0.2))
     show("")
     for name in left:
-        print_line(f"{name}: still stopping. It ends by itself; `{service.jobs_command} list` shows when.")
+        tell(name, f"still stopping. It ends by itself; `{service.jobs_command} list` shows when.")
     return 1 if left else 0
 
 

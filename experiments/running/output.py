@@ -7,11 +7,12 @@ command.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
 
 from training.contract.plain_text import without_control_characters
 
@@ -25,6 +26,41 @@ _status = ""
 """Status line that the terminal shows now."""
 UNWANTED_RESULT = 3
 """Exit code if a result occurred that `--fail-on` names."""
+PROGRESS_VARIABLE = "TRAINFARE_PROGRESS"
+"""Variable with which `src/trainfare.py` asks for all text, and for each status as a line that begins with `\\r`."""
+_answer: Mapping[str, Any] = {}
+"""Answer of the command, so far."""
+_answer_stream: TextIO | None = None
+"""Where the answer is to be written as JSON; None if it is not, or was written."""
+
+
+@contextlib.contextmanager
+def json_answer() -> Iterator[None]:
+    """Write only the answer to standard output, as one JSON document, and all lines to standard error."""
+    global _answer, _answer_stream
+    _answer, _answer_stream = {}, sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+    write_answer()
+
+
+def answer(document: Mapping[str, Any]) -> None:
+    """Set the answer of the command, which `docs/output.schema.json` describes. It is written at the command's end."""
+    global _answer
+    _answer = document
+
+
+def write_answer() -> None:
+    """Write the answer now, if it is wanted as JSON."""
+    global _answer_stream
+    if _answer_stream:
+        _write(json.dumps(_answer, indent=1, ensure_ascii=False), _answer_stream)
+        _answer_stream = None
+
+
+def shows_text() -> bool:
+    """Return whether a person reads what is printed: always, unless only a program reads the answer as JSON."""
+    return _answer_stream is None or PROGRESS_VARIABLE in os.environ
 
 
 def print_line(text: str) -> None:
@@ -40,6 +76,8 @@ def status_writer() -> Callable[[str], None] | None:
 
     The line is cut to the terminal's width. An empty text removes it.
     """
+    if PROGRESS_VARIABLE in os.environ:
+        return lambda text: _write(f"\r{without_control_characters(text)}", sys.stdout)
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         return None
     return _show_status

@@ -20,13 +20,13 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from experiments.running.output import confirm, has_terminal, print_error, print_line
+from experiments.running.output import answer, confirm, has_terminal, print_error, print_line
 from models.logged.log_model import MODEL_TAG, holds_model, mark_model_deleted
 from state import locks
 from state.folders import TRASH_PREFIX, delete, discard, measure
 from state.home import home
 from tracking.groups.plan_file import PLAN_FILE as PLAN
-from tracking.queries.job_tables import has_ended, runs_where, tagged
+from tracking.queries.job_tables import has_ended, runs_where, tagged, tags_of
 from tracking.server.store import Store, open_store
 from training.contract.errors import ServiceError, TrackingError
 from training.contract.job_spec import JOB_NAME_PATTERN
@@ -118,6 +118,7 @@ def prune(options: PruneOptions, *, is_confirmed: bool) -> int:
     print_line(f"Comparing {root} with the runs of {store.uri}")
     folders = select(root, store, options)
     deletable = [each for each in folders if not each.kept]
+    answer({"deletable": _fields(deletable), "deleted": []})
     for each in deletable:
         days = max(0.0, time.time() - each.changed) / 86_400
         print_line(f"{each.path.relative_to(root)}  {decimal(each.size_bytes)}, {days:.1f} days old")
@@ -132,12 +133,17 @@ def prune(options: PruneOptions, *, is_confirmed: bool) -> int:
         )
         return 0
     deleted, errors = delete_selected(deletable, root, store, options)
+    answer({"deletable": _fields(deletable), "deleted": _fields(deleted)})
     print_line(f"Deleted {_count_and_size(deleted)}." if deleted else NOTHING_DELETED)
     if kept := len(deletable) - len(deleted) - len(errors):
         print_line(f"Kept {kept}: another process started to use them, or another prune deleted them first.")
     for error in errors:
         print_error(f"error: {error}")
     return 1 if errors else 0
+
+
+def _fields(folders: Sequence[Folder]) -> list[dict[str, Any]]:
+    return [{"path": str(each.path), "bytes": each.size_bytes} for each in folders]
 
 
 def _count_and_size(folders: Sequence[Folder]) -> str:
@@ -200,7 +206,7 @@ def _open_groups(store: Store) -> Iterator[_Need]:
     for parent in store.call(runs_where, store.client, tagged(kind="group", group_state="open")):
         group = parent.data.tags.get("platform.group", "")
         runs = store.call(runs_where, store.client, tagged(kind="job", group=group))
-        text = "\n".join([_plan(store, parent), *(run.data.tags.get("platform.data_key", "") for run in runs)])
+        text = "\n".join([_plan(store, parent), *(tags_of(run).get("platform.data_key", "") for run in runs)])
         yield _Need(f"group {group} is open, and its command or `trainfare attach` resumes it", text, f"{group}-")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -37,22 +36,19 @@ URL = "platform.hub_url"
 IGNORED_FILES = ("training_args.bin", "checkpoint-*")
 """Trainer's own files, which are not pushed because they contain local paths."""
 MESSAGE_CHARACTERS = 400
-_TOKEN = re.compile(r"[!-~]+")
-_ARN_REGION = re.compile(r"arn:[^:]+:secretsmanager:([^:]+):.+")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 HIDDEN_SETTINGS = ("model", "model_revision", "push_")
 HIDDEN_METRICS = ("_runtime", "_per_second", COMMONEST)
 
 
-def open_repository(push: PushToHub, region: str | None = None, profile: str | None = None) -> tuple[Any, str]:
+def open_repository(push: PushToHub) -> tuple[Any, str]:
     """Create the repository and its branch unless they exist. Return the client and its token.
 
-    `region` and `profile` are for the secret, whose ARN may have another region. Raises TrainfareError if the Hub does
-    not accept the push.
+    Raises TrainfareError if there is no token, or if the Hub does not accept the push.
     """
     from huggingface_hub import HfApi
 
-    token = find_token(push, region, profile)
+    token = find_token()
     api = HfApi(token=token)
     with _translated(push, token):
         api.create_repo(push.repository, private=push.private, exist_ok=True)
@@ -108,8 +104,7 @@ def _push(service: Service, planned: PlannedJob, push: PushToHub, run: Any) -> s
     settings = {name[3:]: value for name, value in run.data.params.items() if name.startswith("hp.")}
     base = None if "model" in planned.spec.channels else hub_name(settings.get("model", ""))
     card = model_card(push.repository.rpartition("/")[2], base, settings, run.data.metrics)
-    aws = (yaml.safe_load(planned.experiment_yaml) or {}).get("aws") or {}
-    api, token = open_repository(push, aws.get("region"), aws.get("profile"))
+    api, token = open_repository(push)
     with unfinished_folder(home() / MODELS_FOLDER) as folder:
         with service.open_model(uri) as archive:
             unpack(archive, Path(folder), archive_name=f"The model artifact {uri}")
@@ -119,7 +114,7 @@ def _push(service: Service, planned: PlannedJob, push: PushToHub, run: Any) -> s
                 repo_id=push.repository,
                 folder_path=folder,
                 revision=push.revision,
-                commit_message=push.commit_message or f"{settings['task']} trained by trainfare",
+                commit_message=f"{settings['task']} trained by trainfare",
                 ignore_patterns=list(IGNORED_FILES),
             )
     return f"{ENDPOINT}/{push.repository}{f'/tree/{push.revision}' if push.revision else ''}"
@@ -143,35 +138,13 @@ def _translated(push: PushToHub, token: str) -> Iterator[None]:
             print_line(line)
 
 
-def find_token(push: PushToHub, region: str | None = None, profile: str | None = None) -> str:
-    """Return the token from the environment variable, or from the secret in AWS Secrets Manager.
+def find_token() -> str:
+    """Return the token of this machine for the Hub. Raises InputError without one."""
+    from huggingface_hub import get_token
 
-    If the secret is a JSON object, its value under the variable's name is the token. Raises TrainfareError without a
-    usable token; no message contains it.
-    """
-    if push.token_secret is None:
-        source, text = f"environment variable {push.token_variable}", os.environ.get(push.token_variable, "")
-    else:
-        source, text = f"secret {push.token_secret}", _secret(push.token_secret, push.token_variable, region, profile)
-    if not (token := text.strip()):
-        raise InputError(f"push_to_hub needs a token, but {source} is empty")
-    if not _TOKEN.fullmatch(token):
-        raise InputError(f"push_to_hub needs a token, but {source} contains characters that no token can have")
+    if (token := get_token()) is None:
+        raise InputError("push_to_hub needs a token: set HF_TOKEN to one with write permission, or run `hf auth login`")
     return token
-
-
-def _secret(name: str, key: str, region: str | None, profile: str | None) -> str:
-    from training.services.sagemaker.clients import Clients, translated
-
-    arn = _ARN_REGION.fullmatch(name)
-    with translated(f"secret {name}"):
-        client = Clients(arn[1] if arn else region, profile).get("secretsmanager", quick=True)
-        text = str(client.get_secret_value(SecretId=name).get("SecretString", ""))
-    try:
-        fields = json.loads(text)
-    except ValueError:
-        return text
-    return str(fields.get(key, "")) if isinstance(fields, dict) else text
 
 
 def model_card(title: str, base_model: str | None, settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:

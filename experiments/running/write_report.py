@@ -7,29 +7,30 @@ import signal
 import sys
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
 
 from experiments.running import options as read
-from experiments.running.output import exit_code, print_error, print_line
+from experiments.running.output import answer, exit_code, print_error, print_line, shows_text, write_answer
 from reports.comparison.comparison import KINDS
 from reports.formats.html import html_page
 from reports.formats.terminal import print_report
-from reports.formats.text import markdown, summary_text
+from reports.formats.text import markdown, summary
 from reports.model.report import Report
 from reports.publish import log_separately, publish, separate_run, tolerate_rejection, write, write_files
 from reports.render import CompareOptions, render, render_chosen, render_overview
 from state.digests import digest
 from state.home import home
 from tracking.groups.group import Group, find_group
+from tracking.queries.group_view import write_view
 from tracking.queries.job_tables import chosen_jobs
 from tracking.queries.mlflow_ui import LOCAL, experiment_to_show, require_database, run_table, serve
 from tracking.server.store import Store, open_store
-from training.contract.errors import InputError
+from training.contract.errors import InputError, NotAllowed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FORMATS = ("text", "markdown", "json")
 RETRY_SECONDS = 10.0
 """Short, because a person waits, and the report can be repeated at any time."""
 DEFAULT = CompareOptions()
@@ -48,7 +49,7 @@ def report(fields: Mapping[str, str]) -> int:
         raise InputError("--runs and --group cannot be combined: --runs also accepts group ids.")
     allowed = read.read_choices("allow", fields.get("allow", ""), KINDS)
     options = CompareOptions(baseline=fields.get("baseline"), allowed=allowed)
-    chosen, fail_on = read.one_of("format", fields.get("format", "text"), FORMATS), read.read_fail_on(fields)
+    chosen, fail_on = fields.get("format", "text"), read.read_fail_on(fields)
     experiment = fields.get("experiment", "demo")
     if read.read_flag(fields, "overview"):
         if others := [name for name in fields if name not in ("experiment", "overview")]:
@@ -80,7 +81,7 @@ def report_group(
     store.subject = f"the experiment of group '{group.id}'"
     rendered = render(store.client, group.id, title, options)
     folder = _folder(group.id, options)
-    _print_report(store, rendered, folder, group.experiment_id, chosen)
+    _print_report(store, rendered, folder, group.experiment_id, chosen, group.id)
     with tolerate_rejection(_location_printer(chosen)):
         if is_repeated:
             log_separately(store, group.experiment_id, title, [group.id], rendered, folder)
@@ -110,9 +111,11 @@ def overview(name: str) -> None:
     store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="No overview was made.")
     with Console(stderr=True).status("Reading the runs"):
         made, report = render_overview(store.client, name, Path(name).stem)
-    print_report(report)
+    if shows_text():
+        print_report(report)
     folder = home() / "reports" / f"overview-{made.experiment_id}"
     write_files(folder, {"overview.html": html_page(report), "groups.csv": report.rows_csv})
+    answer({"report": str(folder / "overview.html")})
     print_line(f"\nOverview: {folder / 'overview.html'}")
     if "MLFLOW_RUN_ID" in os.environ:
         store.subject = f"experiment '{made.name}'"
@@ -126,35 +129,37 @@ def _folder(name: str, options: CompareOptions = DEFAULT) -> Path:
     return home() / "reports" / f"{name}{suffix}"
 
 
-def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: str, chosen: str) -> None:
+def _print_report(
+    store: Store, rendered: Report, folder: Path, experiment_id: str, chosen: str, group: str | None = None
+) -> None:
     """Print the report, write it to `folder`, and print its location.
 
     It is printed first, because the folder may be one that cannot be written to. The location goes to standard error if
-    standard output is Markdown or JSON for other programs.
+    standard output is Markdown for other programs.
     """
     print_location = _location_printer(chosen)
     if chosen == "markdown":
         print_line(markdown(rendered))
-    elif chosen == "json":
-        print_line(summary_text(rendered))
-    else:
+    elif shows_text():
         print_line("")
         print_report(rendered)
         print_line("")
-    print_location(f"Report: {write(rendered, folder)}")
-    print_location(f"MLflow: {_ui_location(store.uri, experiment_id)}")
+    page, ui = write(rendered, folder), _ui_location(store.uri, experiment_id, group)
+    answer({**summary(rendered), "report": str(page), "mlflow": ui})
+    print_location(f"Report: {page}")
+    print_location(f"MLflow: {ui}")
 
 
 def _location_printer(chosen: str) -> Callable[[str], None]:
     return print_line if chosen == "text" else print_error
 
 
-def _ui_location(uri: str, experiment_id: str) -> str:
+def _ui_location(uri: str, experiment_id: str, group: str | None) -> str:
     if uri.startswith(("http:", "https:", "arn:")):
-        return run_table(uri, experiment_id)
+        return run_table(uri, experiment_id, group)
     # The repository's own environment may not be active.
     command = "make ui" if Path.cwd() == REPOSITORY else "trainfare ui"
-    return f"`{command}`, then {run_table(LOCAL, experiment_id)}"
+    return f"`{command}`, then {run_table(LOCAL, experiment_id, group)}"
 
 
 def ui(fields: Mapping[str, str]) -> int:
@@ -164,9 +169,13 @@ def ui(fields: Mapping[str, str]) -> int:
     """
     require_database()
     store = open_store(echo=print_line)
-    experiment_id = experiment_to_show(store, fields.get("experiment"))
+    experiment_id, run = experiment_to_show(store, fields.get("experiment"))
+    group = run.data.tags["platform.group"] if run else None
+    if run:  # its jobs may still be running
+        with suppress(NotAllowed):
+            write_view(store, run)
     if store.uri.startswith(("http:", "https:", "arn:")):
-        _show(run_table(store.uri, experiment_id))
+        _show(run_table(store.uri, experiment_id, group))
         return 0
     # SIGINT, too: a process that a script starts in the background ignores it by default.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -174,7 +183,7 @@ def ui(fields: Mapping[str, str]) -> int:
     print_line(f"Starting MLflow on {store.uri}")
     try:
         log = home() / "mlflow-ui.log"
-        serve(store, log, lambda address: _show(run_table(address, experiment_id), "Press Ctrl-C to stop it."))
+        serve(store, log, lambda address: _show(run_table(address, experiment_id, group), "Press Ctrl-C to stop it."))
     except KeyboardInterrupt:
         print_line("\nStopped MLflow's UI.")
     return 0
@@ -182,6 +191,8 @@ def ui(fields: Mapping[str, str]) -> int:
 
 def _show(address: str, *more: str) -> None:
     print_line("\n".join((f"MLflow: {address}", *more)))
+    answer({"mlflow": address})
+    write_answer()
     # Without a display, webbrowser would open a text browser in this terminal. Remote editors set BROWSER.
     has_display = sys.platform != "linux" or any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))
     if address.startswith("http") and has_display:

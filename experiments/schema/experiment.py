@@ -201,8 +201,6 @@ def _check_metrics(experiment: ExperimentFields) -> None:
         return
     check_metric("target.metric", target.metric, experiment)
     best, direction = METRICS_BY_NAME[target.metric].best, METRICS_BY_NAME[target.metric].direction
-    if target.direction not in (None, direction):
-        return  # the experiment sets the opposite direction on purpose
     if target.value < best if direction == "min" else target.value > best:
         raise ValueError(f"target.value {target.value:g} cannot be reached: {target.metric} is at best {best:g}")
 
@@ -275,8 +273,6 @@ INDEPENDENT_OF_SCRIPT = frozenset(
 )
 """Fields that apply to any job, or only control how other fields are computed."""
 
-_NAME_CHARACTERS = 80
-"""Most characters of a name in a message."""
 _RATE = {"base_learning_rate", "base_batch_size", "learning_rate_multiplier", "max_learning_rate"}
 
 DERIVED = {
@@ -394,14 +390,14 @@ def check_script(experiment: ExperimentFields) -> None:
     for name, channel in experiment.script.channels.items():
         if not traits.streams_channels and (reason := channel.needs_streams):
             raise ValueError(
-                f"script.channels.{_cut(name)} {reason} is not read on {traits.label}: set service to "
+                f"script.channels.{name} {reason} is not read on {traits.label}: set service to "
                 f"{services_with('streams_channels')}, or download the data and name its folder"
             )
     fields = referenced_fields(experiment.script)
     for place, field in fields.items():
         if field not in referable_names():
             raise ValueError(
-                f"{_cut(place)} refers to {SIGN}{_cut(field)}, which is not a field.{nearest(field, referable_names())}"
+                f"{place} refers to {SIGN}{field}, which is not a field.{nearest(field, referable_names())}"
             )
         value_of(experiment, field)
     if experiment.compiler == "inductor" and "compiler" not in fields.values():
@@ -410,7 +406,7 @@ def check_script(experiment: ExperimentFields) -> None:
             f"script.hyperparameters, for example torch_compile_backend: {SIGN}compiler"
         )
     if target := experiment.target:
-        check_script_metric(experiment, "target.metric", target.metric, target.direction)
+        check_script_metric(experiment, "target.metric", target.metric)
     used = set(fields.values()).union(*(DERIVED.get(field, ()) for field in fields.values()))
     for field in sorted(experiment.model_fields_set - INDEPENDENT_OF_SCRIPT - used):
         if getattr(experiment, field) is not None:
@@ -433,23 +429,16 @@ def direction_of(experiment: ExperimentFields, metric: str) -> str | None:
     return "min" if metric.endswith(LOWER_IS_BETTER) else None
 
 
-def check_script_metric(experiment: ExperimentFields, field: str, metric: str, direction: str | None = None) -> None:
+def check_script_metric(experiment: ExperimentFields, field: str, metric: str) -> None:
     """Raise ValueError for a metric that a script cannot have under this name, or whose direction is not known."""
     assert experiment.script is not None
     name = metric if metric in experiment.script.patterns else metric_name(metric)
     if name != metric:
-        raise ValueError(f"{field} '{_cut(metric)}' is recorded as '{_cut(name)}': use that name")
-    if direction is None and direction_of(experiment, metric) is None:
-        or_set = ", or set target.direction to min or max" if field == "target.metric" else ""
+        raise ValueError(f"{field} '{metric}' is recorded as '{name}': use that name")
+    if direction_of(experiment, metric) is None:
         raise ValueError(
-            f"{field} '{_cut(metric)}' has no known direction: add better: higher or better: lower to "
-            f"script.metrics.{_cut(metric)}{or_set}"
+            f"{field} '{metric}' has no known direction: add better: higher or better: lower to script.metrics.{metric}"
         )
-
-
-def _cut(name: str) -> str:
-    """Return a name short enough for a message."""
-    return name if len(name) <= _NAME_CHARACTERS else f"{name[: _NAME_CHARACTERS - 3]}..."
 
 
 def _without_effect(field: str) -> str:

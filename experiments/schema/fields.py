@@ -25,7 +25,7 @@ from pydantic import (
 from experiments.schema.sections import Aws, Machine, Script
 from sweeps.search_space import BatchGrid, Optimiser, ScalingRule, scale
 from sweeps.trials import CostName
-from training.contract.errors import InputError, nearest
+from training.contract.errors import nearest
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import Compiler
 from training.job.settings.declared import (
@@ -69,9 +69,6 @@ class Target(Frozen):
     """Evaluation metric, by its name in MLflow: a quality metric of the task, or any metric of a script."""
     value: float
     """Value to reach, in the unit of the metric."""
-    direction: Literal["min", "max"] | None = None
-    """`min` if lower is better, `max` if higher. None means the metric's usual direction, or `better` of
-    `script.metrics`."""
     stop: bool = False
     """Stop training when the target is reached."""
 
@@ -368,10 +365,6 @@ class Sweep(Frozen):
 
     max_parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time, over all workers."""
-    max_billable_seconds: Annotated[float, Field(gt=0.0)] | None = None
-    """Earlier name of `max_billable_seconds`."""
-    max_usd: Annotated[float, Field(gt=0.0)] | None = None
-    """Earlier name of `max_usd`."""
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -384,30 +377,8 @@ def compiler_fields(setting: str) -> dict[str, str]:
     return {"compiler": compiler, **dict(option.split("=", 1) for option in options)}
 
 
-def with_full_names(overrides: Mapping[str, str], is_field: Callable[[str], bool]) -> dict[str, str]:
-    """Return overrides of the verb `sweep` with their full names: `trials` becomes `sweep.trials`.
-
-    Names for which `is_field` is true are fields of the experiment and stay as they are. Raises InputError for a
-    misspelt short name.
-    """
-    named = {}
-    for name, text in overrides.items():
-        if name in Sweep.model_fields and not is_field(name):
-            named[f"sweep.{name}"] = text
-        elif "." not in name and not is_field(name) and (hint := nearest(name, Sweep.model_fields)):
-            raise InputError(f"unknown field {name[:80]!r} of sweep.{hint}")
-        else:
-            named[name] = text
-    return named
-
-
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_TOKENS)], ...], Field(strict=False, min_length=1)]
 Budget = Annotated[float, Field(gt=0.0, le=1e12)]
-LoggedModels = Annotated[
-    Literal["best", "winner", "each", "none"],
-    # The field was a boolean before.
-    BeforeValidator(lambda value: {"true": "each", "false": "none"}.get(str(value).lower(), value)),
-]
 
 
 def _own_quality(value: Any) -> Any:
@@ -423,7 +394,7 @@ BUDGET_FIELDS = ("max_usd", "max_billable_seconds", "min_run_seconds")
 
 
 class PushToHub(Frozen):
-    """Repository of the Hugging Face Hub that gets the trained model. The token is never stored or logged."""
+    """Repository of the Hugging Face Hub that gets the trained model. No job gets the token."""
 
     repository: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$")]
     """`owner/name`, created if it does not exist."""
@@ -431,12 +402,6 @@ class PushToHub(Frozen):
     """Create a private repository, and refuse to push to a public one."""
     revision: Name | None = None
     """Branch to push to. None means `main`."""
-    commit_message: Name | None = None
-    """Commit message."""
-    token_variable: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] = "HF_TOKEN"
-    """Environment variable with the token. No job gets it."""
-    token_secret: Annotated[str, Field(pattern=r"^[A-Za-z0-9/_+=.@:-]{1,512}$")] | None = None
-    """Secret of AWS Secrets Manager with the token instead."""
 
 
 OPTIONS_OF_COMPILERS = {**COMPILER_OPTIONS, "compiler_debug": "trcomp"}
@@ -536,7 +501,7 @@ class ExperimentFields(InputFields, SharedFields):
     quality: OwnQuality | None = None
     """Your own function that scores each evaluation, such as `my_metrics.py:score`: see docs/tasks.md. Comparisons
     judge by its `eval_score` or `eval_error`."""
-    log_model: LoggedModels = "best"
+    log_model: Literal["best", "winner", "each", "none"] = "best"
     """Models to log to MLflow when the group closes: see docs/models.md."""
     push_to_hub: PushToHub | None = None
     """Push the trained model to the Hugging Face Hub after `train`. With `--wait false`, `attach` or the same command

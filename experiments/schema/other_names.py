@@ -73,6 +73,7 @@ SENTENCES = {
         ("dpo", "rlhf", "ppo", "grpo", "orpo", "kto", "reward-model", "fill-mask", "mlm", "object-detection"),
         f"No task does it; {SCRIPT}.",
     ),
+    "dry-run": "Use `trainfare plan VERB` with the same options.",
     "deepspeed": f"Set sharding to 'fsdp2'; for DeepSpeed itself, {SCRIPT}.",
     "gradient-checkpointing": f"No field sets it; {SCRIPT}.",
     **dict.fromkeys(

@@ -6,6 +6,7 @@ The last part turns errors of pydantic into sentences with the location of the f
 from __future__ import annotations
 
 import copy
+import difflib
 import re
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ ALTERNATIVES = (
 DEPENDENT_FIELDS = {
     "model": ("model_revision", "weights"),
     "model_type": ("model_overrides", "tokenizer", "weights"),
-    "data.train": ("data.validation", "data.encoding", "data.delimiter"),
+    "data.train": ("data.validation", "data.encoding", "data.delimiter", "data.header"),
 }
 """Fields that are removed together with another field. A compiler also removes the options of others."""
 SHORTHANDS = {"arguments": "style", "image": "uri"}
@@ -240,8 +241,6 @@ def _is_model(kind: Any) -> bool:
 
 def unknown_field(name: str, location: str) -> str:
     """Return the message for a field that does not exist, with a suggestion."""
-    if name in FORMER_FIELDS:
-        return f"field {name!r} no longer exists ({location}): remove it. {FORMER_FIELDS[name]}"
     return f"unknown field {name[:80]!r} ({location}).{_meant(name, known_fields())}"
 
 
@@ -254,16 +253,13 @@ def _meant(name: str, known: Collection[str]) -> str:
     inner = next((field for field in known if field.rpartition(".")[2] == leaf), None)
     if (sentence := advice(leaf)) and (not inner or leaf == name):
         return sentence
-    match = inner or (leaf if leaf in OTHER_NAMES else nearest_name(name, [*known, *OTHER_NAMES]))
+    foreign = next(iter(difflib.get_close_matches(leaf, OTHER_NAMES, n=1, cutoff=SAME_NAME)), None)
+    match = inner or foreign or nearest_name(name, known)
     return f" Did you mean '{OTHER_NAMES.get(match, match)}'?" if match else ""
 
 
-FORMER_FIELDS = {
-    "allocator": "Every job keeps the memory that a step has freed.",
-    "compile_cache": "Jobs keep what they compile; to compile again, delete compile-cache in the state folder.",
-    "dropout": "PyTorch draws the random numbers of dropout.",
-}
-"""Field of earlier versions -> what holds instead."""
+SAME_NAME = 0.85
+"""Similarity from which a name is another tool's, misspelled. A field here may be less alike, because it is shown."""
 BACKEND_CONFIG = "backend_config"
 """Override that names a backend configuration."""
 BACKEND_FIELDS = ("service", "machine", "aws")
@@ -290,12 +286,6 @@ def backend_values(document: Document) -> tuple[dict[str, Any], dict[str, str]]:
     return values, locations
 
 
-LONGEST_KEY = 80
-"""Characters of a key that a message shows."""
-LONG_VALUE = re.compile(r"""(?<!\w)(['"])([^'"]{201,})\1(?!\w)""")
-"""A quoted value that is too long for a message. An apostrophe follows a letter."""
-
-
 def messages(error: ValidationError, document: Document, other_locations: Mapping[str, str]) -> list[str]:
     """Return the messages for the problems of an error.
 
@@ -310,7 +300,7 @@ def messages(error: ValidationError, document: Document, other_locations: Mappin
 
 def rule_message(rule: str, document: Document, other_locations: Mapping[str, str]) -> str:
     """Return the message for a rule between fields, with the location of the first field that it names."""
-    message = printable(_with_short_values(rule))
+    message = printable(rule)
     return f"{message} ({_location(_field_named_in(message), document, other_locations)})"
 
 
@@ -318,27 +308,14 @@ def _message(problem: Any, document: Document, other_locations: Mapping[str, str
     # The name of a field, and not pydantic's name of a branch of a union.
     path = tuple(part for part in problem["loc"] if isinstance(part, int) or "[" not in part)
     name = dotted(path)
-    shown = printable(dotted([_short(part) for part in path]))
     if problem["type"] == "value_error":
-        message = printable(_with_short_values(str(problem["ctx"]["error"])))
+        message = printable(str(problem["ctx"]["error"]))
         return f"{message} ({_location(_field_named_in(message) or path, document, other_locations)})"
     location = _location(path[:-1] if problem["type"] == "missing" else path, document, other_locations)
     if problem["type"] == "extra_forbidden":
         return unknown_field(name, location)
     keys = [field.rpartition(".")[2] for field in known_fields() if field.startswith(f"{name}.")]
-    return f"{shown} {broken_rule(problem, keys)} ({location}){_hint(problem)}"
-
-
-def _with_short_values(rule: str) -> str:
-    """Return a message about a rule between fields, whose quoted values are cut in the middle if they are long."""
-    return LONG_VALUE.sub(lambda match: f"{match[1]}{_short(match[2])}{match[1]}", rule)
-
-
-def _short(part: str | int) -> str | int:
-    """Return a key, cut in the middle if it is long: keys of a user's mapping may have any length."""
-    if isinstance(part, int) or len(part) <= LONGEST_KEY:
-        return part
-    return f"{part[: LONGEST_KEY // 2]}…{part[-LONGEST_KEY // 2 :]}"
+    return f"{printable(name)} {broken_rule(problem, keys)} ({location}){_hint(problem)}"
 
 
 def printable(message: str) -> str:

@@ -55,22 +55,11 @@ class ScriptArguments(Frozen):
     booleans: Literal["auto", "value", "flag"] = "auto"
     """True and false as `--name True` (`value`), or as `--name` and nothing (`flag`). `auto` is `value`, refused if the
     program seems to declare flags."""
-    forms: dict[Name, JsonValue] = Field(default={})
-    """No longer used; must be empty."""
 
     @model_validator(mode="before")
     @classmethod
     def _from_style(cls, value: Any) -> Any:
-        value = {"style": value} if isinstance(value, str) else value
-        fields = value if isinstance(value, dict) else {}
-        if fields.get("forms") or fields.get("booleans") == "no-flag":
-            gone = "forms no longer exists" if fields.get("forms") else "booleans can no longer be 'no-flag'"
-            raise ValueError(
-                f"script.arguments.{gone}: write such arguments after the program in script.entry_point, such as "
-                "'train.py config.yaml --no-amp', or as the text that the script reads in script.hyperparameters, or "
-                "set script.arguments.booleans to flag"
-            )
-        return value
+        return {"style": value} if isinstance(value, str) else value
 
 
 PROGRESS = ("step", "epoch", "samples")

@@ -1,15 +1,13 @@
 """YAML documents with the line of every key, without aliases and tags.
 
-The parser reads libyaml's events, because libyaml's composer follows nesting and aliases without a limit and can crash
-the process.
-Scalars follow the core schema of YAML 1.2, not PyYAML's 1.1: `1e-5` is a number and `no` is text.
+The reader is PyYAML's own: libyaml's follows nesting without a limit and can crash the process. Scalars follow the core
+schema of YAML 1.2, not PyYAML's 1.1: `1e-5` is a number and `no` is text.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,6 @@ MAX_DEPTH = 12
 KeyPath = tuple[str | int, ...]
 """Keys and list indices that lead to a value."""
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,6})?")
 _CONSTANTS: dict[str, Any] = {
@@ -77,17 +74,17 @@ def parse(text: str, name: str) -> tuple[Any, dict[KeyPath, int]]:
     """Return the value of YAML text and the line of each part. Errors contain `name` and the line."""
     lines: dict[KeyPath, int] = {}
     try:
-        events = iter(yaml.parse(text, Loader=_Loader))
-        value = _document(_Builder(name, events, lines))
+        node = yaml.compose(text, Loader=_Loader)
+        return (None if node is None else _value(node, (), lines)), lines
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         location = f"{name} line {mark.line + 1}" if mark else name
-        raise InputError(f"{location} is not YAML: {error.problem or error.context}") from error
+        problem = ", ".join(filter(None, (error.context, error.problem)))
+        raise InputError(f"{location} is not plain YAML: {problem}") from error
     except yaml.YAMLError as error:
-        raise InputError(f"{name} is not YAML: {' '.join(str(error).split())[:200]}") from error
-    except UnicodeEncodeError as error:
-        raise InputError(f"{name} contains an unpaired surrogate, which is not text") from error
-    return value, lines
+        raise InputError(f"{name} is not plain YAML: {' '.join(str(error).split())[:200]}") from error
+    except RecursionError as error:
+        raise InputError(f"{name} is not plain YAML: its values nest too deeply") from error
 
 
 def scalar(text: str) -> Any:
@@ -116,63 +113,38 @@ _Dumper.add_representer(
 )
 
 
-@dataclass(frozen=True)
-class _Builder:
-    """Builds a value from events."""
+class _Loader(yaml.SafeLoader):
+    """Reader that refuses aliases and tags."""
 
-    name: str
-    events: Iterator[Any]
-    lines: dict[KeyPath, int]
-
-    def error(self, event: Any, reason: str) -> InputError:
-        return InputError(f"{self.name} line {_line(event)}: {reason}")
-
-    def value(self, event: Any, path: KeyPath) -> Any:
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent):
-            raise self.error(event, f"the alias *{str(event.anchor)[:60]} is not allowed; write the value out")
-        if event.tag is not None and event.tag != "!":
-            raise self.error(event, f"the tag {event.tag[:60]} is not allowed; write the plain value")
-        if isinstance(event, yaml.ScalarEvent):
-            return scalar(event.value) if event.implicit[0] else event.value
-        if len(path) >= MAX_DEPTH:
-            raise self.error(event, f"values nest deeper than {MAX_DEPTH} levels")
-        return self._mapping(path) if isinstance(event, yaml.MappingStartEvent) else self._sequence(path)
-
-    def _mapping(self, path: KeyPath) -> dict[str, Any]:
-        mapping: dict[str, Any] = {}
-        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
-            if not isinstance(event, yaml.ScalarEvent):
-                raise self.error(event, "a key must be a single word")
-            key = event.value
-            if key in mapping:
-                first = self.lines[(*path, key)]
-                raise self.error(event, f"the key {key[:60]!r} is repeated; the first one is in line {first}")
-            self.lines[(*path, key)] = _line(event)
-            mapping[key] = self.value(next(self.events), (*path, key))
-        return mapping
-
-    def _sequence(self, path: KeyPath) -> list[Any]:
-        items: list[Any] = []
-        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
-            item = (*path, len(items))
-            self.lines[item] = _line(event)
-            items.append(self.value(event, item))
-        return items
+            raise _error(event, f"the alias *{str(event.anchor)[:60]} is not allowed; write the value out")
+        if event.tag not in (None, "!"):
+            raise _error(event, f"the tag {event.tag[:60]} is not allowed; write the plain value")
+        return super().compose_node(parent, index)
 
 
-def _line(event: Any) -> int:
-    return int(event.start_mark.line) + 1
+def _error(part: Any, problem: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=part.start_mark)
 
 
-def _document(builder: _Builder) -> Any:
-    """Return the value of the only document. An empty file returns None."""
-    value = None
-    documents = 0
-    for event in builder.events:
-        if isinstance(event, yaml.DocumentStartEvent):
-            documents += 1
-            if documents > 1:
-                raise builder.error(event, "a second document starts here; a file must contain one")
-        elif isinstance(event, yaml.NodeEvent):
-            value = builder.value(event, ())
-    return value
+def _value(node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int]) -> Any:
+    """Return the value of a node, and add the lines of its parts to `lines`."""
+    if isinstance(node, yaml.ScalarNode):
+        return str(node.value) if node.style else scalar(node.value)
+    if len(path) >= MAX_DEPTH:
+        raise _error(node, f"values nest deeper than {MAX_DEPTH} levels")
+    if isinstance(node, yaml.SequenceNode):
+        lines |= {(*path, at): item.start_mark.line + 1 for at, item in enumerate(node.value)}
+        return [_value(item, (*path, at), lines) for at, item in enumerate(node.value)]
+    mapping: dict[str, Any] = {}
+    for key, item in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise _error(key, "a key must be a single word")
+        name = (*path, key.value)
+        if key.value in mapping:
+            raise _error(key, f"the key {key.value[:60]!r} is repeated; the first one is in line {lines[name]}")
+        lines[name] = key.start_mark.line + 1
+        mapping[key.value] = _value(item, name, lines)
+    return mapping

@@ -34,7 +34,6 @@ from experiments.schema.fields import (
     Sweep,
     compiler_fields,
     reported_metrics,
-    with_full_names,
 )
 from experiments.schema.overrides import is_field
 from experiments.schema.sections import Script
@@ -66,8 +65,6 @@ CHANGEABLE_FIELDS = {
     "finalists",
     "repeats",
     "max_parallel",
-    "max_billable_seconds",
-    "max_usd",
     "pruning",
     "sampler",
 }
@@ -143,12 +140,11 @@ def _objective(experiment: Experiment) -> Objective:
         return Objective(cost=cost, quality=_quality(experiment, fields.quality))
     if cost == "steady_samples_per_second" or target is None:
         return Objective(cost=cost)
-    quality = _quality(experiment, target.metric, target.direction)
-    return Objective(cost=cost, quality=quality, target=target.value)
+    return Objective(cost=cost, quality=_quality(experiment, target.metric), target=target.value)
 
 
-def _quality(experiment: Experiment, metric: str, direction: str | None = None) -> Quality:
-    return Quality(metric=metric, higher_is_better=(direction or direction_of(experiment, metric)) == "max")
+def _quality(experiment: Experiment, metric: str) -> Quality:
+    return Quality(metric=metric, higher_is_better=direction_of(experiment, metric) == "max")
 
 
 def _check_objective(experiment: Experiment) -> None:
@@ -343,10 +339,7 @@ class SweepJobs:
         """Hash of the sweep's name or, without a name, of all fields that must not change when it is resumed."""
         fields = self.sweep.fields
         named = {"verb": "sweep", "experiment": self.name, "name": fields.name}
-        # Sweeps of earlier versions searched no rules, and keep their key.
         fixed = fields.model_dump(mode="json", exclude=CHANGEABLE_FIELDS)
-        fixed |= {} if fixed.pop("learning_rate_scalings") == [] else {"scalings": fields.learning_rate_scalings}
-        fixed |= {} if not (searched := fixed.pop("hyperparameters")) else {"hyperparameters": searched}
         return key_of(named if fields.name else {**named, **fixed, "trains": self.training_key})
 
     @property
@@ -438,7 +431,7 @@ def _setting_tag(setting: str) -> dict[str, str]:
 
 
 def timed_sizes(sizes: Sequence[int]) -> list[int]:
-    """Return the batch sizes to calibrate, with the smallest and the largest. A fitted line predicts the others."""
+    """Return the batch sizes to calibrate, with the smallest and the largest. The others are interpolated."""
     if len(sizes) <= MAX_TIMED_SIZES:
         return list(sizes)
     low, high = math.log(sizes[0]), math.log(sizes[-1])
@@ -508,10 +501,12 @@ def prepare_sweep(overrides: Mapping[str, str], steps: Preparation) -> PreparedS
 
 
 def full_names(overrides: Mapping[str, str]) -> dict[str, str]:
-    """Return the overrides of fields of the experiment, with their full names. Raises InputError."""
-    return with_full_names(
-        {name: text for name, text in overrides.items() if name not in ("experiment", "fail-on")}, is_field
-    )
+    """Return the overrides of fields of the experiment with their full names: `trials` becomes `sweep.trials`."""
+    fields = {name: text for name, text in overrides.items() if name not in ("experiment", "fail-on")}
+    return {
+        f"sweep.{name}" if name in Sweep.model_fields and not is_field(name) else name: text
+        for name, text in fields.items()
+    }
 
 
 def _read(overrides: Mapping[str, str]) -> PreparedSweep:
@@ -535,4 +530,4 @@ def _read(overrides: Mapping[str, str]) -> PreparedSweep:
 def _check_budget(sweep: SweepPlan, sample: PlannedJob) -> list[str]:
     if "usd" in sweep.fields.objective and sample.price is None:
         raise InputError(f"sweep.objective contains usd, but {why_no_price(sample.spec.instance_type)}")
-    return check_budget([sample], budget_of(sweep.experiment, is_sweep=True), at_most=most_jobs(sweep))
+    return check_budget([sample], budget_of(sweep.experiment), at_most=most_jobs(sweep))

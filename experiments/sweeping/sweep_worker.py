@@ -156,7 +156,7 @@ def open_sweep(jobs: SweepJobs, context: ServiceContext, overrides: Mapping[str,
             joins=True,
             prefix=experiment.aws.job_prefix or "",
         )
-        set_budget(store, group, budget_of(experiment, is_sweep=True))
+        set_budget(store, group, budget_of(experiment))
     return OpenSweep(
         jobs=replace(jobs, seed_offset=group.seed_offset),
         context=context,
@@ -379,17 +379,12 @@ def confirm(opened: OpenSweep, best_points: BestPoints) -> list[Outcome]:
 
 
 def _design(opened: OpenSweep) -> Design | None:
-    """Return the looks at the repeats. They are stored before the first repeat, and do not change later.
-
-    None for repeats that an earlier version began without looks.
-    """
+    """Return the looks at the repeats. They are stored before the first repeat, and do not change later."""
     store, group = opened.store, opened.group
     tags = store.call(store.client.get_run, group.run_id).data.tags
     if stored := read_design(tags):
         return stored
-    has_begun = len(repeat_rows(job_tables.jobs(store.client, group.id))) > 0
-    design = None if has_begun else opened.jobs.sweep.design
-    if design:
+    if design := opened.jobs.sweep.design:
         store.tag(group.run_id, {DESIGN: write_design(design)})
     return design
 
@@ -445,7 +440,6 @@ def metadata(
             **({"hyperparameters": base.hyperparameters} if base.hyperparameters else {}),
         },
         "samples": parts[0].search.samples,
-        "models": {part.compiler: asdict(model.line) for part in parts if (model := part.search.costs)},
         "stopped_because": dict(reasons),
         "train_command": None,
     }

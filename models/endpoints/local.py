@@ -73,7 +73,7 @@ class LocalEndpoints:
         if not server.process():
             return "create"
         if differs := difference(server.read("state.json"), spec):
-            raise EndpointTaken(f"endpoint {spec.name} {differs}: choose a different --name, or undeploy it first.")
+            raise EndpointTaken(f"endpoint {spec.name} {differs}: choose a different --endpoint, or undeploy it first.")
         return "keep"
 
     def _start(self, server: ServerFolder, spec: EndpointSpec, echo: Echo) -> subprocess.Popen[bytes]:

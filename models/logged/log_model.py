@@ -1,12 +1,13 @@
 """Log the models that a group keeps, by its field `log_model`, and delete the artifacts that it no longer needs.
 
-If the tracking server supports logged models (MLflow 3), the model becomes a logged model with the name `model`, which
-`models:/m-...` and `runs:/RUN/model` both refer to. On an older server, it becomes an artifact of the run, in the
-folder `model`. A repeated call continues from what an interrupted one left.
+If the tracking server supports logged models (MLflow 3), the model becomes a logged model with the name of its arm,
+`models:/m-...`. On an older server, it becomes an artifact of the run, `runs:/RUN/model`. A repeated call continues
+from what an interrupted one left.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,6 +27,7 @@ from state.locks import held_lock
 from tracking.groups.group import Group, child_runs
 from tracking.groups.planned_job import MODEL_ID, ModelPlan, PlannedJob
 from tracking.queries import job_tables
+from tracking.queries.job_tables import ARM, tags_of
 from tracking.recorded.recorded_job import job_of
 from tracking.recording.recorder import Outcome
 from tracking.server.store import Store, is_refusal, is_unknown_call
@@ -36,7 +38,7 @@ MODEL_TAG = "platform.model_uri"
 DELETED_MODEL_TAG = "platform.model_deleted"
 """Tag with the date on which a run's model artifact was deleted, and the artifact's address."""
 NAME = "model"
-"""Name of the logged model, and its artifact path in the run."""
+"""Path of a model that is a run artifact."""
 MODEL_ARTIFACT = "platform.model_artifact"
 """Tag of a run whose model is a run artifact: `runs:/RUN/model`."""
 FAILURE = "platform.model_failure"
@@ -52,7 +54,7 @@ def log_models(
     Each failure is printed and stored in the run's tag `platform.model_failure`. If the server stops answering, the
     remaining models are skipped.
     """
-    started, logged_bytes, last = time.monotonic(), list[int](), ""
+    started, logged_bytes, uri = time.monotonic(), list[int](), ""
     try:
         kept, runs = kept_runs(store, group, outcomes), _runs(store, group)
     except TrackingError as error:
@@ -67,7 +69,8 @@ def log_models(
             size_bytes = log_model(store, service, outcome.planned, outcome.run_id, scratch)
             if size_bytes is not None:
                 logged_bytes.append(size_bytes)
-                last = outcome.run_id
+                tags = store.call(store.client.get_run, outcome.run_id).data.tags
+                uri = tags.get(MODEL_ARTIFACT) or f"models:/{tags[MODEL_ID]}"
         except Failures as error:
             reason = first_line(error)
             if isinstance(error, NotServable):
@@ -80,7 +83,7 @@ def log_models(
     if logged_bytes:
         what = "Model" if len(logged_bytes) == 1 else f"{len(logged_bytes)} models"
         size = f"{sum(logged_bytes) / 2**20:.0f} MiB, {time.monotonic() - started:.1f} s"
-        echo(f"{what} logged in MLflow ({size}): `mlflow models serve -m runs:/{last}/model`")
+        echo(f"{what} logged in MLflow ({size}): `mlflow models serve -m {uri}`")
 
 
 def _runs(store: Store, group: Group) -> dict[str, Run]:
@@ -192,7 +195,7 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
 
 def _log(store: Store, run: Run, job_name: str, plan: ModelPlan, folder: Path) -> None:
     """Turn the folder into an MLflow model and upload it. The run's tag is written last."""
-    run_id, tags = run.info.run_id, run.data.tags
+    run_id, tags = run.info.run_id, tags_of(run)
     task = served_task(folder / flavor.WEIGHTS)
     evaluation = evaluation_of(run.data.params, task)
     trained_with = tags.get("platform.versions", "")
@@ -233,15 +236,14 @@ def _logged_model(store: Store, run: Run) -> LoggedModel | None:
 
     def existing() -> LoggedModel | None:
         matches = client.search_logged_models([info.experiment_id], f"source_run_id = '{info.run_id}'")
-        own = [each for each in matches if each.name == NAME]
-        return min(own, key=lambda each: (each.creation_timestamp, each.model_id), default=None)
+        return min(matches, key=lambda each: (each.creation_timestamp, each.model_id), default=None)
 
     try:
         return store.call(existing) or store.create(
             client.create_logged_model,
             info.experiment_id,
             existing=existing,
-            name=NAME,
+            name=re.sub(r"[/:.%\"']+", "_", run.data.tags.get(ARM) or NAME),
             source_run_id=info.run_id,
             params=run.data.params,
             tags={"platform.job_name": run.data.tags.get("platform.job_name", "")},

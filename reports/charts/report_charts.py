@@ -62,6 +62,8 @@ LABELS = {
     "eval": "evaluation",
     "save": "saving",
 }
+_VISIBLE = 0.005
+"""Share of the longest bar from which a phase is visible and named in the legend."""
 _BAR_INCHES = 0.24
 _HEADING_INCHES = 0.30
 
@@ -350,7 +352,7 @@ def phases(comparison: Comparison, title: str = "Where the time goes: seconds by
         return None
     ends = [(sum(row.seconds.values()), row.note) for row in rows]
     longest = max(seconds for seconds, _ in ends)
-    shown = [phase for phase in PHASE_COLOURS if any(row.seconds[phase] > 0 for row in rows)]
+    shown = [phase for phase in PHASE_COLOURS if any(row.seconds[phase] > _VISIBLE * longest for row in rows)]
     height = sum(_BAR_INCHES + (_HEADING_INCHES if row.heading else 0.0) for row in rows)
 
     def draw(axes: Axes) -> None:

@@ -22,7 +22,6 @@ from reports.charts.canvas import GRID, INK, MUTED, arm_colour, legend_outside, 
 from reports.charts.report_charts import phases
 from reports.model.numbers import capitalized, figure, score, short_labels
 from reports.model.report import Chart
-from reports.sweep.report import peak_memory_gib
 from reports.sweep.sweep import Sweep
 from reports.sweep.trials import Trial
 
@@ -46,7 +45,6 @@ def sweep_charts(sweep: Sweep) -> list[Chart]:
     charts = (
         cost_by_batch(sweep),
         throughput_by_batch(sweep),
-        memory_by_batch(sweep),
         pareto(sweep),
         phases(sweep.confirmation, _PHASES) if sweep.confirmation else None,
     )
@@ -97,42 +95,12 @@ def throughput_by_batch(sweep: Sweep) -> Chart | None:
         batch_axis(axes, (size.batch_size for _, size in shown))
         legend(axes, marks.named(name for name, _ in shown))
 
-    points = [(name, size.batch_size, size.samples_per_second) for name, size in shown]
+    by_compiler: dict[str, list[str]] = {}
+    for name, size in shown:
+        by_compiler.setdefault(name, []).append(f"{figure(size.samples_per_second)} at batch {size.batch_size:g}")
+    description = "; ".join(f"{name}, samples/s: {', '.join(texts)}" for name, texts in by_compiler.items())
     title = "Samples per second by batch size, as calibrated"
-    return plot("throughput_by_batch", title, _HEIGHT_INCHES, draw, describe_points(points, "samples/s"))
-
-
-def memory_by_batch(sweep: Sweep) -> Chart | None:
-    """Return the peak memory over the batch size, from calibrations or else trials, with sizes that do not fit."""
-    shown: list[tuple[str, float, float]] = [
-        (c.compiler, s.batch_size, s.peak_memory_gib) for c in sweep.calibrations for s in c.sizes
-    ]
-    if not any(value > 0 for _, _, value in shown):
-        shown = [(t.setting.compiler, t.setting.batch_size, peak_memory_gib(t)) for t in sweep.trials]
-    fitting = sorted({row for row in shown if row[1] > 0 and row[2] > 0})
-    too_large = {(c.compiler, size) for c in sweep.calibrations for size in c.too_large}
-    if not fitting:
-        return None
-    marks = Marks(sweep)
-
-    def draw(axes: Axes) -> None:
-        rows = value_axis(
-            axes, [value for _, _, value in fitting], ["too large"] if too_large else [], "peak memory, GiB"
-        )
-        for compiler in dict.fromkeys(name for name, _, _ in fitting):
-            points = [(marks.x_of(name, size, 0.3), value) for name, size, value in fitting if name == compiler]
-            style = marks.dashes(compiler)
-            axes.plot(*zip(*points, strict=True), color=marks.colour(compiler), linewidth=1.4, linestyle=style)
-            for x, value in points:
-                marks.put(axes, marks.mark(compiler), x, value)
-        for compiler, size in too_large:
-            marks.put(axes, marks.mark(compiler, hollow=True), marks.x_of(compiler, size, 0.3), rows["too large"])
-        batch_axis(axes, [*(size for _, size, _ in fitting), *(size for _, size in too_large)])
-        legend(axes, marks.named({name for name, _, _ in fitting} | {name for name, _ in too_large}))
-
-    unfit = "".join(f" Batch {size:g} does not fit under {name}." for name, size in sorted(too_large))
-    description = describe_points(fitting, "GiB") + unfit
-    return plot("memory_by_batch", "Peak memory by batch size", _HEIGHT_INCHES, draw, description)
+    return plot("throughput_by_batch", title, _HEIGHT_INCHES, draw, f"{description}.")
 
 
 def pareto(sweep: Sweep) -> Chart | None:
@@ -201,14 +169,10 @@ class Marks:
 
     def x(self, trial: Trial) -> float:
         """Return a trial's position on an axis of batch sizes, next to the other compilers and rates."""
-        band = self.band / len(self.sweep.compilers)
-        offset = _centred(self.rates.index(trial.setting.rate), len(self.rates), 0.9 * band)
-        return self.x_of(trial.setting.compiler, trial.setting.batch_size) + offset
-
-    def x_of(self, compiler: str, batch_size: float, share: float = 1.0) -> float:
-        """Return the middle of a compiler's markers, within this share of a batch size's band."""
-        compilers = self.sweep.compilers
-        return math.log2(batch_size) + _centred(compilers.index(compiler), len(compilers), share * self.band)
+        setting, compilers = trial.setting, self.sweep.compilers
+        of_compiler = _centred(compilers.index(setting.compiler), len(compilers), self.band)
+        of_rate = _centred(self.rates.index(setting.rate), len(self.rates), 0.9 * self.band / len(compilers))
+        return math.log2(setting.batch_size) + of_compiler + of_rate
 
     @cached_property
     def band(self) -> float:
@@ -321,11 +285,3 @@ def describe_trials(trials: Sequence[Trial]) -> str:
     """Return the number of trials by outcome, and where their values are listed."""
     outcomes = ", ".join(f"{count} {kind}" for kind, count in Counter(trial.kind for trial in trials).most_common())
     return f"{len(trials)} trials: {outcomes}. The table of trials lists their values."
-
-
-def describe_points(points: Iterable[tuple[str, float, float]], unit: str) -> str:
-    """Return the points, given as (compiler, batch size, value), grouped by compiler."""
-    by_compiler: dict[str, list[str]] = {}
-    for compiler, batch_size, value in points:
-        by_compiler.setdefault(compiler, []).append(f"{figure(value)} at batch {batch_size:g}")
-    return "; ".join(f"{compiler}, {unit}: {', '.join(texts)}" for compiler, texts in by_compiler.items()) + "."

@@ -1,18 +1,12 @@
 """The comparison of the arms of a group: is an arm cheaper than the baseline, at the same quality, for the same work?
 
-The first of these rules that applies decides. Jobs that ran in waves, and selections of jobs, are judged by their last
-look: after the first three rules come the rules of `_judge_looks`.
+The first of these rules that applies decides:
 
 1. *not comparable*: the jobs did not do the same work (see `work_differences`) in a way that was not
    allowed, or a compiler ran although the setting says otherwise, or did not run.
 2. *inconclusive*: all jobs train to a target, and one of the baseline's did not reach it.
 3. *not cheaper*: all jobs train to a target, and one of the arm's did not reach it.
-4. *inconclusive*: fewer than two successful repeats on either side.
-5. *not cheaper*: the 95 % interval of the cost ratio lies at or above 1. The cost is billable instance seconds, or
-   dollars if the arms ran on different instance types.
-6. *inconclusive*: that interval includes 1.
-7. *inconclusive*: the quality is not kept (see `judging.quality`). Jobs that reached the same target kept it.
-8. *cheaper*: the interval lies below 1 and the quality is kept."""
+4. The rules of `_judge_looks`, by the last look at the arm."""
 
 from __future__ import annotations
 
@@ -24,10 +18,9 @@ import pandas as pd
 
 from judging.break_even import BreakEven, Pace, break_even
 from judging.cache_states import ColdStart
-from judging.design import Design
-from judging.intervals import Interval, ratio_interval, ratio_intervals
-from judging.quality import Measure, Quality, compare_quality
-from judging.summaries import geometric_mean
+from judging.design import RULES, Design
+from judging.intervals import Interval, ratio_intervals
+from judging.quality import Measure, Quality
 from judging.waves import Progress
 from reports.model.numbers import counted, score
 from tracking.recorded.arms import (
@@ -126,7 +119,7 @@ class Comparison:
     design: Design | None = None
     """The looks that the group ran under; None if it did not run in waves."""
     progress: Progress | None = None
-    """The looks so far, or the only look at jobs that did not run in waves; None by the first rules."""
+    """The looks so far, or the only look at jobs that did not run in waves; None if there is nothing to compare."""
     calibrations: tuple[Job, ...] = ()
     """Jobs that chose the batch size of an arm. Their cost is no part of the verdict."""
     seedless: tuple[str, ...] = ()
@@ -135,7 +128,7 @@ class Comparison:
     @property
     def rules(self) -> int:
         """Version of the rules that judge the arms."""
-        return self.progress.design.rules if self.progress else 1
+        return self.progress.design.rules if self.progress else RULES
 
     @property
     def baseline(self) -> Arm | None:
@@ -165,10 +158,10 @@ class Comparison:
     def typical(self, arm: Arm, column: str) -> float | None:
         """Return the typical value of an arm, as tables, charts and metrics show it; None if it is unknown.
 
-        By the rules of waves, the cost of an arm with failed jobs is its mean bill of a usable model.
+        The cost of an arm with failed jobs is its mean bill of a usable model.
         """
         values = arm.summary(column)
-        bill = arm.mean_bill(column) if self.progress and column in COSTS else None
+        bill = arm.mean_bill(column) if column in COSTS else None
         return bill or (values.typical if values else None)
 
     @property
@@ -200,9 +193,9 @@ def compare(
 
     `baseline` is the label of the arm that the others are compared with, or the name or run id of one of its jobs. With
     None, it is the arm whose jobs are marked as the baseline. Differences of the `allowed` kinds are accepted. With a
-    `design`, the arms are judged at its looks, or at one look at all jobs if another baseline is chosen. A selection of
-    jobs is judged at one look too. All other jobs are judged by the first rules. `design` belongs to the only group of
-    the jobs. Raises `InputError` for an unknown baseline.
+    `design`, which belongs to the only group of the jobs, the arms are judged at its looks. Jobs without one, a
+    selection of jobs, and jobs with another baseline are judged at one look at all of them. Raises `InputError` for an
+    unknown baseline.
     """
     trainings, calibrations = split_calibrations(table)
     arms = tuple(arms_of(trainings))
@@ -211,7 +204,7 @@ def compare(
         arms, cautions = chosen, [*cautions, OTHER_BASELINE]
     measure = measure_of([job for arm in arms for job in arm.jobs])
     progress = None
-    if len(arms) > 1 and (is_selection or (design and baseline)):
+    if len(arms) > 1 and (design is None or is_selection or baseline):
         progress, design = one_look(design or Design(), arms), None
     elif arms and design:
         progress = progress_of(design, [arm.label for arm in arms], arms)
@@ -220,7 +213,8 @@ def compare(
     speed_ups = ratio_intervals([arm.positive(rate) for arm in arms[1:]], arms[0].positive(rate) if arms else [])
     contrasts = []
     for arm, speed_up in zip(arms[1:], speed_ups, strict=True):
-        verdict = judge(arm, arms[0], measure, allowed, progress)
+        assert progress
+        verdict = judge(arm, arms[0], measure, progress, allowed)
         verdict = replace(verdict, cautions=tuple(cautions if verdict.ratio else ()))
         evens = _break_evens(arm, arms[0]) if unit == "samples" and verdict.outcome != "not comparable" else {}
         contrasts.append(Contrast(arm, verdict, speed_up, evens))
@@ -272,12 +266,9 @@ def _paces(arm: Arm) -> list[Pace]:
 
 
 def judge(
-    arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind] = frozenset(), progress: Progress | None = None
+    arm: Arm, baseline: Arm, measure: Measure | None, progress: Progress, allowed: Set[Kind] = frozenset()
 ) -> Verdict:
-    """Return the verdict on `arm` by the rules above; differences of the `allowed` kinds are accepted.
-
-    With the `progress` of a comparison in waves, its last look at the arm decides.
-    """
+    """Return the verdict on `arm` by the rules above; differences of the `allowed` kinds are accepted."""
     differences = work_differences(arm, baseline)
     refused = [text for kind, text in differences if kind not in allowed]
     if warnings := [*arm.setting_warnings, *baseline.setting_warnings]:
@@ -288,42 +279,8 @@ def judge(
         )
     unit, target = currency(arm, baseline), target_of(arm, baseline)
     verdict = _missed_target(arm, baseline, unit, target) if target else None
-    if not verdict and progress:
-        verdict = _judge_looks(arm, baseline, measure, unit, target, progress)
-    verdict = verdict or _judge(arm, baseline, measure, unit, target)
+    verdict = verdict or _judge_looks(arm, baseline, measure, unit, target, progress)
     return replace(verdict, despite=tuple(text for _, text in differences))
-
-
-def _judge(arm: Arm, baseline: Arm, measure: Measure | None, unit: Currency, target: Target | None) -> Verdict:
-    """Return the verdict by rules 4 to 8."""
-    ratio = ratio_interval(arm.positive(unit.column), baseline.positive(unit.column), _resolution(arm, baseline, unit))
-    if ratio is None:
-        return Verdict("inconclusive", _too_few(arm, baseline))
-    kept = quality(arm, baseline, measure) if measure and not target else None
-    verdict = Verdict("cheaper", "", ratio, kept, unit, target)
-    if ratio.low >= 1:
-        return replace(verdict, outcome="not cheaper")
-    if ratio.high >= 1:
-        return replace(verdict, outcome="inconclusive", reason=INCLUDES_ZERO)
-    if target or (kept and kept.kept):
-        return verdict
-    if kept is None:
-        reason = _missing_quality([*arm.compared, *baseline.compared], measure)
-    elif kept.shown_worse:
-        reason = f"but the {kept.measure.label} is worse"
-    else:
-        reason = f"but the {kept.measure.label} may be worse: run more repeats to find out"
-    return replace(verdict, outcome="inconclusive", reason=reason)
-
-
-def quality(arm: Arm, baseline: Arm, measure: Measure) -> Quality | None:
-    """Return the arm's quality against the baseline's; None if a compared job has no finite value of a known unit."""
-    values, others = arm.values(measure.column), baseline.values(measure.column)
-    if not measure.has_unit or not values:
-        return None
-    if len(values) < len(arm.compared) or len(others) < len(baseline.compared):
-        return None
-    return compare_quality(measure, values, others)
 
 
 def _judge_looks(
@@ -384,19 +341,8 @@ def _loss_or(measure: Measure | None) -> str:
     return label if label.endswith("loss") else f"loss or {label}"
 
 
-def _resolution(arm: Arm, baseline: Arm, unit: Currency) -> float:
-    """Return the cost's resolution: 1 s or its price if every job bills whole seconds, as SageMaker does; else 0."""
-    sides = [side for side in (arm, baseline) if side.positive(BILLABLE) and side.positive(unit.column)]
-    if not sides or any(value != round(value) for side in sides for value in side.positive(BILLABLE)):
-        return 0.0
-    fewest, least = (min(geometric_mean(side.positive(name)) for side in sides) for name in (BILLABLE, unit.column))
-    return least / fewest
-
-
 def _not_shown(quality: Quality) -> str:
     label, margin, most = quality.measure.label, quality.margin, quality.most_lost
-    assert margin is not None
-    assert most is not None
     if not quality.is_above_commonest and quality.commonest is not None:
         return f"but the {label} is not shown to be above {score(quality.commonest)}, the score of the commonest answer"
     if most <= margin:

@@ -93,14 +93,6 @@ def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
     return ShortAnswer(setting, f"{'' if setting.isalpha() else ','} {percent(ratio.estimate)} % cheaper")
 
 
-def measured_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
-    """Return the verdict, the time and the quality of an arm."""
-    quality = contrast.verdict.quality
-    sentences = [verdict_sentence(contrast, baseline), *bill_sentences(contrast.verdict)]
-    sentences += time_sentences(contrast.arm, baseline)
-    return [*sentences, *([quality_sentence(quality)] if quality else [])]
-
-
 def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:
     """Return the verdict on one arm with its interval."""
     verdict, ratio = contrast.verdict, contrast.verdict.ratio
@@ -163,16 +155,14 @@ def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
 
 
 def quality_sentence(quality: Quality) -> str:
-    sentence = f"{capitalized(quality.measure.label)} {score(quality.arm)} against {score(quality.baseline)}"
-    if d := quality.difference:
-        interval = f", 95 % interval {signed(d.low)} to {signed(d.high)}"
-        note = interval if quality.is_informative else f"; {TOO_FEW} for an interval"
-        sentence += f" (difference {signed(d.estimate)}{note})"
-    sentence += "."
+    sentence, d = capitalized(quality.measure.label), quality.difference
+    interval = f", 95 % interval {signed(d.low)} to {signed(d.high)}"
+    note = interval if quality.is_informative else f"; {TOO_FEW} for an interval"
+    sentence += f" {score(quality.arm)} against {score(quality.baseline)} (difference {signed(d.estimate)}{note})."
     if quality.commonest is not None:
         sentence += f" Always giving the commonest answer scores {score(quality.commonest)}"
         sentence += "." if quality.is_above_commonest else ", and the arm is not shown to be above it."
-    if quality.seeds and not quality.is_paired and (quality.most_lost or 0) <= (quality.margin or 0):
+    if not quality.is_paired and quality.most_lost <= quality.margin:
         share = f"{100 * quality.diverging_share:.0f} %"
         sentence += f" {counted(quality.seeds, 'seed')} cannot exclude that up to {share} of seeds diverge."
     return sentence
@@ -180,10 +170,16 @@ def quality_sentence(quality: Quality) -> str:
 
 def contrast_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
     """Return all sentences about one arm against the baseline, the verdict first."""
-    sentences = [*measured_sentences(contrast, baseline), *despite_sentences(contrast.verdict)]
-    sentences += cache_sentences(contrast.arm)
-    evens = [break_even_sentence(state, point, baseline) for state, point in contrast.break_evens.items()]
-    return sentences + [f"Break-even: {sentence[:1].lower()}{sentence[1:]}" for sentence in evens]
+    arm, verdict = contrast.arm, contrast.verdict
+    return [
+        verdict_sentence(contrast, baseline),
+        *bill_sentences(verdict),
+        *time_sentences(arm, baseline),
+        *([quality_sentence(verdict.quality)] if verdict.quality else []),
+        *despite_sentences(verdict),
+        *cache_sentences(arm),
+        *(break_even_sentence(state, point, baseline) for state, point in contrast.break_evens.items()),
+    ]
 
 
 def despite_sentences(verdict: Verdict) -> list[str]:
@@ -197,9 +193,8 @@ def despite_sentences(verdict: Verdict) -> list[str]:
 
 def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:
     """Return the break-even point of an arm that starts with a compile cache in `state`."""
-    start = "" if state == "off" else f"With a {state} compile cache, "
-    sentence = _break_even(point, f"of “{baseline.label}”")
-    return f"{start}{sentence}." if start else f"{capitalized(sentence)}."
+    start = "" if state == "off" else f"with a {state} compile cache, "
+    return f"Break-even: {start}{_break_even(point, f'of “{baseline.label}”')}."
 
 
 def _break_even(point: BreakEven, other: str) -> str:
@@ -243,13 +238,14 @@ def unlike_sentences(comparison: Comparison) -> list[str]:
 
     The ratio comes from the look that stopped the arm; the table's costs come from all jobs of one cache state.
     """
-    by = "rests on other jobs than the table's" if comparison.progress else "compares geometric means"
     sentences = []
     for each in comparison.contrasts:
         column, ratio = each.verdict.currency.column, each.verdict.ratio
         mine, others = (comparison.typical(arm, column) for arm in (each.arm, comparison.arms[0]))
         if ratio and mine and others and abs(mine / others / ratio.estimate - 1) > _VISIBLE:
-            sentences.append(f"The verdict on “{each.arm.label}”, {change(ratio.estimate)}, {by}.")
+            sentences.append(
+                f"The verdict on “{each.arm.label}”, {change(ratio.estimate)}, rests on other jobs than the table's."
+            )
     return sentences
 
 
@@ -291,6 +287,7 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     unjudged = comparison.arms[:1] if not comparison.contrasts else ()
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
     sentences += choice_sentences(comparison)
+    sentences += data_sentences(comparison.jobs)
     for arm in comparison.arms:
         sentences += failure_sentences(arm)
         if n := len(arm.stopped):
@@ -346,6 +343,11 @@ def spot_sentences(arm: Arm) -> list[str]:
     often = f"interrupted {counted(n, 'time')} in {len(arm.compared)} jobs" if n else "never interrupted"
     billed = f"{figure(savings.typical)} % less than its running time"
     return [f"On spot capacity, “{arm.label}” was billed {billed}. It was {often}."]
+
+
+def data_sentences(jobs: Sequence[Job]) -> list[str]:
+    """Return what is probably not meant in the data of the jobs."""
+    return list(dict.fromkeys(f"Data: {notes}." for job in jobs if (notes := job.text.get("data_notes"))))
 
 
 def disturbance_sentences(jobs: Sequence[Job]) -> list[str]:

@@ -28,7 +28,7 @@ from reports.comparison.tables import (
     short_looks,
     spent_sentence,
 )
-from reports.model.numbers import NONE, figure, money, score, short
+from reports.model.numbers import NONE, change, figure, money, score, short
 from reports.model.report import (
     Block,
     Cell,
@@ -116,7 +116,7 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         group=comparison.group,
         title=source.title,
         headline=headline,
-        answer=(*quality, *pair, *_answer(comparison)),
+        answer=(*quality, *pair, *_answer(comparison), *([verdicts] if verdicts.items else [])),
         sections=(*sections, measured, *environment),
         terminal=(Text(headline, "strong"), *quality, *(pair or settings), verdicts, *remarks),
         markdown=(
@@ -133,6 +133,7 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         metrics=tuple(metrics_of(comparison)),
         short_answer=short_answer,
         results=results_by_arm(comparison),
+        verdicts=verdicts_of(comparison),
         comparison_table=with_verdicts,
         rows_csv=source.table.to_csv(index=False),
     )
@@ -169,18 +170,6 @@ def _answer(comparison: Comparison) -> Iterator[Block]:
     if comparison.jobs:
         yield Text(" ".join(filter(None, (spent_sentence(comparison), messages.cost_sentence(comparison)))), "muted")
         yield from map(Text, messages.caveat_sentences(comparison))
-    if comparison.contrasts:
-        yield Items(tuple(_item_of_page(contrast, comparison) for contrast in comparison.contrasts))
-
-
-def _item_of_page(contrast: Contrast, comparison: Comparison) -> Item:
-    """Return an arm's verdict without its break-even, which the page shows in a separate section."""
-    texts = (
-        Text(" ".join(messages.measured_sentences(contrast, comparison.arms[0]))),
-        *(Text(sentence, "strong") for sentence in messages.despite_sentences(contrast.verdict)),
-        *(Text(sentence, "muted") for sentence in messages.cache_sentences(contrast.arm)),
-    )
-    return Item(label=contrast.arm.label, outcome=contrast.verdict.outcome, texts=texts)
 
 
 def _remarks(comparison: Comparison) -> tuple[Block, ...]:
@@ -200,22 +189,13 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
     yield from published_sections(source.table, comparison)
     yield from chart_sections(charts)
     yield from texts_sections(source.texts)
-    if comparison.contrasts and not comparison.has_scripts:
-        definitions = []
-        for contrast in comparison.contrasts:
-            points = contrast.break_evens.items()
-            evens = [messages.break_even_sentence(state, point, comparison.arms[0]) for state, point in points]
-            text = " ".join(evens) or "Not determined: there is nothing to compare."
-            definitions.append(Definition(contrast.arm.label, text))
-        yield Section("Break-even", (Definitions(tuple(definitions)),))
     yield from job_sections(comparison.billed_jobs, source.tracking_uri)
 
 
 def _definitions(comparison: Comparison) -> Iterator[Definition]:
     if comparison.has_scripts:
         yield SCRIPTS
-    if comparison.progress:
-        yield _INTERVAL
+    yield _INTERVAL
     yield _VERDICT
     yield from quality_definitions(comparison)
     yield Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/judging.md lists them.")
@@ -310,12 +290,21 @@ def results_by_arm(comparison: Comparison) -> Mapping[str, tuple[str, ...]]:
         label, verdict, quality = each.arm.label, each.verdict, each.verdict.quality
         if verdict.ratio is not None and verdict.ratio.low > 1 and (verdict.bills or math.inf) > 1:
             arms["dearer"].append(label)
-        is_worse = quality and (quality.shown_worse if quality.margin is None else quality.shown_beyond)
-        if is_worse or verdict.unscored or (quality is None and verdict.misses_target):
+        if (quality and quality.shown_beyond) or verdict.unscored or (quality is None and verdict.misses_target):
             arms["worse"].append(label)
         if verdict.outcome in ("inconclusive", "not comparable", "cheaper, quality not shown"):
             arms["inconclusive"].append(label)
     return {result: tuple(labels) for result, labels in arms.items() if labels}
+
+
+def verdicts_of(comparison: Comparison) -> Mapping[str, str]:
+    """Return the verdict on the arm of each job in a few words, by run id; empty without contrasts."""
+    texts = {comparison.arms[0].label: "baseline"} if comparison.contrasts else {}
+    for contrast in comparison.contrasts:
+        outcome, ratio = contrast.verdict.outcome, contrast.verdict.ratio
+        change_shown = f", {change(ratio.estimate)}" if ratio and outcome in ("cheaper", "not cheaper") else ""
+        texts[contrast.arm.label] = outcome + change_shown
+    return {job.run_id: texts[arm.label] for arm in comparison.arms if arm.label in texts for job in arm.jobs}
 
 
 def fail_sentences(results: Mapping[str, tuple[str, ...]], fail_on: frozenset[str]) -> Iterator[str]:
@@ -444,4 +433,5 @@ def _training_remarks(arm: Arm) -> list[str]:
         sentences.append(f"On spot capacity, it was billed {figure(saved)} % less than its running time.")
     if job.disturbances:
         sentences.append(f"Its measurement was disturbed: {', '.join(job.disturbances)}.")
+    sentences += messages.data_sentences(arm.jobs)
     return sentences

@@ -179,15 +179,9 @@ def factorial_of(comparison: Comparison) -> Table | None:
         text = f"{change(ratio.estimate)} ({change_interval(ratio)})" if ratio else verdict.outcome
         return Cell(text=text, number=gain_percent(ratio.estimate) if ratio else None, detail=detail)
 
-    columns = {f"batch {size:g}": partial(cell, size) for size in sizes}
-    return factorial_table(compilers, columns)
-
-
-def factorial_table(compilers: Sequence[str], columns: Mapping[str, Callable[[str], Cell]]) -> Table:
-    """Return the table with a row for each compiler, and functions from a compiler to a cell by their headings."""
-    cells = [Column(label, cell) for label, cell in columns.items()]
-    columns_of_table = [Column[str]("compiler", lambda compiler: compiler), *cells]
-    return build_table("Compiler and batch size separately", columns_of_table, compilers)
+    columns = [Column[str](f"batch {size:g}", partial(cell, size)) for size in sizes]
+    first = Column[str]("compiler", lambda compiler: compiler)
+    return build_table("Compiler and batch size separately", [first, *columns], compilers)
 
 
 _ENDINGS: dict[Reason | None, str] = {

@@ -224,6 +224,8 @@ class Report:
     short_answer: ShortAnswer = ShortAnswer("", "")
     results: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Labels of the arms with a result that `--fail-on` may name; see `reports.comparison.report`."""
+    verdicts: Mapping[str, str] = field(default_factory=dict)
+    """Verdict by run id, as MLflow's table of runs shows it."""
     comparison_table: Table | None = None
     """Table that MLflow's table view shows."""
     rows_csv: str

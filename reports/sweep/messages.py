@@ -52,6 +52,8 @@ def answer_of(sweep: Sweep) -> tuple[str, ShortAnswer, list[str]]:
         return sentence, ShortAnswer("", "nothing better"), [cost, *_between_compilers(sweep)]
     contrast, interval = sweep.contrast_of(best.setting), sweep.interval_of(best.setting)
     verdict = contrast.verdict if contrast else Verdict("inconclusive", _NOT_REPEATED)
+    if spec.is_rate and verdict.outcome != "not comparable":
+        verdict = Verdict("inconclusive", verdict.reason)  # the verdict is about the cost, and the rates decide
     is_best = f"{_named(best.setting)} is the best {f'of {trials}' if best is sweep.winner else 'by its repeats'}"
     if verdict.outcome == "not comparable":
         sentence = f"No verdict on the best of {trials}: its repeats are not comparable."
@@ -187,7 +189,7 @@ def sentences(sweep: Sweep) -> list[str]:
 
 
 def _effects(sweep: Sweep) -> list[str]:
-    """Return the effects on the cost: of the compiler alone, of the batch alone, and of both."""
+    """Return the effects on the cost, with their intervals: of the compiler alone, of the batch alone, and of both."""
     base, parts = sweep.base, []
     for setting in factorial_arms(sweep):
         ratio = sweep.interval_of(setting)
@@ -201,8 +203,8 @@ def _effects(sweep: Sweep) -> list[str]:
             changed = {"batch": setting.batch_size != base.batch_size, "rate": setting.rate != base.rate}
             changed |= {"other hyperparameters": setting.hyperparameters != base.hyperparameters}
             factors = f"the {' and the '.join(name for name, differs in changed.items() if differs)} alone"
-        parts.append(f"{factors} {change(ratio.estimate)}")
-    return [f"Against {base}: {'; '.join(parts)} {sweep.spec.noun}."] if parts else []
+        parts.append(f"{factors} {change(ratio.estimate)} ({change_interval(ratio)})")
+    return [f"Change in {sweep.spec.noun} against {base}: {'; '.join(parts)}."] if parts else []
 
 
 def _certainty(sweep: Sweep, best: Trial) -> list[str]:

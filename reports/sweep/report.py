@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 from judging.intervals import Interval
@@ -19,8 +18,8 @@ from reports.comparison.report import (
     ran_on_sections,
     results_by_arm,
     settings_blocks,
+    verdicts_of,
 )
-from reports.comparison.tables import factorial_table as comparison_factorial
 from reports.comparison.tables import job_sections, job_url, looks_sections, looks_summary, short_looks
 from reports.model.numbers import NONE, TOO_FEW, money, rate, score, signed_percent
 from reports.model.report import (
@@ -62,6 +61,7 @@ _MEASURED = (
 
 
 def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Report:
+    best = sweep.front if sweep.spec.is_front else (sweep.best,)
     (answer, short_answer, lines), remarks = messages.answer_of(sweep), Sentences(tuple(messages.sentences(sweep)))
     command: tuple[Block, ...] = (*([Sentences(tuple(lines))] if lines else []), *_command(sweep))
     lead = (*command, *([best_table(sweep)] if sweep.best_trials else []), remarks)
@@ -84,6 +84,11 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Repor
         summary=summary_of(sweep),
         metrics=tuple(metrics_of(sweep)),
         results=results_of_winner(sweep),
+        verdicts={
+            **{job.run_id: job.text.get("role") or NONE for job in sweep.jobs},
+            **(verdicts_of(sweep.confirmation) if sweep.confirmation else {}),
+            **{each.job.run_id: "best" if each in best else each.kind for each in sweep.trials},
+        },
         short_answer=short_answer,
         rows_csv=source.table.to_csv(index=False),
     )
@@ -97,9 +102,6 @@ def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Iterator
     if sweep.best_trials:
         title = "Pareto-optimal settings" if sweep.spec.is_front else "The best of each compiler setting"
         yield Section(title, (best_table(sweep),))
-    if factorial := factorial_table(sweep):
-        change = f"Change in {sweep.spec.cost_name} against {sweep.base} with its 95 % interval"
-        yield Section(factorial.name, (factorial, Text(f"{change}, and the typical value of the repeats.", "small")))
     yield from chart_sections(charts)
     if sweep.jobs:
         yield Section("Cost of the sweep", (cost_table(sweep),))
@@ -274,29 +276,6 @@ def cost_table(sweep: Sweep) -> Table:
     return build_table("Cost of the sweep", columns, shares)
 
 
-def factorial_table(sweep: Sweep) -> Table | None:
-    """Return the table of the effects of compiler and batch; None without enough repeats."""
-    cells = {(setting.point, setting.compiler): setting for setting in factorial_arms(sweep)}
-    if not cells:
-        return None
-
-    def cell(point: str, compiler: str) -> Cell:
-        """Return the change against the base setting, and the cost with the interval."""
-        setting = cells.get((point, compiler))
-        arm = sweep.arm_of(setting) if setting else None
-        if setting is None or arm is None:
-            return Cell(text=NONE)
-        repeats, shown = arm.summary(sweep.column), sweep.spec.cost_text(sweep.shown_cost(arm))
-        cost = f"{shown} {sweep.spec.unit}, n = {repeats.n}" if repeats else "no repeat"
-        if setting == sweep.base:
-            return Cell(text="base", detail=cost)
-        ratio = sweep.interval_of(setting)
-        return _change(ratio, f"; {cost}") if ratio else Cell(text=_missed(sweep, arm) or NONE, detail=cost)
-
-    points, compilers = (list(dict.fromkeys(factor)) for factor in zip(*cells, strict=True))
-    return comparison_factorial(compilers, {point: partial(cell, point) for point in points})
-
-
 def best_columns(sweep: Sweep) -> list[Column[Trial]]:
     spec = sweep.spec
 
@@ -361,8 +340,8 @@ def _missed(sweep: Sweep, arm: Arm) -> str:
     return f"{n} of {len(arm.succeeded)} missed the target" if n else ""
 
 
-def _change(ratio: Interval, more: str = "") -> Cell:
-    """Return the change with its interval, and `more` after it, below."""
+def _change(ratio: Interval) -> Cell:
+    """Return the change, with its interval below."""
     low, high = gain_percent(ratio.low), gain_percent(ratio.high)
     ends = f"{low:+,.0f} to {high:+,.0f} %".replace("-", "−") if ratio.is_informative else TOO_FEW
-    return Cell(text=signed_percent(ratio.estimate), number=gain_percent(ratio.estimate), detail=ends + more)
+    return Cell(text=signed_percent(ratio.estimate), number=gain_percent(ratio.estimate), detail=ends)

@@ -241,7 +241,7 @@ def sweep_of(
     With a `design`, the repeats are judged by its looks.
     """
     jobs = tuple(job_of(row) for row in table.to_dict("records"))
-    spec = read_spec(document) if document.get("objective") else _with_target(read_spec(document), jobs)
+    spec = read_spec(document)
     tried, second = (
         [trial_of(job, spec) for job in jobs if job.text.get("role") == role] for role in ("trial", FINALIST)
     )
@@ -273,16 +273,6 @@ def _pairs(sweep: Sweep, repeats: pd.DataFrame, design: Design | None) -> Mappin
         both = marked[[each in (winner, other) for each in settings]]
         pairs[other] = compare(both, sweep.group, design=design and replace(design, families=len(others))).contrasts
     return {other: contrasts[0] for other, contrasts in pairs.items() if contrasts}
-
-
-def _with_target(spec: SweepSpec, jobs: Sequence[Job]) -> SweepSpec:
-    """Return the specification with the target in the jobs' parameters, for a `sweep.json` without an objective."""
-    text = next((job.text for job in jobs if "hp_target_metric" in job.text), {})
-    if not text or (text.get("hp_target_stop") or "").lower() != "true":
-        return spec
-    higher = text.get("hp_target_direction") == "max"
-    target = float(text.get("hp_target_value") or math.nan)
-    return replace(spec, metric=text["hp_target_metric"], target=target, higher_is_better=higher)
 
 
 def cost_share(what: str, jobs: Sequence[Job]) -> CostShare:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from statistics import fmean
 
 import pytest
 
@@ -53,36 +54,51 @@ def errors(shown: Window) -> list[str]:
     return [each for each in shown.errors if not any(expected in each for expected in EXPECTED_ERRORS)]
 
 
-def test_the_run_table_opens_on_the_answer_and_the_parent_run_shows_it(
+def cell(shown: Window, row: int, column: str) -> str:
+    """Return the text of a cell in MLflow's table of runs."""
+    return shown.page.locator(f'.ag-row[row-index="{row}"] [col-id="{column}"]').inner_text()
+
+
+def test_the_first_page_shows_the_verdict_the_cost_and_the_score_of_each_arm(
+    window: Callable[..., Window], address: str, real_comparison: CommandLine
+) -> None:
+    """MLflow draws only the columns that fit the window, and its assistant takes a third of it."""
+    shown = window((2400, 900)).open(address)
+    shown.page.get_by_text("Group: arm: batch 64").first.wait_for()
+    shown.screenshot("mlflow-runs", whole=False)
+    for row, arm in enumerate(("batch 16", "batch 64")):
+        runs = [run for run in real_comparison.runs() if run.data.tags["arm"] == arm]
+        [verdict] = {run.data.tags["verdict"] for run in runs}
+        assert (verdict == "baseline") == (row == 0)
+        assert verdict != "pending"
+        name = shown.page.locator(f'.ag-row[row-index="{row}"] .ag-cell').filter(has_text="Group:").inner_text()
+        assert f"Group: arm: {arm}, verdict: {verdict}" in name
+        for metric in ("cost/billable_instance_seconds", "eval_accuracy", "loss"):
+            mean = fmean(run.data.metrics[metric] for run in runs)
+            assert float(cell(shown, row, f"metrics.`{metric}`").split()[0]) == pytest.approx(mean), metric
+        assert cell(shown, row, "params.`hp.batch_size`") == arm.removeprefix("batch ")
+    assert errors(shown) == []
+
+
+def test_the_parent_run_shows_the_answer_and_links_to_the_charts_of_its_jobs(
     shown: Window, address: str, real_comparison: CommandLine
 ) -> None:
-    shown.open(address)
     [group] = real_comparison.runs("group")
-    assert group.info.run_name.endswith(" (compare torch_loop)")
-    shown.page.get_by_text(group.info.run_name, exact=True).first.wait_for()
-    shown.screenshot("mlflow-runs", whole=False)
-    assert shown.in_view(f'text="{group.info.run_name}"')
     shown.open(run_page(address, group.info.run_id))
     answer_text = shown.page.get_by_text(group.data.tags["mlflow.note.content"].splitlines()[0].strip("*")).first
     answer_text.wait_for(state="attached")
     answer_text.scroll_into_view_if_needed()
     shown.screenshot("mlflow-parent", whole=False)
-    assert errors(shown) == []
-
-
-def test_the_parent_run_links_to_the_charts_of_its_jobs(
-    shown: Window, address: str, real_comparison: CommandLine
-) -> None:
-    [group] = real_comparison.runs("group")
-    shown.open(run_page(address, group.info.run_id))
     way = shown.page.get_by_role("link", name="Charts of the jobs").get_attribute("href")
     assert way
-    assert way.startswith("#/experiments/")
     shown.open("about:blank").open(address.partition("#")[0] + way)  # the link opens a new window
-    charts(shown, "cost")
-    for run in real_comparison.runs():
-        shown.page.get_by_text(run.info.run_name, exact=True).first.wait_for(state="attached")
+    sections = ("Cost, speed and quality", "Model metrics", "throughput", "machine")
+    charts(shown, *sections)
     shown.screenshot("mlflow-charts-of-jobs", whole=False)
+    boxes = [shown.page.get_by_text(name, exact=True).first.bounding_box() for name in sections]
+    heights = [box["y"] for box in boxes if box]
+    assert heights == sorted(heights)
+    assert len(heights) == len(sections)
     assert errors(shown) == []
 
 

@@ -14,6 +14,7 @@ from mlflow.entities import Run
 
 from tests.end_to_end.conftest import CommandLine, text
 from tests.support.aws.account import Account
+from tracking.queries.job_tables import tags_of
 
 SLEEPER = """\
 import argparse, time
@@ -103,7 +104,7 @@ def most_at_once(runs: list[Run]) -> int:
     """Return the most jobs that were billed at the same time."""
     spans = []
     for run in runs:
-        began = float(run.data.tags["platform.training_start_time"])
+        began = float(tags_of(run)["platform.training_start_time"])
         spans.append((began, began + run.data.metrics["cost/billable_seconds"]))
     return max(sum(start <= at < end for start, end in spans) for at, _ in spans)
 

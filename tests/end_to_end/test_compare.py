@@ -14,6 +14,7 @@ from experiments.running.launch import read_measurements
 from sweeps.costs import largest_useful
 from tests.end_to_end.conftest import CommandLine, text
 from tests.support.job.tiny import TINY
+from tracking.queries.job_tables import tags_of
 from tracking.server.store import open_store
 
 
@@ -26,10 +27,10 @@ def test_a_killed_comparison_of_two_compilers_resumes(command_line: CommandLine,
     [group] = command_line.runs("group")
     assert group.info.status == "FINISHED"
     runs = command_line.runs()
-    assert [run.data.tags["platform.arm"] for run in runs] == ["none", "inductor", "inductor", "none"]
+    assert [run.data.tags["arm"] for run in runs] == ["none", "inductor", "inductor", "none"]
     assert {run.info.status for run in runs} == {"FINISHED"}
-    assert [run.data.tags["platform.cache_state"] for run in runs] == ["off", "cold", "warm", "off"]
-    compiled = [run.data.metrics for run in runs if run.data.tags["platform.arm"] == "inductor"]
+    assert [tags_of(run)["platform.cache_state"] for run in runs] == ["off", "cold", "warm", "off"]
+    compiled = [run.data.metrics for run in runs if run.data.tags["arm"] == "inductor"]
     assert all(metrics["compile/recompiles"] == 0 for metrics in compiled)
     assert all(metrics["time/compile_seconds"] > 0 for metrics in compiled)
     assert all(run.data.metrics["samples"] == 64 for run in runs)
@@ -68,11 +69,11 @@ def test_a_batch_size_is_chosen_once_for_its_group(command_line: CommandLine, re
     assert "(5 jobs)" in plan.stdout
     done = _killed_and_repeated(command_line, fields, "auto, calibration: batches up to 64 fit")
     calibration, *runs = command_line.runs()
-    assert Counter(run.data.tags["platform.arm"] for run in runs) == {"mine": 2, "auto": 2}
+    assert Counter(run.data.tags["arm"] for run in runs) == {"mine": 2, "auto": 2}
     size = calibration.data.tags["platform.chosen_batch_size"]
     rows = read_measurements(open_store(command_line.uri), calibration.info.run_id)
     assert int(size) == largest_useful(rows, calibration.data.metrics["calibration/memory_limit_gib"])
-    sizes = {(run.data.tags["platform.arm"], run.data.params["hp.batch_size"]) for run in runs}
+    sizes = {(run.data.tags["arm"], run.data.params["hp.batch_size"]) for run in runs}
     assert sizes == {("mine", "8"), ("auto", size)}
     assert f"“auto, calibration” chose batch size {size}. It took" in text(done)
     [group] = command_line.runs("group")
@@ -105,8 +106,8 @@ def test_packed_and_unpacked_texts_are_compared(command_line: CommandLine) -> No
     assert done.returncode == 0, done.stdout + done.stderr
     assert "not comparable" not in done.stdout
     packed, rows = command_line.runs()
-    assert packed.data.tags["platform.data_key"] != rows.data.tags["platform.data_key"]
-    assert packed.data.tags["platform.evaluation_key"] == rows.data.tags["platform.evaluation_key"]
+    assert tags_of(packed)["platform.data_key"] != tags_of(rows)["platform.data_key"]
+    assert tags_of(packed)["platform.evaluation_key"] == tags_of(rows)["platform.evaluation_key"]
     # 16 texts each of 7, 14, 21, 28 and 35 tokens make 42 blocks of 40.
     assert rows.data.metrics["tokens"] == packed.data.metrics["tokens"] == 16 * 7 * (1 + 2 + 3 + 4 + 5)
     assert (rows.data.metrics["samples"], packed.data.metrics["samples"]) == (80, 42)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.conftest import CommandLine, text
+from tracking.queries.job_tables import tags_of
 
 SCRIPT = """\
 import argparse
@@ -46,7 +47,7 @@ def fails(tmp_path: Path) -> Path:
 
 
 def arms(command_line: CommandLine) -> list[str]:
-    return sorted(run.data.tags["platform.arm"] for run in command_line.runs())
+    return sorted(run.data.tags["arm"] for run in command_line.runs())
 
 
 def test_a_group_ends_once_every_arm_fails_at_once(command_line: CommandLine, fails: Path) -> None:
@@ -58,7 +59,7 @@ def test_a_group_ends_once_every_arm_fails_at_once(command_line: CommandLine, fa
     assert done.returncode == 1, done.stdout + done.stderr
     # One missing module is enough; the other arm died twice of the same exception, but for its paths.
     assert arms(command_line) == ["batch 16", "batch 16", "batch 4"]
-    tags = [run.data.tags for run in command_line.runs()]
+    tags = [tags_of(run) for run in command_line.runs()]
     assert tags[0]["platform.exception"] == MISSING
     assert {each["platform.exception_moment"] for each in tags} == {"import", "start"}
     assert f"batch 4: no further repeats are started: they would fail as well ({MISSING})" in text(done)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.conftest import CommandLine
+from tests.support.answers import checked
 from tests.support.earlier import COMPARISON, OPEN_TRAINING, WHOLE, unpack
 
 
@@ -68,16 +69,21 @@ FIGURES = ("headline", "paid_instance_seconds", "arms")
 SWEEP_FIGURES = ("best", "trials", "spent", "spent_on_trials", "confirmation")
 
 
-OF_GROUP = {"classes": (*FIGURES, "contrasts"), "loop": FIGURES, "questions": FIGURES, "search": SWEEP_FIGURES}
-"""Figures of the report of each group."""
+OF_GROUP = {
+    "classes": ("comparison", (*FIGURES, "contrasts")),
+    "loop": ("training", FIGURES),
+    "questions": ("training", FIGURES),
+    "search": ("search", SWEEP_FIGURES),
+}
+"""Schema of the answer, and figures of the report, of each group."""
 
 
-def assert_reported_as_before(whole: CommandLine, name: str, figures: tuple[str, ...]) -> None:
+def assert_reported_as_before(whole: CommandLine, name: str, schema: str, figures: tuple[str, ...]) -> None:
     group = group_id(whole, name)
     old = written_summary(whole.folder, group)
     done = whole("report", {"group": group, "format": "json"})
     assert done.returncode == 0, done.stderr
-    new = json.loads(done.stdout)
+    new = checked(schema, done.stdout)
     assert set(figures) <= new.keys()
     # Headlines are worded anew: a pair of single jobs has no verdict, and a sweep's names repeats alone.
     assert_same(new, {name: value for name, value in old.items() if name != "headline"})
@@ -89,18 +95,25 @@ def assert_reported_as_before(whole: CommandLine, name: str, figures: tuple[str,
 
 
 def test_reports_give_the_same_figures_and_jobs_and_endpoints_are_listed(whole: CommandLine) -> None:
-    for name, figures in OF_GROUP.items():
-        assert_reported_as_before(whole, name, figures)
-    jobs = whole.jobs()
-    assert jobs.returncode == 0, jobs.stderr
+    for name, (schema, figures) in OF_GROUP.items():
+        assert_reported_as_before(whole, name, schema, figures)
+    checked("overview", whole("report", {"experiment": "classes", "overview": "true", "format": "json"}).stdout)
+    registered = whole("register", {"group": group_id(whole, "classes"), "format": "json"})
+    assert registered.returncode == 0, registered.stderr
+    assert checked("register", registered.stdout)["model"] == "models:/classes@champion"
+    jobs = checked("jobs-list", whole.jobs("list", "--format", "json").stdout)["jobs"]
     names = {path.name for path in (whole.folder / "home" / "jobs").iterdir() if path.is_dir()}
     assert len(names) == 17
-    assert all(name in jobs.stdout for name in names), jobs.stdout
-    listed = whole("endpoints")
-    assert listed.returncode == 0, listed.stderr
-    assert "open-endpoint" in listed.stdout
-    assert "Failed" in listed.stdout, "its server was killed"
-    undeployed = whole("undeploy", {"endpoint": "open-endpoint"})
-    assert undeployed.returncode == 0, undeployed.stderr
+    assert {each["name"] for each in jobs} == names
+    assert checked("jobs-stop", whole.jobs("stop", jobs[0]["name"], "--format", "json").stdout)["jobs"].keys() == {
+        jobs[0]["name"]
+    }
+    assert checked("jobs-log", whole.jobs("log", jobs[0]["name"], "--format", "json").stdout)["lines"]
+    assert checked("jobs-prune", whole.jobs("prune", "--older-than", "0h", "--format", "json").stdout)["deletable"]
+    [listed] = checked("endpoints", whole("endpoints", {"format": "json"}).stdout)["endpoints"]
+    assert listed["endpoint"] == "open-endpoint"
+    assert listed["status"] == "Failed", "its server was killed"
+    undeployed = whole("undeploy", {"endpoint": "open-endpoint", "format": "json"})
+    assert checked("undeploy", undeployed.stdout)["deleted"] == ["open-endpoint"]
     assert "open-endpoint" not in whole("endpoints").stdout
     assert not (whole.folder / "home" / "endpoints" / "open-endpoint" / "current").exists()

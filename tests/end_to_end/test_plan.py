@@ -1,4 +1,4 @@
-"""The verb `plan` and `--dry-run`: nothing changes, and the requests are those that the command then sends."""
+"""The verb `plan`: nothing changes, and the requests are those that the command then sends."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_plan_changes_nothing_and_shows_the_requests_that_are_sent(
     command_line: CommandLine, reviews: dict[str, object]
 ) -> None:
     arms = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.baseline": "batch 8", "compare.repeats": 2}
-    fields = {**reviews, **arms, "log_model": "false"}
+    fields = {**reviews, **arms, "log_model": "none"}
     del fields["bucket_lengths"]  # the lengths are chosen from the data
     before = tree(command_line.folder)
     plan = planned(command_line("plan", {**fields, "format": "json"}))
@@ -72,7 +72,7 @@ def test_a_plan_changes_nothing_and_shows_the_requests_that_are_sent(
 
     until_unsupervised(command_line.folder / "home")
     before = tree(command_line.folder)
-    again = planned(command_line("compare", {**fields, "dry-run": "true", "format": "json"}))
+    again = planned(command_line("plan", {**fields, "format": "json"}))
     assert tree(command_line.folder) == before
     assert again["inputs"][0]["is_staged"]
     assert {job["expected"]["source"] for job in again["jobs"]} == {"2 earlier jobs of this setting"}
@@ -91,7 +91,7 @@ def test_a_plan_on_sagemaker_only_reads_and_shows_the_request_that_is_sent(
     prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 3600.0}}))
     fields = {**reviews, **ON_SAGEMAKER, "aws.prices": prices, "machine.max_run_seconds": 600}
     before = tree(command_line.folder)
-    plan = planned(command_line("train", {**fields, "dry-run": "true", "format": "json"}))
+    plan = planned(command_line("plan", {"verb": "train", **fields, "format": "json"}))
     assert tree(command_line.folder) == before
     assert [call for _, call in account.calls if not READS.fullmatch(call)] == []
     assert account.clients["s3"].list_buckets()["Buckets"] == []

@@ -124,7 +124,7 @@ def test_an_adapter_answers_as_evaluated_wherever_its_base_is(
     for answers in (
         predicted(command_line, run, file),
         endpoint_answers(command_line, run, [each["text"] for each in texts]),
-        mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
+        mlflow.pyfunc.load_model(f"models:/{run.data.tags['platform.model_id']}")
         .predict([each["text"] for each in texts])
         .to_dict("records"),
     ):

@@ -12,6 +12,7 @@ from mlflow.entities import Run
 from tests.end_to_end.conftest import CommandLine
 from tests.support.aws.account import Account
 from tests.support.job.tiny import TINY
+from tracking.queries.job_tables import tags_of
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +38,7 @@ def test_a_job_has_the_same_losses_on_both_services(
     backend.write_text(json.dumps({"machine": {"instance_type": "ml.g5.xlarge"}, "aws": {"role": "trainer"}}))
     # A trial would choose these on this machine, and a rule on SageMaker.
     reviews |= {**TINY, "save_model": "true", "precision": "fp32", "attention": "eager"}
-    here = command_line("train", {**reviews, "log_model": "false"})
+    here = command_line("train", {**reviews, "log_model": "none"})
     assert here.returncode == 0, here.stdout + here.stderr
     there = command_line.by_mlflow("train", {**reviews, **prices, "backend_config": backend, "service": "sagemaker"})
     assert there.returncode == 0, there.stdout + there.stderr
@@ -47,7 +48,7 @@ def test_a_job_has_the_same_losses_on_both_services(
         name for name in local.data.metrics if name.startswith("system/")
     }
     assert set(remote.data.metrics) - set(local.data.metrics) == {"cost/usd"}
-    tags, metrics = remote.data.tags, remote.data.metrics
+    tags, metrics = tags_of(remote), remote.data.metrics
     # At a dollar a second.
     assert metrics["cost/usd"] == metrics["cost/billable_seconds"]
     assert (tags["platform.price_source"], tags["platform.price_date"]) == ("prices.json", "2026-11-01")

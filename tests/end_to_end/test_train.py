@@ -9,10 +9,11 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.end_to_end.conftest import CommandLine
+from tracking.queries.job_tables import tags_of
 
 
 def test_train_tracks_everything(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    done = command_line("train", {**reviews, "save_model": "true", "log_model": "false", "save_strategy": "epoch"})
+    done = command_line("train", {**reviews, "save_model": "true", "log_model": "none", "save_strategy": "epoch"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "report.html" in done.stdout
     [group], [run] = command_line.runs("group"), command_line.runs()
@@ -24,7 +25,7 @@ def test_train_tracks_everything(command_line: CommandLine, reviews: dict[str, o
     samples = client.get_metric_history(run.info.run_id, "samples")
     assert [m.step for m in losses] == list(range(1, 9))
     assert [m.value for m in samples][-1] == 64
-    metrics, tags = run.data.metrics, run.data.tags
+    metrics, tags = run.data.metrics, tags_of(run)
     assert metrics["optim/global_batch_size"] == 8
     assert metrics["throughput/steady_steps"] == 5
     assert 0 <= metrics["eval_accuracy"] <= 1

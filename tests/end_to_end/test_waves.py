@@ -59,7 +59,7 @@ def summary(command_line: CommandLine) -> dict[str, Any]:
 
 
 def arms(command_line: CommandLine) -> list[str]:
-    return [run.data.tags["platform.arm"] for run in command_line.runs()]
+    return [run.data.tags["arm"] for run in command_line.runs()]
 
 
 def jobs_of_waves(command_line: CommandLine) -> int:

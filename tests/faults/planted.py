@@ -61,13 +61,6 @@ JUDGING = (
         "Failed jobs cost nothing.",
         "tests/judging/test_cost_ratio.py::test_failed_jobs_add_their_cost_with_their_own_error",
     ),
-    Fault(
-        "reports/comparison/comparison.py",
-        "    if len(values) < len(arm.compared) or len(others) < len(baseline.compared):\n        return None\n",
-        "",
-        "Jobs whose quality is not a number are left out of the verdict.",
-        "tests/reports/comparison/test_comparison.py::test_a_loss_that_is_not_a_number_is_not_kept",
-    ),
 )
 PLANNING = (
     Fault(

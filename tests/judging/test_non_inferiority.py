@@ -27,7 +27,6 @@ def test_the_bound_is_the_largest_loss_that_is_not_ruled_out() -> None:
     assert quality.most_lost == pytest.approx(0.02 + 2.131847 * math.sqrt(0.0002 / 3), rel=1e-6)
     assert (quality.arm, quality.baseline, quality.margin) == pytest.approx((0.88, 0.90, 0.03))
     assert not quality.kept
-    assert quality.shown_worse
     assert not quality.shown_beyond
 
 

@@ -1,39 +1,36 @@
-"""The quality check on plain sequences, worked out by hand."""
+"""Figures of an arm's quality, worked out by hand."""
 
 from __future__ import annotations
 
 import pytest
 
-from judging.quality import compare_quality
+from judging.non_inferiority import assess_quality
 from tracking.recorded.recorded_job import EVALUATIONS
 
-ACCURACY = EVALUATIONS["eval_accuracy"]
+ACCURACY, LOSS = EVALUATIONS["eval_accuracy"], EVALUATIONS["eval_loss"]
 
 
-def test_a_score_may_fall_by_its_tolerance() -> None:
-    assert compare_quality(ACCURACY, [0.891, 0.891], [0.9, 0.9]).kept
-    lower = compare_quality(ACCURACY, [0.889, 0.889], [0.9, 0.9])
-    assert not lower.kept
-    assert lower.shown_worse
-    assert (lower.arm, lower.baseline) == pytest.approx((0.889, 0.9))
+@pytest.mark.parametrize(
+    ("arm", "baseline", "is_informative"),
+    [
+        # Means 0.6 and 0.6, standard deviations 0.1414 and the least one of 0.003: t is about 12.7, +-1.27.
+        ([0.5, 0.7], [0.6, 0.6], False),
+        # Both variances 0.0002: +-0.0608, less than the limit of 20 margins of 0.03.
+        ([0.87, 0.89], [0.87, 0.89], True),
+    ],
+)
+def test_an_interval_of_most_of_the_scale_says_nothing(
+    arm: list[float], baseline: list[float], is_informative: bool
+) -> None:
+    quality = assess_quality(ACCURACY, arm, baseline)
+    assert quality is not None
+    assert quality.is_informative is is_informative
 
 
-def test_a_loss_of_quality_within_the_noise_is_not_shown() -> None:
-    # Means 0.88 and 0.90, both variances 0.0002: error sqrt(0.0002), 2 degrees of freedom, t = 4.302653: +-0.0608.
-    noisy = compare_quality(ACCURACY, [0.87, 0.89], [0.89, 0.91])
-    assert (noisy.kept, noisy.shown_worse) == (False, False)
-    assert noisy.difference is not None
-    assert noisy.difference.high - noisy.difference.estimate == pytest.approx(4.302653 * 0.0002**0.5, rel=1e-6)
-
-
-def test_one_value_a_side_has_no_interval() -> None:
-    single = compare_quality(ACCURACY, [0.5], [0.9])
-    assert (single.kept, single.shown_worse, single.difference) == (False, False, None)
-
-
-def test_an_interval_of_most_of_the_scale_says_nothing() -> None:
-    # Means 0.6 and 0.6, variances 0.02 and 0.0: error sqrt(0.01), 1 degree of freedom, t = 12.706: +-1.27.
-    assert not compare_quality(ACCURACY, [0.5, 0.7], [0.6, 0.6]).is_informative
-    # Both variances 0.0002: +-0.0608, less than the limit of 20 margins of 0.03.
-    assert compare_quality(ACCURACY, [0.87, 0.89], [0.87, 0.89]).is_informative
-    assert not compare_quality(ACCURACY, [0.5], [0.9]).is_informative
+def test_a_mean_may_be_worse_by_the_margin() -> None:
+    """Margins: 0.03 of an accuracy, and 5 % of the baseline's loss of 0.5, which is 0.025."""
+    for measure, baseline, within, beyond in ((ACCURACY, 0.9, 0.871, 0.869), (LOSS, 0.5, 0.524, 0.526)):
+        for score, is_within in ((within, True), (beyond, False)):
+            quality = assess_quality(measure, [score, score], [baseline, baseline])
+            assert quality is not None
+            assert quality.is_within_margin is is_within

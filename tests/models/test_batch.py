@@ -65,7 +65,7 @@ def test_rows_of_a_file_or_of_several_are_predicted_in_order(
         (tmp_path / "shards" / f"{shard}.jsonl.bz2").write_bytes(bz2.compress("".join(part).encode()))
     for name in ("a.jsonl", "shards", "shards/*.bz2"):
         assert_answers(predicted(tmp_path, classifier_folder, tmp_path / name), expected, one_up)
-    columns = {"columns.text": "said", "columns.id": "n"}
+    columns = {"data.columns.text": "said", "data.columns.id": "n"}
     predictions = predicted(tmp_path, classifier_folder, tmp_path / "a.csv", **columns)
     assert_answers(predictions, expected, [number + 1 for number in one_up])
     assert [each["id"] for each in predictions] == [str(at) for at in range(len(texts))]
@@ -73,7 +73,7 @@ def test_rows_of_a_file_or_of_several_are_predicted_in_order(
 
 def test_pairs_are_predicted_with_parameters(tmp_path: Path, classifier_folder: Path, classifier: Predictor) -> None:
     (tmp_path / "a.tsv").write_text("p\th\nSuper\tthird title\n", "utf-8")
-    columns = {"columns.text": "p", "columns.text_pair": "h", "parameters": '{"top_k": 2}'}
+    columns = {"data.columns.text": "p", "data.columns.text_pair": "h", "parameters": '{"top_k": 2}'}
     (predictions,) = predicted(tmp_path, classifier_folder, tmp_path / "a.tsv", **columns)
     (expected,) = classifier.answer({"text": "Super", "text_pair": "third title"}, {"top_k": 2})
     assert predictions["row"] == 2
@@ -116,19 +116,19 @@ def test_what_the_file_does_not_show_is_refused_with_the_option(tmp_path: Path, 
     path = tmp_path / "a.csv"
     path.write_bytes("text\nGröße\n".encode("latin-1"))
     fields = {"model": str(classifier_folder), "file": str(path)}
-    with pytest.raises(InputError, match=r"a.csv line 2 is not UTF-8: .*; set --encoding to the file's encoding"):
+    with pytest.raises(InputError, match=r"a.csv line 2 is not UTF-8: .*; set --data.encoding to the file's encoding"):
         predict_file(fields)
     with pytest.raises(InputError, match=r"predict --file: 'latin-11' is not an encoding of text.*mean 'latin-1'"):
-        predict_file({**fields, "encoding": "latin-11"})
+        predict_file({**fields, "data.encoding": "latin-11"})
     with pytest.raises(InputError, match=r"--file .*\*.csv is a pattern: name the answers with --output"):
         predict_file({**fields, "file": str(tmp_path / "*.csv")})
     assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
 
 
-ID = {"columns.id": "n"}
+ID = {"data.columns.id": "n"}
 
 REFUSED = {
-    "no text": ('{"text": "a"}\n\n{"text": 5}\n', {}, r"a.jsonl line 3: column 'text' must be text, not 5"),
+    "no text": ('{"text": "a"}\n\n{"text": 5.5}\n', {}, r"a.jsonl line 3: column 'text' must be text, not 5.5"),
     "id": ('{"text": "a", "n": 1.5}\n{"text": "b", "n": NaN}\n', ID, r"a.jsonl line 2: column 'n' is nan: an id must"),
     "no rows": ("\n\n", {}, r"a.jsonl has no rows"),
     "parameters": ('{"text": "a"}\n', {"parameters": "[1]"}, r"parameters must be a JSON object"),

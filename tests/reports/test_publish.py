@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -14,6 +17,7 @@ from reports.render import render
 from tests.support.tracking.tracked import Tracked
 from tracking.groups.group import find_group
 from tracking.queries import job_tables
+from tracking.queries.group_view import MAX_VIEWS, write_view
 from tracking.queries.mlflow_ui import experiment_to_show, job_charts
 from tracking.server.store import Store
 
@@ -60,11 +64,48 @@ def test_a_groups_run_shows_the_answer(tracked: Tracked, tmp_path: Path) -> None
     assert answer == "**“inductor” is cheaper: 20 % fewer billable seconds than “none”.**"
     address = job_charts(tracked.experiment_id, tracked.group)
     assert link == f"[Charts of the jobs]({address})"
-    # The filter and the order in the link are valid for the tracking store.
-    query = parse_qs(address.partition("?")[2], strict_parsing=True)
-    [filter_string], [order] = query["searchFilter"], query["orderByKey"]
-    runs = tracked.client.search_runs([tracked.experiment_id], filter_string, order_by=[f"{order} ASC"])
-    assert [run.data.tags["platform.arm"] for run in runs] == ["inductor"] * 2 + ["none"] * 2
+    assert parse_qs(address.partition("?")[2])["viewStateShareKey"] == [tracked.group]
+
+
+def view_of(tracked: Tracked, group: str) -> dict[str, Any]:
+    """Return the state in the saved view of a group."""
+    tag = tracked.client.get_experiment(tracked.experiment_id).tags[f"mlflow.sharedViewState.{group}"]
+    compressed = json.loads(tag)["state"].removeprefix("deflate;")
+    state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(compressed)))
+    return state
+
+
+def test_the_view_of_a_group_shows_its_verdicts_and_figures(tracked: Tracked, tmp_path: Path) -> None:
+    publish_to(tracked, group_on(tracked), rendered(tracked), tmp_path / "report")
+    view = view_of(tracked, tracked.group)
+    order = [f"{view['orderByKey']} ASC"]
+    runs = tracked.client.search_runs([tracked.experiment_id], view["searchFilter"], order_by=order)
+    assert [run.data.tags["verdict"] for run in runs] == ["baseline"] * 2 + ["cheaper, 20 % fewer"] * 2
+    assert [run.data.tags["arm"] for run in runs] == ["none"] * 2 + ["inductor"] * 2
+    assert set(view["groupsExpanded"]) == {
+        "tag.arm.none,tag.verdict.baseline",
+        "tag.arm.inductor,tag.verdict.cheaper, 20 % fewer",
+    }
+    metrics = [name.split("`")[1] for name in view["selectedColumns"] if name.startswith("metrics.")]
+    assert {"cost/billable_instance_seconds", "cost/usd", "eval_loss", "eval_accuracy"} < set(metrics)
+    assert "train_loss" not in metrics
+    first = [chart["metricKey"] for chart in view["compareRunCharts"]]
+    assert first == [name for name in metrics if name in runs[0].data.metrics]
+    assert view["compareRunSections"][-1]["name"] == "System metrics"
+
+
+def test_an_experiment_keeps_the_views_of_its_latest_groups_and_of_its_users(tracked: Tracked) -> None:
+    tracked.client.set_experiment_tag(tracked.experiment_id, "mlflow.sharedViewState.mine", "deflate;x")
+    for number in range(MAX_VIEWS + 2):
+        tags = {"platform.kind": "group", "platform.group": f"demo-{number:02}", "platform.verb": "sweep"}
+        run = tracked.client.create_run(tracked.experiment_id, tags=tags, start_time=1000 + number)
+        write_view(store_of(tracked), run)
+    names = {name.rpartition(".")[2] for name in tracked.client.get_experiment(tracked.experiment_id).tags}
+    assert names >= {"mine", "demo-02", f"demo-{MAX_VIEWS + 1:02}"}
+    assert not names & {"demo-00", "demo-01"}
+    view = view_of(tracked, "demo-02")
+    assert view["groupBy"] is None
+    assert "tags.`verdict`" in view["selectedColumns"]
 
 
 def test_publishing_again_logs_only_changed_figures(tracked: Tracked, tmp_path: Path) -> None:
@@ -94,7 +135,7 @@ def test_a_published_group_keeps_its_users_name_and_is_not_read_as_a_job(tracked
     assert "billable_instance_seconds/none" in run.data.metrics
     assert job_tables.jobs(tracked.client, tracked.group).equals(jobs)
     assert find_group(store_of(tracked), group_id=tracked.group, experiment_name="").id == tracked.group
-    assert experiment_to_show(store_of(tracked), "demo") == tracked.experiment_id
+    assert experiment_to_show(store_of(tracked), "demo")[0] == tracked.experiment_id
 
 
 def test_a_separate_run_has_the_figures(tracked: Tracked, tmp_path: Path) -> None:

@@ -41,8 +41,7 @@ def test_all_forms_show_the_expected_report(tracked: Any, case: Case) -> None:
     for sentence in case.more:
         assert [sentence in form for form in (page, terminal, markdown)] == [True] * 3
     if case.break_even:
-        assert [f"Break-even: {case.break_even}" in form for form in (terminal, markdown)] == [True] * 2
-        assert case.break_even[:1].upper() + case.break_even[1:] in page
+        assert [f"Break-even: {case.break_even}" in form for form in (page, terminal, markdown)] == [True] * 3
     assert [figures for figures in case.charts if figures not in page] == []
     assert case.cells.items() <= page_table(report)["inductor"].items()
     assert_tables_agree(report)
@@ -69,7 +68,7 @@ def test_only_json_shows_an_interval_that_says_nothing(tracked: Any) -> None:
     assert set(run_metrics(report)) >= {"saving_percent/inductor"}
     assert "saving_percent/inductor low" not in run_metrics(report)
     [contrast] = summary(report)["contrasts"]
-    assert contrast["ratio"]["high"] == pytest.approx(13.189854)
+    assert contrast["ratio"]["high"] == pytest.approx(13.189808)
 
 
 def test_the_summary_has_the_break_even(tracked: Any) -> None:
@@ -81,9 +80,10 @@ def test_the_summary_has_the_break_even(tracked: Any) -> None:
 
 
 def test_arms_are_judged_separately_and_the_cheapest_is_the_answer(tracked: Any) -> None:
-    """The interval of 0.9 is 0.820450 to 0.987263 and that of 0.8 is 0.729289 to 0.877567, regardless of other arms."""
+    """0.8 differs at 5 % / 3. The other two then share 5 %: t = 3.495406, a reach of 0.116505, so 0.88 differs too, and
+    0.95 does not at 5 % alone (`test_intervals`)."""
     BASELINE.add(tracked, "none")
-    for label, billed in (("some", 90.0), ("most", 80.0), ("noise", 95.0)):
+    for label, billed in (("some", 88.0), ("most", 80.0), ("noise", 95.0)):
         Side(spread(billed)).add(tracked, label)
     report = render(tracked.client, tracked.group, "t")
     contrasts = {each["arm"]: each for each in summary(report)["contrasts"]}
@@ -93,7 +93,7 @@ def test_arms_are_judged_separately_and_the_cheapest_is_the_answer(tracked: Any)
         "noise": "inconclusive",
     }
     assert (contrasts["some"]["ratio"]["low"], contrasts["some"]["ratio"]["high"]) == pytest.approx(
-        (0.820450, 0.987263), rel=2e-6
+        (0.783223, 0.988736), rel=2e-6
     )
     assert summary(report)["headline"] == "“most” is cheaper: 20 % fewer billable seconds than “none”."
-    assert "10 % fewer billable seconds than “none” (95 % interval: 1.3 % to 18 % fewer; 3 repeats" in page_text(report)
+    assert "12 % fewer billable seconds than “none” (95 % interval: 1.1 % to 22 % fewer; 3 repeats" in page_text(report)

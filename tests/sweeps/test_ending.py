@@ -106,7 +106,7 @@ def test_throughput_is_decided_by_the_calibration() -> None:
     )
     assert stop_reason(search(objective=objective, costs=costs), [slow]) is None
     assert stop_reason(search(objective=objective, costs=costs), [slow, fast]) == (
-        "no free batch size was calibrated at more than the 15.96 samples/s of batch 16"
+        "no free batch size was calibrated at more than the 16 samples/s of batch 16"
     )
     assert stop_reason(search(objective=objective), [slow, fast]) is None
 

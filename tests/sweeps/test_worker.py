@@ -57,13 +57,14 @@ def test_a_trial_holds_its_jobs_outcome(bench: Bench) -> None:
     seconds = 0.02 + size / 1000
     assert trial.state == TrialState.COMPLETE
     assert trial.value == pytest.approx(seconds, rel=1e-3)
-    assert trial.intermediate_values == {50: 2.0, 100: 1.0}
+    assert trial.intermediate_values == pytest.approx({50: seconds / 2, 100: seconds}, rel=1e-3)
+    assert part.study.metric_names == ["billable_instance_seconds"]
     assert trial.user_attrs == {
         "batch_size": size,
         "multiplier": factor,
         "job": f"job-none-{size}-{factor:g}",
         "claim": 0,
-        "seconds": f'{{"50": {round(seconds / 2, 3)}, "100": {round(seconds, 3)}}}',
+        "curve": f"[[50, 2.0, {round(seconds / 2, 3)}], [100, 1.0, {round(seconds, 3)}]]",
         "billable_seconds": pytest.approx(seconds, rel=1e-3),
         "usd": pytest.approx(0.01 * seconds, rel=1e-3),
         "samples": 100,
@@ -175,6 +176,8 @@ def test_a_trial_that_cannot_win_is_stopped(bench: Bench) -> None:
     assert [trial.state for trial in pruned] == [TrialState.PRUNED] * 2
     assert all(re.match(r"pruned: .* billable seconds so far, no fewer", trial.user_attrs["end"]) for trial in pruned)
     assert all(0 < trial.user_attrs["billable_seconds"] < 30 for trial in pruned)
+    # Optuna shows the seconds up to the last evaluation, not its loss of 2.0.
+    assert [trial.value for trial in pruned] == pytest.approx([0.5] * 2, abs=0.01)
     assert bench.service.running() == []
 
 
@@ -184,7 +187,7 @@ def test_a_search_without_expected_savings_ends(bench: Bench) -> None:
     costs = cost_model(Measurement(batch_size=size, fits=True, step_seconds=step) for size, step in steps.items())
     part = bench.part(Objective(cost="steady_samples_per_second"), costs=costs, decides=True)
     done = bench.run(short, part, limits=Limits())
-    assert "no free batch size was calibrated at more than the 15.96 samples/s of batch 16" in done.reason
+    assert "no free batch size was calibrated at more than the 16 samples/s of batch 16" in done.reason
     assert {trial.user_attrs["batch_size"] for trial in part.trials} == {16}
 
 
@@ -194,7 +197,8 @@ def test_two_objectives_and_a_bound_are_recorded(bench: Bench) -> None:
     [trial] = part.trials
     assert trial.values == [pytest.approx(trial.user_attrs["usd"]), 1.0]
     assert trial.intermediate_values == {}
-    assert trial.user_attrs["seconds"].startswith('{"50": ')
+    assert trial.user_attrs["curve"].startswith("[[50, 2.0, ")
+    assert part.study.metric_names == ["usd", "eval_loss"]
     bounded = bench.part(replace(SECONDS, bound=0.75), compiler="inductor")
     bench.run(short, bounded, limits=Limits(trials=1))
     assert bounded.trials[0].constraints == {"quality": 0.25}  # the loss of 1.0 is above the bound

@@ -24,13 +24,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mlflow.entities import Metric, Run, ViewType
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from state.home import home, home_id
 from state.locks import held_lock
 from tracking.groups.group import Group, search_runs
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.job_tables import counted_run, has_ended, tagged
+from tracking.queries.job_tables import counted_run, has_ended, tagged, tags_of
 from tracking.recording.metrics import OPEN_POOL, WARM_POOL, record_warm_pool_costs
 from tracking.recording.recorder import DESCRIBED, JobRun, open_run
 from tracking.server.store import Store
@@ -347,11 +347,8 @@ def group_budget(store: Store, group: Group) -> GroupBudget:
 
 
 def read_budget_end(tags: Mapping[str, str]) -> BudgetEnd | None:
-    """Return the state of the budget that ended a group; None if none did, or if the tag is damaged."""
-    try:
-        return _END.validate_json(tags[BUDGET_END]) if tags.get(BUDGET_END) else None
-    except ValidationError:
-        return None
+    """Return the state of the budget that ended a group; None if none did."""
+    return _END.validate_json(tags[BUDGET_END]) if tags.get(BUDGET_END) else None
 
 
 LIMIT = "platform.max_run_seconds"
@@ -531,7 +528,7 @@ def _record(runs: list[Run]) -> JobRecord:
     failure_class = tags.get("platform.failure_class", "Error") if ended and failed else None
     unlimited = read_reservation(tags[UNLIMITED]) if UNLIMITED in tags else None
     return JobRecord(
-        arm=tags.get("platform.arm", ""),
+        arm=tags.get("arm", ""),
         reserved={
             tag.removeprefix(RESERVED): reserved
             for each in runs
@@ -556,7 +553,7 @@ def _never_ran(run: Run, failure_class: str | None) -> bool:
     """
     if failure_class == "Refused":
         return True
-    return failure_class in {"Stopped", "Capacity"} and "platform.training_start_time" not in run.data.tags
+    return failure_class in {"Stopped", "Capacity"} and "platform.training_start_time" not in tags_of(run)
 
 
 def _cost(run: Run, seconds_name: str, usd_name: str) -> Amount | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from training.contract.job_spec import JobSpec
@@ -174,12 +174,3 @@ class PlannedJob:
         if instance_type in {None, self.spec.instance_type}:
             return self.price
         return self.fallback_prices.get(str(instance_type))
-
-
-def with_recorded_labels(jobs: Sequence[PlannedJob], recorded: Mapping[str, str]) -> list[PlannedJob]:
-    """Return jobs with the labels that their group's runs have, because another version may label an arm otherwise.
-
-    `recorded` has the label of each job with a run. Another job has the label of the jobs of its arm.
-    """
-    labels = {job.arm: recorded[job.spec.name] for job in jobs if job.spec.name in recorded}
-    return [replace(job, arm=labels.get(job.arm, job.arm)) for job in jobs]

@@ -32,6 +32,12 @@ from training.contract.errors import InputError, nearest
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
+ARM, VERDICT = "arm", "verdict"
+"""Tags of a job's run that people read first; MLflow's UI groups the repeats by them."""
+PENDING = "pending"
+"""Verdict until the report."""
+DETAILS = "platform.details"
+"""Tag of a job's run with further tags as JSON: no query filters on them, and only reports read them."""
 TEXT_COLUMNS = ["run_id", "experiment_id", "group", "status", "arm", "baseline", "repeat", "job_name"]
 """Text columns of every table of jobs; None where a run has no value."""
 NUMBER_COLUMNS = ["training_start_time", "hp_batch_size", "hp_learning_rate", "cost_billable_seconds"]
@@ -40,14 +46,6 @@ LOSSES = ("loss", "train_loss", "eval_loss")
 DIVERGED = "diverged"
 """Text column that exists if the last value of any of `LOSSES` in any run is not finite. In the table, such a number
 looks like a missing one."""
-EARLIER_PARAMETERS = {
-    "hp.per_device_batch_size": "hp.batch_size",
-    "hp.per_device_eval_batch_size": "hp.eval_batch_size",
-    "job.instance_type": "machine.instance_type",
-    "job.instance_count": "machine.instance_count",
-    "job.devices": "machine.devices",
-}
-"""Parameter names in runs of earlier versions -> current names. No other code reads the earlier names."""
 NOT_SET = "None"
 """Parameter of a field that another arm sets, and that has no value in this one."""
 _MAX_LISTED = 10
@@ -104,14 +102,16 @@ def table_of(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def _row(run: Run) -> dict[str, object]:
-    info, data = run.info, run.data
-    tags = {key.removeprefix("platform."): value for key, value in data.tags.items() if key.startswith("platform.")}
+    info, data, all_tags = run.info, run.data, tags_of(run)
+    own = {key: value for key, value in all_tags.items() if key.startswith("platform.") or key == ARM}
+    tags = {key.removeprefix("platform."): value for key, value in own.items() if key != DETAILS}
     numbers = {key: number(value) for key, value in data.metrics.items()}
     diverged = any(not math.isfinite(numbers.get(loss, 0.0)) for loss in LOSSES)
     tags |= {DIVERGED: "true"} if diverged else {}
-    columns: Mapping[str, object] = {**_current_names(data.params), **numbers, **tags}
+    parameters = {name: value for name, value in data.params.items() if value != NOT_SET}
+    columns: Mapping[str, object] = {**parameters, **numbers, **tags}
     return {
-        **{_column(key): value for key, value in columns.items()},
+        **{column_of(key): value for key, value in columns.items()},
         "run_id": info.run_id,
         "run_name": info.run_name,
         "experiment_id": info.experiment_id,
@@ -120,15 +120,18 @@ def _row(run: Run) -> dict[str, object]:
     }
 
 
-def _current_names(params: Mapping[str, str]) -> dict[str, str]:
-    """Return a run's parameters under their current names. If a run has both names, the current one counts."""
-    known = {name: value for name, value in params.items() if value != NOT_SET}
-    return {EARLIER_PARAMETERS.get(name, name): value for name, value in known.items()} | {
-        name: known[name] for name in EARLIER_PARAMETERS.values() if name in known
-    }
+def tags_of(run: Run) -> dict[str, str]:
+    """Return a run's tags and its details."""
+    return {**run.data.tags, **json.loads(run.data.tags.get(DETAILS, "{}"))}
 
 
-def _column(key: str) -> str:
+def details_tag(details: Mapping[str, str]) -> dict[str, str]:
+    """Return the tag with these details. Long ones are cut, because the server cuts long tags."""
+    return {DETAILS: json.dumps({key: value[:1000] for key, value in details.items()}, ensure_ascii=False)}
+
+
+def column_of(key: str) -> str:
+    """Return the column of a metric, a parameter or a tag without its prefix."""
     return key.replace(".", "_").replace("/", "_")
 
 

@@ -12,7 +12,6 @@ import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import quote, urlencode
 
 from mlflow import get_tracking_uri
 from mlflow.entities import Experiment, Run
@@ -27,28 +26,28 @@ HOST, PORT = "127.0.0.1", 5000
 LOCAL = f"http://{HOST}:{PORT}"
 """Default address of MLflow's UI on the user's machine."""
 _PAUSE_SECONDS = 0.2
-_END_SECONDS = 10.0
-"""Time for the server to end before it is killed."""
 
 
-def run_table(address: str, experiment_id: str) -> str:
-    """Return the address of an experiment's runs in the UI at `address`; a description for a managed server's ARN."""
-    # Without the workflow type the UI opens on its pages for traces.
-    path = f"/#/experiments/{experiment_id}/runs?workflowType=machine_learning"
+def run_table(address: str, experiment_id: str, group: str | None = None) -> str:
+    """Return the address of an experiment's runs, or of a group's jobs, in the UI at `address`.
+
+    Of a managed server's ARN, return a description.
+    """
+    path = f"/{_table_path(experiment_id, group)}"
     if address.startswith("arn:"):
         return f"{address}, opened from SageMaker Studio, then {path}"
     return address.rstrip("/") + path
 
 
 def job_charts(experiment_id: str, group: str) -> str:
-    """Return the address, within MLflow's UI, of the charts that compare the jobs of a group.
+    """Return the address, within MLflow's UI, of the charts that compare the jobs of a group."""
+    return f"{_table_path(experiment_id, group)}&compareRunsMode=CHART"
 
-    The runs are ordered by arm: ordered by start time, the UI would nest them in their parent runs and chart those.
-    """
-    search = f"tags.\"platform.group\" = '{group}' and tags.\"platform.kind\" = 'job'"
-    order = {"orderByKey": "tags.`platform.arm`", "orderByAsc": "true"}
-    query = {"workflowType": "machine_learning", "compareRunsMode": "CHART", "searchFilter": search, **order}
-    return f"#/experiments/{experiment_id}/runs?{urlencode(query, quote_via=quote)}"
+
+def _table_path(experiment_id: str, group: str | None) -> str:
+    # Without the workflow type the UI opens on its pages for traces.
+    path = f"#/experiments/{experiment_id}/runs?workflowType=machine_learning"
+    return f"{path}&viewStateShareKey={group}" if group else path
 
 
 def require_database() -> None:
@@ -61,8 +60,8 @@ def require_database() -> None:
         )
 
 
-def experiment_to_show(store: Store, name: str | None) -> str:
-    """Return the id of the MLflow experiment that the UI shows first.
+def experiment_to_show(store: Store, name: str | None) -> tuple[str, Run | None]:
+    """Return the id of the MLflow experiment that the UI shows first, and the run of its newest group, if any.
 
     It is the one with the newest jobs of the experiment file `name` (with or without folder and suffix), else the one
     called `name`. Without `name` it is the one with the newest jobs. Raises `InputError` if the experiment does not
@@ -71,9 +70,9 @@ def experiment_to_show(store: Store, name: str | None) -> str:
     experiments: list[Experiment] = store.call(store.client.search_experiments)
     ids, stem = [each.experiment_id for each in experiments], Path(name).stem if name else None
     if newest := _newest_groups(store, ids, 1, **({"experiment": stem} if stem else {})):
-        return str(newest[0].info.experiment_id)
+        return str(newest[0].info.experiment_id), newest[0]
     if match := next((each for each in experiments if each.name in {name, stem}), None):
-        return str(match.experiment_id)
+        return str(match.experiment_id), next(iter(_newest_groups(store, [match.experiment_id], 1)), None)
     if name is None:
         raise InputError(f"the tracking store {store.uri} has no jobs yet. Run some with `make compare`.")
     groups = _newest_groups(store, ids, 1000)
@@ -111,8 +110,10 @@ def serve(store: Store, log: Path, ready: Callable[[str], None]) -> None:
         if _wait_until_ready(process, f"http://{HOST}:{port}"):
             ready(f"http://{HOST}:{port}")
         code = process.wait()
-    finally:
-        _stop_server(process)
+    finally:  # the server only reads, and its database survives a kill
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     lines = log.read_text("utf-8", "replace").strip().splitlines()
     last = without_secrets(lines[-1], str(store.client.tracking_uri)) if lines else "no output"
     raise TrackingError(f"`mlflow ui` ended with exit status {code}: {last} (log: {log})")
@@ -141,15 +142,3 @@ def _wait_until_ready(process: subprocess.Popen[bytes], address: str) -> bool:
             return True
         time.sleep(_PAUSE_SECONDS)
     return False
-
-
-def _stop_server(process: subprocess.Popen[bytes]) -> None:
-    """Stop the server by SIGTERM, and kill its remaining processes."""
-    try:
-        if process.poll() is None:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_END_SECONDS)
-    finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)

@@ -21,7 +21,7 @@ from typing import Any
 from mlflow.entities import Metric, Param
 
 from tracking.groups.planned_job import ScriptTarget
-from tracking.queries.job_tables import all_experiment_ids, tagged
+from tracking.queries.job_tables import all_experiment_ids, tagged, tags_of
 from tracking.server.store import Store
 from training.contract.errors import JobNotFound, NotAllowed
 from training.contract.events import Event
@@ -318,7 +318,7 @@ def record_warm_pool_costs(store: Store, service: Service) -> None:
             continue  # a job of another account or region
         if pool_tags(description).get(WARM_POOL) in OPEN_POOL:
             continue
-        metrics = warm_pool_metrics(description, _price(run.data.tags))
+        metrics = warm_pool_metrics(description, _price(tags_of(run)))
         at_seconds = (run.info.end_time or run.info.start_time) / 1000
         logged = final_points(metrics, at_seconds)
         with suppress(NotAllowed):  # another user's run; that user's next command records it

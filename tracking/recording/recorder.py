@@ -25,7 +25,18 @@ from judging.deterministic_failures import MOMENTS, Death, Moment
 from judging.disturbance import disturbances
 from tracking.groups.group import Group, Subject, child_runs, find_or_open, launch_lock, search_runs
 from tracking.groups.planned_job import IMPORTED, PlannedJob
-from tracking.queries.job_tables import counted_run, has_ended, runs_where, tagged
+from tracking.queries.job_tables import (
+    ARM,
+    DETAILS,
+    PENDING,
+    VERDICT,
+    counted_run,
+    details_tag,
+    has_ended,
+    runs_where,
+    tagged,
+    tags_of,
+)
 from tracking.recording.metrics import (
     MACHINE_FIELDS,
     SERVICE_NAME,
@@ -131,41 +142,46 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
     """Return the job's run under its group, or open it. A job has one run, however many launchers follow the group."""
     spec = planned.spec
     if planned.script:
-        own = {"platform.measured": "outside", "platform.cache_state": cache_state(planned)}
+        details = {"platform.measured": "outside", "platform.cache_state": cache_state(planned)}
     else:  # the job reports the precision that it uses as `hp.precision`
         requested = spec.hyperparameters.get("precision")
-        own = {} if requested is None else {"platform.requested_precision": str(requested)}
+        details = {} if requested is None else {"platform.requested_precision": str(requested)}
+    details |= {
+        "platform.repeat": str(planned.repeat),
+        "platform.service": service_name(spec.instance_type),
+        "platform.image": spec.image,
+        "platform.data_key": planned.data_key,
+        "platform.evaluation_key": planned.data.evaluation_key,
+        "platform.rows_key": planned.data.rows_key,
+    }
     tags = {
         MLFLOW_PARENT_RUN_ID: group.run_id,
         MLFLOW_RUN_NAME: planned.run_name,
+        ARM: planned.arm,
+        **({VERDICT: PENDING} if group.verb in ("compare", "sweep") else {}),
+        "platform.compiler": spec.compiler,
+        "platform.instance_type": spec.instance_type,
         "platform.kind": "job",
         "platform.group": group.id,
-        "platform.arm": planned.arm,
         **({"platform.baseline": "true"} if planned.is_baseline else {}),
-        "platform.repeat": str(planned.repeat),
         "platform.job_name": spec.name,
-        "platform.compiler": spec.compiler,
-        "platform.service": service_name(spec.instance_type),
-        "platform.instance_type": spec.instance_type,
-        "platform.image": spec.image,
-        "platform.data_key": planned.data_key,
-        **({"platform.evaluation_key": key} if (key := planned.data.evaluation_key) else {}),
-        **({"platform.rows_key": key} if (key := planned.data.rows_key) else {}),
-        **own,
+        **details_tag({name: text for name, text in details.items() if text}),
         **planned.tags,
     }
     identity = {name: tags[name] for name in ("platform.group", "platform.job_name")}
+    # MLflow's table of runs shows the group's run alone, until it is expanded.
+    store.call(store.client.log_inputs, group.run_id, [dataset_input(planned.data, planned.data_key)])
     with launch_lock():
         return job_run(find_or_open(store, Subject(group.experiment_id, identity, tags)))
 
 
 def job_run(run: Run) -> JobRun:
     """Return the state of a run, which any launcher may have opened."""
-    tags, is_ended = run.data.tags, has_ended(run)
+    tags, is_ended = tags_of(run), has_ended(run)
     failure = Failure(tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", ""))
     return JobRun(
         id=str(run.info.run_id),
-        arm=tags.get("platform.arm", ""),
+        arm=tags.get(ARM, ""),
         is_described=DESCRIBED in tags,
         has_ended=is_ended,
         is_incomplete=tags.get(MISSING, "no") != "no",
@@ -348,25 +364,28 @@ class Recorder:
         reasons = disturbances(lambda name: finals.get(name, math.nan))
         self.death = death_of(failure, self.events) if failure else None
         started, reported = description.get("TrainingStartTime"), result.fields if result else {}
-        tags = {
-            "platform.instance_type": description.get("ResourceConfig", {}).get("SelectedInstanceType"),
+        details = {
             "platform.training_start_time": repr(started.timestamp()) if started else None,
             "platform.cache_state": reported.get("cache_state"),
             RATE_UNKNOWN: reported.get("rate_unknown"),
             NOT_COUNTABLE: "; ".join(f"{each}: {why}" for each, why in uncounted.items()) or None,
-            "platform.model_uri": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
-            "platform.model_failure": description.get("ModelFailure"),
-            "platform.failure_class": failure.failure_class if failure else None,
-            "platform.failure_message": failure.message if failure else None,
             "platform.price_usd_per_hour": f"{price.usd_per_hour:g}" if price else None,
             "platform.price_source": price.source if price else None,
             "platform.price_date": price.date if price else None,
             "platform.compiler_active": None if self._compiler_active is None else str(self._compiler_active).lower(),
-            MISSING: ", ".join(missing) or "no",
-            DISTURBED: None if reasons is None else ", ".join(reasons) or "no",
             EXCEPTION: self.death.exception if self.death else None,
             MOMENT: self.death.moment if self.death else None,
         }
+        tags = {
+            "platform.instance_type": description.get("ResourceConfig", {}).get("SelectedInstanceType"),
+            "platform.model_uri": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
+            "platform.model_failure": description.get("ModelFailure"),
+            "platform.failure_class": failure.failure_class if failure else None,
+            "platform.failure_message": failure.message if failure else None,
+            MISSING: ", ".join(missing) or "no",
+            DISTURBED: None if reasons is None else ", ".join(reasons) or "no",
+        }
+        self._add_details(details)
         known = {name: str(value) for name, value in tags.items() if value is not None}
         self._store.tag(self.run_id, {**pool_tags(description), **known})
         self._log_json(description, "description.json")
@@ -398,11 +417,10 @@ class Recorder:
     def _on_start(self, event: Event) -> None:
         self._log_batch(params=hyperparameters(event, self._planned.settings))
         device, versions = event.fields.get("device", {}), event.fields.get("versions", {})
-        tags = {"platform.device": f"{device.get('count', 1)} x {device.get('name', 'unknown')}"}
+        self._store.tag(self.run_id, {"platform.device": f"{device.get('count', 1)} x {device.get('name', 'unknown')}"})
         # Figures of two jobs are comparable only with equal versions.
         if names := [f"{name} {versions[name]}" for name in ("torch", "transformers") if versions.get(name)]:
-            tags["platform.versions"] = ", ".join(names)
-        self._store.tag(self.run_id, tags)
+            self._add_details({"platform.versions": ", ".join(names)})
         self._log_json(
             {**environment(), "job": {k: event.fields.get(k) for k in ("versions", "device", "threads")}},
             "environment.json",
@@ -423,6 +441,11 @@ class Recorder:
         with tempfile.TemporaryDirectory(prefix="trainfare-") as folder:
             unpack(io.BytesIO(archive), Path(folder), archive_name=SCRIPT_ARTIFACTS)
             self._store.call(self._store.client.log_artifacts, self.run_id, folder, "script")
+
+    def _add_details(self, details: Mapping[str, Any]) -> None:
+        known = json.loads(self._store.call(self._store.client.get_run, self.run_id).data.tags.get(DETAILS, "{}"))
+        added = {name: str(value) for name, value in details.items() if value is not None}
+        self._store.tag(self.run_id, details_tag(known | added))
 
     def _log_batch(self, metrics: Sequence[Metric] = (), params: Sequence[Param] = ()) -> None:
         client = self._store.client

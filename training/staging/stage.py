@@ -21,7 +21,7 @@ from training.contract.errors import InputError
 from training.job.tasks import TASKS
 from training.staging.formats.files import Row, TextFormat, is_packed, read_start
 from training.staging.formats.readers import reader_name
-from training.staging.models.starting_model import StartingModel, find_starting_model
+from training.staging.models.starting_model import StartingModel, check_hub_lengths, find_starting_model
 from training.staging.sources.data_files import LINES, DataFiles, Start, StoredFiles, text_bytes
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
@@ -51,7 +51,7 @@ from training.staging.tokens.staged import (
 )
 from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer
 
-STAGING_VERSION = 4
+STAGING_VERSION = 5
 """Version of the staged data. Increase it whenever the same request gives different data."""
 
 
@@ -143,8 +143,7 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
         "max_length": request.max_length,
         "options": request.options,
     }
-    # Earlier versions packed or truncated the texts that evaluate a language model.
-    return key_of({**material, **({"evaluation": "whole texts"} if TASKS[request.task].predicts_tokens else {})})
+    return key_of(material)
 
 
 def evaluation_key(request: StagingRequest, source: Source, model: StartingModel, *, is_cut: bool) -> str:
@@ -172,33 +171,33 @@ def evaluation_key(request: StagingRequest, source: Source, model: StartingModel
     return key_of(material)
 
 
-FIRST_COLUMNS = {"text", "text_pair", "label"}
-"""Fields of `data.columns` that are in every key. Later ones are in it if they are set, so that keys stay valid."""
-
-
 def _rows_material(request: StagingRequest) -> dict[str, Any]:
     """Return everything of a request that determines how a row is read."""
     data = request.data
-    columns = data.columns.model_dump(include=FIRST_COLUMNS)
     return {
         "task": request.task,
-        "columns": columns | data.columns.model_dump(exclude=FIRST_COLUMNS, exclude_defaults=True),
+        "columns": data.columns.model_dump(),
         "labels": data.labels,
         # Pairs, because the order of the classes matters and `sort_keys` would change it.
         "label_map": list(data.label_map.items()) if data.label_map else None,
         "skip_labels": data.skip_labels,
+        "skip_bad_rows": data.skip_bad_rows,
     }
 
 
 def _split(request: StagingRequest) -> list[Any] | None:
-    """Return everything that determines which rows are validation rows, except the limits; None without a split.
-
-    With a limit on training rows, earlier versions split all rows, not the first ones.
-    """
+    """Return everything that determines which rows are validation rows, except the limits; None without a split."""
     data = request.data
     if data.validation is not None or (data.hub is not None and data.hub.splits.validation is not None):
         return None
-    return [data.validation_share, data.split_seed, *([] if data.train_rows is None else ["first rows"])]
+    return [data.validation_share, data.split_seed]
+
+
+def _tokenizer(model: StartingModel, request: StagingRequest) -> Any:
+    """Return the tokenizer. Raises InputError if the model cannot read `max_length` tokens."""
+    tokenizer = load_tokenizer(model.tokenizer, None if model.scratch else request.max_length)
+    check_hub_lengths(model, request)
+    return tokenizer
 
 
 def _write(inputs: Inputs, progress: Progress) -> Manifest:
@@ -208,7 +207,7 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
     selection = select(inputs.source.open, request, progress)
     names = selection.classes.names
     progress.begin("loading the tokenizer")
-    tokenizer = load_tokenizer(inputs.model.tokenizer, None if scratch else request.max_length)
+    tokenizer = _tokenizer(inputs.model, request)
     metadata = channel_metadata(tokenizer, task=request.task, label_names=names, max_length=request.max_length)
     with new_folder(inputs.folder, lambda path: read_manifest(path) is not None) as unfinished:
         summaries = []
@@ -233,6 +232,8 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
             train=train.description(),
             validation=validation.description(),
             repeated_rows=validation.rows_in(train),
+            skipped_rows=selection.skipped_rows,
+            contradictory_texts=selection.contradictory_texts,
             samples=train.samples(),
         )
         manifest = Manifest(
@@ -269,7 +270,7 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
     if read_manifest(inputs.folder) is not None or _is_small(request.data, source):
         return stage(request, home, echo, progress)
     progress.begin("reading the first rows")
-    tokenizer = load_tokenizer(model.tokenizer, None if model.scratch else request.max_length)
+    tokenizer = _tokenizer(model, request)
     with closing(source):
         (sample_rows, lengths, _), (train, validation) = _sample_and_rows(source, request, tokenizer, echo)
     check_rows(train, request, source.description)
@@ -330,6 +331,8 @@ def _sampled(table: Table, request: StagingRequest, tokenizer: Any, *, is_cut: b
     except InputError:  # extend keeps the rows before an error, which may be the cut
         if not rows or not is_cut:
             raise
+    if rows and is_cut and isinstance(rows[-1][1], InputError):
+        rows.pop()
     lengths = row_lengths(replace(table, rows=iter(rows)), request, tokenizer)
     if not lengths:
         raise InputError(f"the first {len(rows)} rows of {table.name} make no row to train on")

@@ -148,7 +148,8 @@ class SageMakerEndpoints:
         endpoint = self._find(ENDPOINT, spec.name)
         if endpoint and endpoint.owner != spec.name:
             raise EndpointTaken(
-                f"Endpoint {spec.name} exists in this region, but trainfare did not create it: choose another --name."
+                f"Endpoint {spec.name} exists in this region, but trainfare did not create it: choose a different "
+                "--endpoint."
             )
         if endpoint is None or endpoint.description["EndpointStatus"] in {*DEAD, "Deleting"}:
             return "create"
@@ -158,7 +159,9 @@ class SageMakerEndpoints:
         differs = f"{serves}, not {identity}"
         if serves == identity:
             differs = "the same model with a different machine, image, system image, archive, role or network"
-        raise EndpointTaken(f"Endpoint {spec.name} serves {differs}: choose a different --name, or undeploy it first.")
+        raise EndpointTaken(
+            f"Endpoint {spec.name} serves {differs}: choose a different --endpoint, or undeploy it first."
+        )
 
     def price(self, machine: str) -> Price | None:
         if table := self._fields.get("prices"):
@@ -319,7 +322,7 @@ class SageMakerEndpoints:
             if not found or found.owner != endpoint or found.part != request.get("EndpointConfigName"):
                 raise EndpointTaken(
                     f"Endpoint {endpoint} cannot be created: {kind} {name} exists in this region, but this command did "
-                    f"not create it. Choose a different --name."
+                    f"not create it. Choose a different --endpoint."
                 ) from error
 
     def _find(self, kind: str, name: str) -> _Resource | None:
@@ -492,7 +495,9 @@ def inference_image(versions: str, machine: str, region: str) -> tuple[str, str 
         )
     except (ValueError, KeyError) as error:
         reason = (str(error).splitlines() or ["not listed"])[0].rstrip(".")
-        raise InputError(f"AWS lists no inference image for {machine} in {region} ({reason}): set --image.") from error
+        raise InputError(
+            f"AWS lists no inference image for {machine} in {region} ({reason}): set --machine.image."
+        ) from error
     if trained == version:
         return str(uri), None
     return str(

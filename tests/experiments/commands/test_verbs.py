@@ -13,6 +13,7 @@ import yaml
 from experiments.__main__ import NOT_IN_MLPROJECT, VERBS, cli, main
 from experiments.commands.verb import read_fields
 from tests.conftest import ROOT
+from tests.support.answers import checked
 from training.contract.errors import InputError
 
 JOBS_VERBS = ("list", "stop", "log", "prune")
@@ -74,7 +75,7 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
         (["register", "--run", "a", "--group", "b"], "--run and --group cannot be combined"),
         (["report", "--runs", " , "], "runs is empty: name runs, jobs or groups, separated by commas."),
         (["report", "--runs", "a", "--group", "b"], "--runs and --group cannot be combined"),
-        (["report", "--overview", "true", "--baseline", "none"], "--overview and --baseline cannot be combined"),
+        (["report", "--overview", "--baseline", "none"], "--overview and --baseline cannot be combined"),
         (["report", "--allow", "sample"], "--allow contains 'sample': it may contain data, samples, target, image, .*"),
         (["sft"], "it must be one of train, compare, .* Set task to 'chat': see docs/tasks.md"),
         (["report", "--wandb", "x"], "unknown field 'wandb' of report: .* Jobs report to MLflow"),
@@ -88,7 +89,7 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
             "--fail-on contains 'dear': it may contain dearer, worse, inconclusive, failed.",
         ),
         (["train", "--wait", "maybe"], "--wait is 'maybe': it must be true or false."),
-        (["train", "--format", "json"], "--format needs --dry-run, or the verb plan."),
+        (["train", "--dry-run"], "--dry-run has no value: .* Use `trainfare plan VERB` with the same options."),
         (["plan", "--format", "xml"], "--format is 'xml': it must be one of text, json."),
         (["plan", "trian"], "plan trian: the verb must be one of compare, train, probe, .* Did you mean 'train'?"),
     ],
@@ -105,9 +106,16 @@ def test_wrong_input_is_reported_in_one_sentence_with_exit_code_2(
         assert part in shown.err
 
 
+def test_an_error_is_the_answer_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["train", "--compilr", "none", "--format=json"], ["jobs", "stop", "--format", "json"]):
+        assert main(words) == 2
+        shown = capsys.readouterr()
+        assert shown.err == f"error: {checked('error', shown.out)['error']}\n"
+
+
 def test_a_field_takes_the_argument_after_it_unless_it_is_a_flag() -> None:
-    assert read_fields(["--dry-run", "--seed", "3"]) == {"dry-run": "true", "seed": "3"}
-    assert read_fields(["--dry-run", "false", "--seed=3"]) == {"dry-run": "false", "seed": "3"}
+    assert read_fields(["--trust", "--group", "3"]) == {"trust": "true", "group": "3"}
+    assert read_fields(["--trust", "false", "--group=3"]) == {"trust": "false", "group": "3"}
     assert read_fields(["--a.b", "-5", "--c=--d", "--e", "--f", "--g="]) == {
         "a.b": "-5",
         "c": "--d",

@@ -10,6 +10,7 @@ import pytest
 
 from experiments.__main__ import main
 from experiments.running.options import read_seconds
+from tests.support.answers import checked
 from tests.support.models.task_models import made
 
 Run = Callable[..., tuple[int, str, str]]
@@ -39,19 +40,35 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("deploy",), "deploy needs either --run (a run id, a job name or a group id) or --model (a folder)."),
         (("deploy", "--model", "/nowhere"), "model is '/nowhere': it must be a Transformers folder"),
         (("deploy", "--model", "M", "--wit", "2h"), "unknown field 'wit' of deploy: it must be one of run, model,"),
-        (("deploy", "--model", "M", "--wait", "long"), "wait is 'long': it must be a time such as 90s"),
+        (("deploy", "--model", "M", "--timeout", "long"), "timeout is 'long': it must be a time such as 90s"),
         (("deploy", "--model", "M", "--service", "sagemaker"), "--service sagemaker needs --machine"),
-        (("deploy", "--model", "M", "--machine", "ml.g4dn.xlarge"), "--service local runs only on this machine"),
-        (("deploy", "--model", "M", "--machines", "2"), "machines is '2': it must be a whole number from 1 to 1."),
+        (
+            ("deploy", "--model", "M", "--machine.instance_type", "ml.g4dn.xlarge"),
+            "--service local runs only on this machine",
+        ),
+        (
+            ("deploy", "--model", "M", "--machine.instance_count", "2"),
+            "machine.instance_count is '2': it must be a whole number from 1 to 1.",
+        ),
         (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "--aws.region needs --service sagemaker"),
         (
-            ("deploy", "--model", "M", "--service", "sagemaker", "--machine", "ml.m5.xlarge", "--host", "0.0.0.0"),
+            (
+                "deploy",
+                "--model",
+                "M",
+                "--service",
+                "sagemaker",
+                "--machine.instance_type",
+                "ml.m5.xlarge",
+                "--host",
+                "0.0.0.0",
+            ),
             "--host needs --service local",
         ),
         (("predict", "--text", "a"), "predict needs --endpoint NAME, or --file."),
         (("predict", "--endpoint", "a", "--text", "a", "--inputs", "b"), "--text and --inputs cannot be combined"),
         (("predict", "--endpoint", "a", "--inputs", "{"), "inputs is not JSON"),
-        (("undeploy",), "undeploy needs either --endpoint NAME or --all true."),
+        (("undeploy",), "undeploy needs either --endpoint NAME or --all."),
     ],
 )
 def test_wrong_input_is_reported_in_one_sentence(run: Run, model: Path, words: tuple[str, ...], sentence: str) -> None:
@@ -65,15 +82,21 @@ def test_wrong_input_is_reported_in_one_sentence(run: Run, model: Path, words: t
 def test_a_missing_endpoint_is_reported(run: Run) -> None:
     for words in (("predict", "--endpoint", "a", "--text", "b"), ("undeploy", "--endpoint", "a")):
         assert run(*words) == (1, "", "error: local endpoint 'a' does not exist. On AWS: --service sagemaker.\n")
-    assert run("undeploy", "--all", "true")[:2] == (0, "Deleted: 0\n")
+    assert run("undeploy", "--all")[:2] == (0, "Deleted: 0\n")
 
 
 def test_an_endpoint_answers_until_it_is_undeployed(run: Run, model: Path, tmp_path: Path) -> None:
-    code, out, _ = run("deploy", "--model", model, "--name", "winter")
+    code, out, _ = run("deploy", "--model", model, "--endpoint", "winter")
     assert code == 0
     assert "Endpoint: winter (local, InService)" in out
     assert out.endswith("Delete it: trainfare undeploy --endpoint winter\n")
-    code, out, _ = run("predict", "--endpoint", "winter", "--text", "Winter is coming and it will be dark soon.")
+    winter = ("--endpoint", "winter")
+    code, out, _ = run("predict", *winter, "--text", "Winter is coming and it will be dark soon.", "--format", "json")
+    assert code == 0
+    assert checked("predict", out)["answer"][0]["label"][:6] == "LABEL_"
+    code, out, _ = run("deploy", "--model", model, *winter, "--format=json")
+    assert checked("endpoint", out)["status"] == "InService"
+    code, out, _ = run("predict", *winter, "--text", "Winter is coming and it will be dark soon.")
     assert (code, json.loads(out)[0]["label"][:6]) == (0, "LABEL_")
     words = ("--inputs", '["a", "b"]', "--parameters", '{"top_k": 2}')
     code, out, _ = run("predict", "--endpoint", "winter", *words)

@@ -30,7 +30,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scratch
 
 
 def test_a_deployment_on_this_machine(scratch: ScratchState, tmp_path: Path) -> None:
-    plan = plan_deploy({"model": str(tmp_path / "model"), "name": "demo"}, scratch)
+    plan = plan_deploy({"model": str(tmp_path / "model"), "endpoint": "demo"}, scratch)
     assert (plan.exit_code, plan.refusals) == (0, {})
     assert plan.endpoint is not None
     assert (plan.endpoint.deployment.action, plan.endpoint.deployment.requests) == ("create", ())
@@ -41,7 +41,12 @@ def test_a_deployment_on_sagemaker_has_its_price(
     scratch: ScratchState, tmp_path: Path, account: Account, capsys: pytest.CaptureFixture[str]
 ) -> None:
     account.make_role()
-    fields = {"model": str(tmp_path / "model"), "service": "sagemaker", "machine": "ml.g4dn.xlarge", "machines": "2"}
+    fields = {
+        "model": str(tmp_path / "model"),
+        "service": "sagemaker",
+        "machine.instance_type": "ml.g4dn.xlarge",
+        "machine.instance_count": "2",
+    }
     fields |= {"aws.role": "trainer", "aws.prices": str(tmp_path / "prices.json")}
     plan = plan_deploy(fields, scratch)
     assert plan.refusals == {}
@@ -66,7 +71,7 @@ def test_a_deployment_on_sagemaker_has_its_price(
 
 def test_all_errors_are_listed(scratch: ScratchState, account: Account) -> None:
     """A run without a tracking database, and a role that does not exist."""
-    fields = {"run": "models:/demo@champion", "service": "sagemaker", "machine": "ml.g4dn.xlarge"}
+    fields = {"run": "models:/demo@champion", "service": "sagemaker", "machine.instance_type": "ml.g4dn.xlarge"}
     plan = plan_deploy(fields, scratch)
     assert list(plan.refusals) == [
         "--run is 'models:/demo@champion', but the tracking database does not exist yet: train a model first."

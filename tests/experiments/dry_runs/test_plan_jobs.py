@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.command_plan import CommandPlan, JobEntry, cost_definitions, json_text
+from experiments.dry_runs.command_plan import CommandPlan, JobEntry, cost_definitions, summary
 from experiments.dry_runs.dry_run import FROM_LOG, planned_costs, quality_text
 from experiments.planning.costs import JobSize
 from experiments.planning.load import Arm, Experiment, load
@@ -105,7 +104,7 @@ def test_the_plan_shows_the_estimate(tmp_path: Path) -> None:
         "is expected to take 721 s and cost 216.40 USD, with 5.00 interruptions at 24.9533 interruptions per hour and "
         "instance; on demand 300 s and 300.00 USD"
     )
-    assert json.loads(json_text(plan))["jobs"][0]["spot"]["spot"]["save_steps"] == 90
+    assert (summary(plan))["jobs"][0]["spot"]["spot"]["save_steps"] == 90
 
 
 def test_the_terms_do_not_change_the_jobs(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.command_plan import CommandPlan, JobEntry, blocks, cost_definitions, json_text, print_plan
+from experiments.dry_runs.command_plan import CommandPlan, JobEntry, blocks, cost_definitions, print_plan, summary
 from experiments.dry_runs.dry_run import ScratchState, plan_jobs, scratch_state, search_plan
 from experiments.planning.costs import ExpectedCost
 from experiments.planning.load import Arm, load
@@ -174,6 +174,6 @@ def test_a_sweep_costs_as_much_as_its_first_trainings(entry: JobEntry) -> None:
         "1 calibration not included",
         "from 2 probes",
     ]
-    assert f'"seconds": {trainings * 90.0}' in json_text(plan)
+    assert summary(plan)["expected"]["at_most"]["seconds"] == trainings * 90.0
     unknown = replace(plan, jobs=(*jobs, with_role(entry, "trial", None)))
     assert texts(unknown)["Expected"].startswith("unknown: ")

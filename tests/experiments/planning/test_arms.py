@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.planning.load import arms, check_token, load, without_pushes
+from experiments.planning.load import arms, load, without_pushes
 from experiments.planning.plan import calibration, group_key
 from tests.support.requests.building import staged
 from tests.support.requests.refused import refused
-from training.contract.errors import InputError
 
 
 def with_arms(text: str, **more: str) -> dict[str, str]:
@@ -59,12 +58,6 @@ def test_labels_say_only_what_differs_from_the_baseline() -> None:
     assert [arm.label for arm in planned] == [
         "baseline",  # its whole label is too long for a name
         "base learning rate 3e-05",
-        "base learning rate 0.0003, bucket lengths 16-64, cores 1",
-    ]
-    # The labels of earlier versions, which the key of a group contains.
-    assert [arm.full_label for arm in planned] == [
-        "base learning rate 0.0001, bucket lengths 32-64, cores default",
-        "base learning rate 3e-05, bucket lengths 32-64, cores default",
         "base learning rate 0.0003, bucket lengths 16-64, cores 1",
     ]
     text = "[{}, {batch_size: 64}, {compiler: inductor}, {compiler: inductor, batch_size: 64}]"
@@ -167,9 +160,8 @@ PUSH = {"push_to_hub.repository": "someone/a-model"}
 def test_an_invalid_push_is_refused() -> None:
     for name, text, also in (
         ("push_to_hub.repository", "no-owner", "no-owner"),
-        ("push_to_hub.token_variable", "MY-TOKEN", "MY-TOKEN"),
         ("save_model", "false", "push_to_hub"),
-        ("push_to_hub.tokn_secret", "x", "push_to_hub.token_secret"),
+        ("push_to_hub.repositry", "x", "push_to_hub.repository"),
         ("compare.arms", '[{"compiler": "none"}, {"push_to_hub": null}]', "push_to_hub"),
     ):
         sentence = refused("demo", {**PUSH, "save_model": "true", name: text})
@@ -184,16 +176,6 @@ def test_a_comparison_pushes_nothing_and_logs_it() -> None:
     assert len(output) == 1
     assert without_pushes(arms(load("demo", {})), output.append) == arms(load("demo", {}))
     assert len(output) == 1
-
-
-def test_a_missing_token_is_refused() -> None:
-    experiment = load("demo", {**PUSH, "save_model": "true"})
-    check_token(experiment, {"HF_TOKEN": "x"})
-    for variables in ({}, {"HF_TOKEN": " "}):
-        with pytest.raises(InputError, match="HF_TOKEN"):
-            check_token(experiment, variables)
-    # A token in a secret needs no variable.
-    check_token(load("demo", {**PUSH, "push_to_hub.token_secret": "hub", "save_model": "true"}), {})
 
 
 def test_an_arm_chooses_its_batch_size_from_the_range_of_the_sweep(tmp_path: Path) -> None:

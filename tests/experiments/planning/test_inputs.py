@@ -124,7 +124,10 @@ def test_a_job_runs_an_unchanged_copy_of_the_script(file: str, tmp_path: Path) -
             "weight_decay would have no effect: no hyperparameter or file of the script refers to $we",
         ),
         ("data.train=a.csv", "data requires a task: a script reads its files from script.channels"),
-        ("target={metric: bleu, value: 1}", "script.metrics.bleu, or set target.direction to min or max"),
+        (
+            "target={metric: bleu, value: 1}",
+            "better: higher or better: lower to script.metrics.bleu",
+        ),
         ("target={metric: val_loss, value: 1}", "target.metric 'val_loss' is recorded as 'eval_loss': use that name"),
         ("compiler=inductor", "compiler 'inductor' would have no effect, because the script itself must compile"),
         ("script.hyperparameters.x=$batch_sise", "$batch_sise, which is not a field. Did you mean 'batch_size'?"),

@@ -151,7 +151,10 @@ def test_fields_of_one_experiment_that_contradict_each_other_are_refused() -> No
         (MINIMAL + "batchsize: 3\n", "unknown field 'batchsize' ({file} line 5). Did you mean 'batch_size'?"),
         (MINIMAL + "batch_size: '32'\n", "batch_size must be a whole number, not '32' ({file} line 5)"),
         (MINIMAL.replace("epochs: 1\n", ""), "one of epochs and max_steps is required, but neither is set ({file})"),
-        (MINIMAL + "epochs: 2\n", "{file} line 5: the key 'epochs' is repeated; the first one is in line 4"),
+        (
+            MINIMAL + "epochs: 2\n",
+            "{file} line 5 is not plain YAML: the key 'epochs' is repeated; the first one is in line 4",
+        ),
     ],
 )
 def test_a_wrong_file_is_reported_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:

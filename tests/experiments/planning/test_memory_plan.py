@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.command_plan import CommandPlan, JobEntry, blocks, json_text
+from experiments.dry_runs.command_plan import CommandPlan, JobEntry, blocks, summary
 from experiments.planning.load import Arm, load
 from experiments.planning.memory import GIB
 from experiments.planning.memory_plan import MemoryPlan, check_memory, local_gpu_bytes, memory_of, memory_text
@@ -127,7 +127,7 @@ def test_the_fields_of_the_json(tmp_path: Path) -> None:
     entry = JobEntry(
         planned=planned.job, experiment=planned.experiment, size=None, expected=None, request={}, memory=plan
     )
-    [made] = json.loads(json_text(CommandPlan(verb="train", name="demo", jobs=(entry,))))["jobs"]
+    [made] = (summary(CommandPlan(verb="train", name="demo", jobs=(entry,))))["jobs"]
     memory, parts = made["memory"], ("weights", "optimizer", "activations", "process")
     assert memory["peak_bytes"] == pytest.approx(sum(memory["memory"][each] for each in parts))
     assert (memory["device"], memory["device_bytes"], memory["fits"]) == ("machine.memory_gib", 2 * GIB, True)

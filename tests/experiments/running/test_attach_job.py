@@ -23,6 +23,7 @@ from tests.conftest import ROOT
 from tests.support.aws.account import Account
 from tests.support.services.following import ended, running, until
 from tests.support.services.harness import SageMakerHarness
+from tracking.queries.job_tables import tags_of
 from training.contract.job_spec import Compiler, MetricDefinition
 from training.services.launcher import submit
 from training.services.sagemaker.service import SageMakerService
@@ -70,7 +71,7 @@ class Team:
     def attach(self, **options: str) -> tuple[int, str, str]:
         words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
         self.capsys.readouterr()
-        code = main(["attach", *words, "--prices", str(self.prices)])
+        code = main(["attach", *words, "--aws.prices", str(self.prices)])
         return code, *self.capsys.readouterr()
 
     def runs(self, kind: str = "job") -> list[Run]:
@@ -112,10 +113,10 @@ def test_a_job_that_has_ended_is_recorded_once_and_without_likely_secrets(team: 
     assert "Recording training job colleagues-job" in out
     [run] = team.runs()
     assert (run.info.status, run.info.run_name) == ("FINISHED", name)
-    assert run.data.tags["platform.arm"] == name
+    assert run.data.tags["arm"] == name
     assert team.curve(run, "train_loss") == {1: 1.0, 2: 0.5, 3: 0.3333}
     billed = team.harness.service.describe(name)["BillableTimeInSeconds"]
-    metrics, params, tags = run.data.metrics, run.data.params, run.data.tags
+    metrics, params, tags = run.data.metrics, run.data.params, tags_of(run)
     assert (metrics["eval_accuracy"], metrics["cost/billable_seconds"]) == (0.91, billed)
     assert metrics["cost/usd"] == pytest.approx(billed)  # a dollar a second
     assert (params["hp.learning_rate"], params["machine.instance_type"]) == ("3e-05", "ml.g4dn.xlarge")
@@ -146,7 +147,7 @@ def test_a_running_job_is_followed_on_after_its_command_was_killed(team: Team, w
         submit(team.harness.service, {"TrainingJobName": name, **team.account.jobs.request(name)}),
         "step 1: train loss = 1.0000",
     )
-    command = [sys.executable, "-m", "experiments", "attach", "--job", name, "--prices", str(team.prices)]
+    command = [sys.executable, "-m", "experiments", "attach", "--job", name, "--aws.prices", str(team.prices)]
     killed = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     until(lambda: len(team.runs()) == 1)
     killed.kill()
@@ -177,8 +178,8 @@ def test_a_job_that_got_no_instances_is_not_started_again(team: Team) -> None:
 
 def test_unknown_jobs_and_fields_are_refused(team: Team) -> None:
     missing = (
-        "error: no training job nobody in region us-east-1 of this account: check the name, --region, and the account "
-        "of your credentials.\n"
+        "error: no training job nobody in region us-east-1 of this account: check the name, --aws.region, and the "
+        "account of your credentials.\n"
     )
     assert team.attach(job="nobody") == (2, "", missing)
     refused = "error: --group and --job cannot be combined: attach follows one of them.\n"

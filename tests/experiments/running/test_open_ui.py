@@ -34,7 +34,7 @@ def lives(process: psutil.Process) -> bool:
 
 
 def group(client: MlflowClient, experiment_id: str, name: str, start_time: int) -> None:
-    tags = {"platform.kind": "group", "platform.experiment": name, "platform.verb": "compare"}
+    tags = {"platform.kind": "group", "platform.group": f"{name}-1", "platform.experiment": name}
     client.create_run(experiment_id, tags=tags, start_time=start_time)
 
 
@@ -54,7 +54,7 @@ def test_the_ui_shows_the_named_or_latest_experiment(experiment_ids: dict[str, s
     shown = {None: "team.emotion", "demo": "second", "experiments/demo.yaml": "second", "empty": "empty"}
     store = open_store()
     for name, expected in shown.items():
-        assert experiment_to_show(store, name) == experiment_ids[expected]
+        assert experiment_to_show(store, name)[0] == experiment_ids[expected]
     with pytest.raises(InputError, match=r"has no experiment 'emty'\. Did you mean 'empty'\?$"):
         ui({"experiment": "emty"})
 
@@ -76,7 +76,8 @@ def test_a_tracking_server_serves_its_own_ui(
     for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     assert ui({"experiment": "demo"}) == 0
-    assert capsys.readouterr().out == f"MLflow: {run_table(tracking_server.uri, '0')}\n"
+    assert capsys.readouterr().out == f"MLflow: {run_table(tracking_server.uri, '0', 'demo-1')}\n"
+    assert "mlflow.sharedViewState.demo-1" in client.get_experiment("0").tags
 
 
 @pytest.mark.slow

@@ -1,68 +1,28 @@
-"""The token comes from a variable or a secret, the Hub is asked before a training, and no message has the token."""
+"""The Hub is asked before a training, and no message has the token."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from experiments.running.push_model import find_token, hub_name, model_card
-from experiments.schema.fields import PushToHub
 from tests.conftest import ROOT
-from tests.support.hub.secrets_server import keeping
 from tests.support.hub.server import Hub, serving
-from training.contract.errors import InputError, TrainfareError
+from training.contract.errors import InputError
 
 TOKEN = "hf_QwErTz1234567890secret"
-ARN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:hub-AbCdEf"
 
 
-@pytest.fixture
-def secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    values = {"plain": f"{TOKEN}\n", "keyed": json.dumps({"HF_TOKEN": TOKEN, "other": "x"}), ARN: TOKEN}
-    values |= {"empty": "", "without": json.dumps({"another": TOKEN})}
-    with keeping(values) as address:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-        yield
-
-
-def push_by(**fields: str) -> PushToHub:
-    return PushToHub.model_validate({"repository": "someone/a-model", **fields})
-
-
-def test_the_token_is_read_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_TOKEN", f" {TOKEN}\r\n")
-    assert find_token(push_by(token_variable="MY_TOKEN")) == TOKEN
-
-
-@pytest.mark.parametrize("content", ["", f"{TOKEN}\r\nX-Other: 1", f"{TOKEN}é"])
-def test_an_invalid_token_is_not_quoted(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_TOKEN", content)
-    with pytest.raises(InputError, match="environment variable MY_TOKEN") as caught:
-        find_token(push_by(token_variable="MY_TOKEN"))
-    assert TOKEN not in str(caught.value)
-
-
-@pytest.mark.usefixtures("secrets")
-@pytest.mark.parametrize("name", ["plain", "keyed", ARN])
-def test_the_token_is_read_from_a_secret(name: str) -> None:
-    assert find_token(push_by(token_secret=name), "eu-west-1") == TOKEN
-
-
-@pytest.mark.usefixtures("secrets")
-@pytest.mark.parametrize(
-    ("name", "reason"), [("nowhere", "does not exist"), ("empty", "is empty"), ("without", "is empty")]
-)
-def test_a_secret_without_a_token_is_named(name: str, reason: str) -> None:
-    with pytest.raises(TrainfareError, match=rf"secret {name} .*{reason}") as caught:
-        find_token(push_by(token_secret=name), "eu-west-1")
-    assert TOKEN not in str(caught.value)
+@pytest.mark.parametrize("content", ["", " "])
+def test_a_missing_token_is_refused(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", f" {TOKEN}\r\n")
+    assert find_token() == TOKEN
+    monkeypatch.setenv("HF_TOKEN", content)
+    with pytest.raises(InputError, match="push_to_hub needs a token: set HF_TOKEN"):
+        find_token()
 
 
 OPEN = """
@@ -108,7 +68,6 @@ SETTINGS = {
     "seed": 3,
     "epochs": 1.0,
 }
-SETTINGS |= {"push_to_hub": "a/b", "push_token_variable": "HF_TOKEN"}
 SETTINGS |= {"eval_steps": None, "bucket_lengths": (8, 16), "weights": "pretrained"}
 METRICS = {"eval_loss": 0.25, "eval_accuracy": 2 / 3, "eval_runtime": 3.0, "loss": 1.0, "train_loss": 0.5}
 

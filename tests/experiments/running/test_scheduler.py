@@ -21,6 +21,7 @@ from tests.support.services.following import ended
 from tests.support.terminal import read_until, start_at_terminal
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.group import close_group, open_group
+from tracking.queries.job_tables import tags_of
 from tracking.server.store import open_store
 from training.services.launcher import Job
 from training.services.local.service import LocalService
@@ -45,7 +46,7 @@ def test_a_job_is_recorded_as_a_run(tracking_uri: str, tmp_path: Path, monkeypat
     [run] = jobs_of(store.client, group.id)
     assert run.info.status == "FINISHED"
     assert run.data.tags["mlflow.parentRunId"] == group.run_id
-    assert run.data.tags["platform.cache_state"] == "off"
+    assert tags_of(run)["platform.cache_state"] == "off"
     assert run.data.params["hp.batch_size"] == "4"
     history = store.client.get_metric_history(run.info.run_id, "loss")
     assert [(m.step, m.value) for m in history] == [(s, 1 / s) for s in range(1, 6)]
@@ -138,7 +139,7 @@ def test_killed_launchers_lose_nothing_and_repeat_nothing(tracking_uri: str, tmp
     [group] = groups
     assert group.info.status == "FINISHED"
     runs = jobs_of(client, group.data.tags["platform.group"])
-    assert sorted(run.data.tags["platform.repeat"] for run in runs) == ["0", "1", "2"]
+    assert sorted(tags_of(run)["platform.repeat"] for run in runs) == ["0", "1", "2"]
     assert len(LocalService(tmp_path / "home").jobs()) == 3
     for run in runs:
         assert run.info.status == "FINISHED"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def test_values_of_every_kind_are_read(file: str) -> None:
 
 def test_a_style_stays_when_another_field_of_the_section_is_set(file: str) -> None:
     changed = script(load(file, {"script.arguments.booleans": "flag"}))
-    assert changed.arguments.model_dump() == {"style": "equals", "booleans": "flag", "forms": {}}
+    assert changed.arguments.model_dump() == {"style": "equals", "booleans": "flag"}
     assert script(load(file, {"script.arguments": "assign"})).arguments.style == "assign"
 
 
@@ -66,11 +65,6 @@ def test_the_words_after_the_program_are_its_own(file: str) -> None:
     assert (own.program, own.words) == ("train.py", ("a b", "--no-amp"))
     own = script(load(file, {"script.entry_point": "-m pkg.train config.yaml"}))
     assert (own.program, own.words) == ("-m pkg.train", ("config.yaml",))
-
-
-def test_the_arguments_of_an_experiment_that_an_earlier_version_wrote_are_read(file: str) -> None:
-    written = {"style": "space", "booleans": "auto", "forms": {}}
-    assert script(load(file, {"script.arguments": json.dumps(written)})).arguments.model_dump() == written
 
 
 def test_secrets_may_be_written_with_commas_or_with_names_of_secrets(file: str) -> None:
@@ -92,12 +86,6 @@ def test_an_arm_sets_a_mapping_as_a_whole(file: str) -> None:
         ("script.environment.WANDB_API_KEY", "abcdef", "script.environment.WANDB_API_KEY looks like a secret"),
         ("script.environment.SM_MODEL_DIR", "x", "script.environment.SM_MODEL_DIR uses a reserved prefix: SM_, SAGE"),
         ("script.secrets", "NAME", "script.secrets.NAME is also in script.environment: keep one of them"),
-        (
-            "script.arguments.forms.files",
-            "list",
-            "script.arguments.forms no longer exists: write such arguments after the program",
-        ),
-        ("script.arguments.booleans", "no-flag", "script.entry_point, such as 'train.py config.yaml --no-amp'"),
         ("script.entry_point", "train.py 'a", 'script.entry_point "train.py \'a" has an open quote: close it'),
         ("script.entry_point", "train.py --hub_token abc", "script.entry_point looks like a secret"),
         ("script.entry_point", "train.py lr=$lr", "cannot insert fields: pass $NAME through script.hyperparameters"),

@@ -57,11 +57,17 @@ def test_lines_of_keys_and_items_are_recorded() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a: 1\nb: 2\na: 3\n", "t line 3: the key 'a' is repeated; the first one is in line 1"),
-        ("a: &x 1\nb: *x\n", "t line 2: the alias *x is not allowed; write the value out"),
-        ("a: !!python/name:os.system\n", "t line 1: the tag tag:yaml.org,2002:python/name:os.system is not allowed"),
-        ("a: [1\nb: 2\n", "t line 2 is not YAML"),
-        ("[" * 100_000, "t line 1: values nest deeper than 12 levels"),
+        ("a: 1\nb: 2\na: 3\n", "t line 3 is not plain YAML: the key 'a' is repeated; the first one is in line 1"),
+        ("a: &x 1\nb: *x\n", "t line 2 is not plain YAML: the alias *x is not allowed; write the value out"),
+        (
+            "a: !!python/name:os.system\n",
+            "t line 1 is not plain YAML: the tag tag:yaml.org,2002:python/name:os.system",
+        ),
+        ("a: [1\nb: 2\n", "t line 2 is not plain YAML: "),
+        ("[" * 13 + "]" * 13, "t line 1 is not plain YAML: values nest deeper than 12 levels"),
+        ("[" * 100_000, "t is not plain YAML: its values nest too deeply"),
+        ("a: 1\n---\nb: 2\n", "t line 2 is not plain YAML: expected a single document in the stream, but found"),
+        ("a: \ud83d", "t is not plain YAML: "),
     ],
 )
 def test_unsupported_yaml_is_refused_with_its_line(text: str, sentence: str) -> None:

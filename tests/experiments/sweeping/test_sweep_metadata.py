@@ -44,7 +44,7 @@ compare:
 def planned(words: Sequence[str], folder: Path) -> tuple[dict[str, Any], str]:
     """Plan `trainfare train` in a folder. Return the job's hyperparameters and the key of its data."""
     assert words[0] == "trainfare"
-    command = [sys.executable, "-m", "experiments", *words[1:], "--dry-run", "--format", "json"]
+    command = [sys.executable, "-m", "experiments", "plan", *words[1:], "--format", "json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRAINFARE_HOME": str(folder / "home")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,9 +9,7 @@ import pytest
 
 from experiments.planning.load import load
 from experiments.schema.experiment import script_hyperparameters
-from experiments.schema.fields import with_full_names
-from experiments.schema.overrides import is_field
-from experiments.sweeping.sweep_plan import SweepPlan, label, plan_sweep, timed_sizes
+from experiments.sweeping.sweep_plan import SweepPlan, full_names, label, plan_sweep, timed_sizes
 from experiments.sweeping.sweep_worker import winner
 from judging.design import Design
 from sweeps.search_space import Point
@@ -22,12 +20,12 @@ TO_TARGET = {"target.metric": "eval_loss", "target.value": "0.5"}
 
 
 def swept(**overrides: str) -> SweepPlan:
-    return plan_sweep(load("demo", with_full_names({**TO_TARGET, **overrides}, is_field)))
+    return plan_sweep(load("demo", full_names({**TO_TARGET, **overrides})))
 
 
 def refused(experiment: str = "demo", **overrides: str) -> str:
     with pytest.raises(InputError) as caught:
-        plan_sweep(load(experiment, with_full_names(overrides, is_field)))
+        plan_sweep(load(experiment, full_names(overrides)))
     return str(caught.value)
 
 

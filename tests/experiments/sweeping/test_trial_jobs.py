@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from experiments.sweeping.sweep_worker import curve, outcome_of
 from sweeps.trials import TrialOutcome, cost_of, values_of
-from sweeps.worker import attributes, seconds_of
+from sweeps.worker import attributes, curve_text
 from tests.support.sweeps.bench import SECONDS
 from tracking.recorded.recorded_job import job_of
 from tracking.recording.recorder import JobRun
@@ -15,7 +15,7 @@ from training.contract.events import Event
 STARTED = 1_700_000_000.0
 
 
-def test_a_curve_and_the_cost_of_a_trial_count_the_seconds_of_both_instances() -> None:
+def test_a_curve_and_the_cost_of_a_trial_count_the_curve_text_both_instances() -> None:
     events = [
         Event(
             kind="metric",
@@ -30,7 +30,7 @@ def test_a_curve_and_the_cost_of_a_trial_count_the_seconds_of_both_instances() -
         (80, 0.9, 20.0),
         (160, 0.7, 30.0),
     ]
-    assert seconds_of(two) == '{"80": 20.0, "160": 30.0}'
+    assert curve_text(two) == "[[80, 0.9, 20.0], [160, 0.7, 30.0]]"
     # 100 s on two instances. The stored attribute keeps its name.
     ended = TrialOutcome(billable_instance_seconds=200.0, samples=160, quality=0.7)
     assert cost_of(replace(SECONDS, target=0.7), ended) == 200.0

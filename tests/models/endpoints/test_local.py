@@ -72,7 +72,7 @@ def test_an_endpoint_is_deployed_and_deleted(
     # Another model is refused.
     other = EndpointSpec(name="winter", model=other_model)
     with pytest.raises(
-        EndpointTaken, match=f"serves {kept}, not {other_model}: choose a different --name, or undeploy"
+        EndpointTaken, match=f"serves {kept}, not {other_model}: choose a different --endpoint, or undeploy"
     ):
         endpoints.deploy(other, messages.append)
     assert score(endpoints, "winter") == first

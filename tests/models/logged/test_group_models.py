@@ -36,7 +36,7 @@ class Jobs:
     def _run(self, name: str, accuracy: float, model: Path) -> Run:
         archive = packed(model, self.home / "outputs" / name / "output" / "model.tar.gz")
         arm = name.partition("-")[0]
-        tags = {"platform.arm": arm, "platform.baseline": str(arm == "none").lower()}
+        tags = {"arm": arm, "platform.baseline": str(arm == "none").lower()}
         run = job_run(self.place.client, self.place.experiment_id, archive, name, tags)
         self.place.client.log_metric(run.info.run_id, "eval_accuracy", accuracy)
         return run

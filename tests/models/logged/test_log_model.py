@@ -45,16 +45,15 @@ def test_a_logged_model_is_complete_and_linked_to_its_run(
     place.log(run)
     [message] = place.messages
     assert message.startswith("Model logged in MLflow (3 MiB, ")
-    assert message.endswith(f"`mlflow models serve -m runs:/{run.info.run_id}/model`")
     run = place.again(run)
     [output] = run.outputs.model_outputs
+    assert message.endswith(f"`mlflow models serve -m models:/{output.model_id}`")
     assert run.data.tags["platform.model_id"] == output.model_id
     assert "platform.model_failure" not in run.data.tags
     place.log(run)
-    assert place.models == [("model", run.info.run_id, LoggedModelStatus.READY)]
+    assert place.models == [("inductor, lr_ 0_1", run.info.run_id, LoggedModelStatus.READY)]
     assert len(place.messages) == 1
     logged = place.client.get_logged_model(output.model_id)
-    assert (logged.name, logged.source_run_id, logged.status) == ("model", run.info.run_id, LoggedModelStatus.READY)
     assert logged.params == {"hp.seed": "7"}
 
     folder = local(logged)
@@ -140,7 +139,7 @@ def test_concurrent_logging_leaves_one_complete_model(place: Place, archive_of: 
         list(pool.map(lambda _: (both.wait(), place.log(run)), range(2)))
     [message] = place.messages
     assert message.startswith("Model logged in MLflow (3 MiB, ")
-    assert place.models == [("model", run.info.run_id, LoggedModelStatus.READY)]
+    assert place.models == [("inductor, lr_ 0_1", run.info.run_id, LoggedModelStatus.READY)]
     assert list(place.scratch.iterdir()) == []
 
 

@@ -16,10 +16,10 @@ SENTENCE = "Winter is coming and it will be dark soon."
 
 @pytest.fixture
 def address(place: Place, archive_of: Callable[[str], Path]) -> str:
-    """The address of a logged classifier by its run."""
+    """The address of a logged classifier."""
     run = place.run(archive_of("classification"))
     place.log(run)
-    return f"runs:/{run.info.run_id}/model"
+    return f"models:/{place.again(run).data.tags['platform.model_id']}"
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from reports.charts.report_charts import MAX_BARS, phases, rows_of
@@ -64,3 +66,12 @@ def test_many_jobs_are_shown_as_one_mean_bar_per_arm(tracked: Tracked) -> None:
     (row,) = rows_of(compared(tracked))
     assert row.heading == f"none  (mean of {MAX_BARS + 1})"
     assert row.note == "42.0 s"
+
+
+def test_the_legend_names_only_visible_phases(tracked: Tracked) -> None:
+    tracked.trained("none", 0, 400.0, metrics={**PHASES, "time/upload_seconds": 0.01})
+    chart = phases(compared(tracked))
+    assert chart is not None
+    drawn = set(re.findall(r"<text[^>]*>([^<]+)</text>", chart.svg))
+    assert {"download", "queue (not billed)"} <= drawn
+    assert "upload" not in drawn

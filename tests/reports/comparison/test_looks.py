@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from judging.design import Design
+from judging.design import RULES, Design
 from judging.result import Result
 from reports.comparison.comparison import Comparison, Contrast, Verdict, judge
 from reports.comparison.messages import (
@@ -281,10 +281,11 @@ def test_a_stored_group_is_reported_by_the_rules_it_ran_under(tracked: Any) -> N
     assert numbers["contrasts"][0]["outcome"] == "cheaper"
 
 
-def test_a_group_without_looks_has_none_and_a_damaged_tag_is_refused(tracked: Any) -> None:
+def test_a_group_without_looks_has_one_at_its_end_and_a_damaged_tag_is_refused(tracked: Any) -> None:
     report = reported(tracked, None, TRACKED, late=LATE)
     assert "The looks" not in markdown(report)
-    assert (summary(report)["looks"], summary(report)["stopped"], summary(report)["rules"]) == ([], {}, 1)
+    assert [each["repeats"] for each in summary(report)["looks"]] == [5]
+    assert (summary(report)["stopped"], summary(report)["rules"]) == ({"late": "cheaper"}, RULES)
     tags = {"platform.kind": "group", "platform.group": tracked.group, DESIGN_TAG: "{"}
     tracked.client.create_run(tracked.experiment_id, tags=tags)
     with pytest.raises(InputError, match=r"tag platform\.design of group .demo-1. is .\{.: it must be"):

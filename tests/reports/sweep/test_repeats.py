@@ -15,7 +15,7 @@ from reports.model.numbers import NONE
 from reports.sweep.messages import answer_of, sentences
 from reports.sweep.report import best_columns, metrics_of, results_of_winner, sweep_report, trial_table
 from reports.sweep.trials import Setting
-from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, rate_repeats, rate_trial, row, trial, waves
+from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, rate_repeats, rate_trial, repeats, row, trial
 
 TRIALS = (
     trial("none", 8, 100.0, trial="0"),
@@ -30,9 +30,9 @@ def test_the_saving_includes_failed_repeats() -> None:
 
     Against 100 s, 25 s are saved. All jobs took 312 + 900 + 600 = 1812 s: 72.5 times the saving.
     """
-    failing = waves("inductor", 64, *[70] * 8, 40, multiplier=2.0)
+    failing = repeats("inductor", 64, *[70] * 8, 40, multiplier=2.0)
     failing[8] |= {"status": "FAILED", "failure_class": "OutOfMemory"}
-    rows = [*TRIALS, *waves("none", 8, *[100] * 9), *failing]
+    rows = [*TRIALS, *repeats("none", 8, *[100] * 9), *failing]
     sweep = make_sweep(*rows, design=Design(looks=(9,)))
     ratio = sweep.interval_of(sweep.best_trials[-1].setting)
     assert ratio is not None
@@ -47,7 +47,7 @@ def test_the_saving_includes_failed_repeats() -> None:
 
 def test_from_five_repeats_on_the_cost_is_that_of_the_verdict() -> None:
     """One slow repeat hardly moves the median of the pairs' means: of 100 (four times) and 200 it is 100."""
-    rows = [*TRIALS, *waves("none", 8, 100, 100, 100, 100, 200), *waves("inductor", 64, *[70] * 5, multiplier=2.0)]
+    rows = [*TRIALS, *repeats("none", 8, 100, 100, 100, 100, 200), *repeats("inductor", 64, *[70] * 5, multiplier=2.0)]
     sweep = make_sweep(*rows, design=Design(looks=(5,)))
     ratio = sweep.interval_of(sweep.best_trials[-1].setting)
     assert ratio is not None
@@ -55,7 +55,7 @@ def test_from_five_repeats_on_the_cost_is_that_of_the_verdict() -> None:
 
 
 def test_the_report_states_the_rules_and_the_looks() -> None:
-    rows = [*TRIALS, *waves("none", 8, 100, 101, 99), *waves("inductor", 64, 69, 70, 71, multiplier=2.0)]
+    rows = [*TRIALS, *repeats("none", 8, 100, 101, 99), *repeats("inductor", 64, 69, 70, 71, multiplier=2.0)]
     table = pd.DataFrame([{**each, "run_id": f"r{at}"} for at, each in enumerate(rows)])
     source = Source(title="t", tracking_uri="sqlite:///mlflow.db", environment={}, table=table)
     report = sweep_report(make_sweep(*rows, design=Design(looks=(3, 5))), [], source)
@@ -71,9 +71,9 @@ def test_a_verdict_from_an_earlier_look_is_explained() -> None:
     """The winner stops after three repeats. The base goes on beside a control, and its later jobs are slower."""
     rows = [
         *TRIALS,
-        *waves("none", 8, 100, 101, 99, 140, 141),
-        *waves("inductor", 64, 60, 61, 59, multiplier=2.0),
-        *waves("inductor", 8, 98, 95, 92, 96, 94),
+        *repeats("none", 8, 100, 101, 99, 140, 141),
+        *repeats("inductor", 64, 60, 61, 59, multiplier=2.0),
+        *repeats("inductor", 8, 98, 95, 92, 96, 94),
     ]
     sweep = make_sweep(*rows, design=Design(looks=(3, 5)))
     note = "The verdict on “inductor 64 2.0”, 40 % fewer, rests on other jobs than the table's."
@@ -158,17 +158,17 @@ WINNER = "inductor 64 1.0"
 
 
 def test_the_winner_is_judged_by_its_repeats() -> None:
-    base = waves("none", 8, *BASE)
-    assert results(*WINNER_AND_BASE, *base, *waves("inductor", 64, 60.0, 61.0, 59.0)) == {}
-    dearer = waves("inductor", 64, 130.0, 131.0, 129.0)
+    base = repeats("none", 8, *BASE)
+    assert results(*WINNER_AND_BASE, *base, *repeats("inductor", 64, 60.0, 61.0, 59.0)) == {}
+    dearer = repeats("inductor", 64, 130.0, 131.0, 129.0)
     assert results(*WINNER_AND_BASE, *base, *dearer) == {"dearer": (WINNER,)}
-    missing = waves("inductor", 64, 60.0, 61.0, 59.0, target_reached=0.0)
+    missing = repeats("inductor", 64, 60.0, 61.0, 59.0, target_reached=0.0)
     assert results(*WINNER_AND_BASE, *base, *missing) == {"worse": (WINNER,)}
 
 
 def test_the_controls_do_not_count_unless_they_fail() -> None:
-    dearer = waves("inductor", 8, 130.0, 131.0, 129.0)
-    winner = [*WINNER_AND_BASE, *waves("none", 8, *BASE), *waves("inductor", 64, 60.0, 61.0, 59.0)]
+    dearer = repeats("inductor", 8, 130.0, 131.0, 129.0)
+    winner = [*WINNER_AND_BASE, *repeats("none", 8, *BASE), *repeats("inductor", 64, 60.0, 61.0, 59.0)]
     assert results(*winner, *dearer) == {}
     dearer[0]["status"] = "FAILED"
     assert results(*winner, *dearer) == {"failed": ("inductor 8 1.0",)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.support.reports.made_sweeps import MadeSweep, sweep_json, whole_sweep
 from tests.support.reports.page import HOSTILE, sound_page
 from tests.support.reports.reading import chart_names, terminal_text
 
-CHARTS = {"cost_by_batch", "throughput_by_batch", "memory_by_batch", "phases"}
+CHARTS = {"cost_by_batch", "throughput_by_batch", "phases"}
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,12 @@ def rendered(sweep: MadeSweep) -> Report:
     return render(sweep.client, sweep.group, "t")
 
 
+def test_every_job_of_a_sweep_has_a_verdict(report: Report) -> None:
+    counts = Counter(report.verdicts.values())
+    assert (counts["best"], counts["pruned"], counts["failed"], counts["calibration"]) == (1, 1, 1, 2)
+    assert (counts["baseline"], counts["cheaper, 65 % fewer"]) == (3, 3)
+
+
 def test_every_form_has_the_whole_answer(report: Report) -> None:
     page = sound_page(report, sweep_json()["train_command"])
     answer = "inductor at batch 64, rate × 2, reaches eval_loss 0.45 for 6"
@@ -55,7 +62,11 @@ def test_every_form_has_the_whole_answer(report: Report) -> None:
         assert sweep_json()["train_command"] in text
     assert chart_names(report) == CHARTS
     assert all(chart.png.startswith(b"\x89PNG") for chart in report.charts)
-    for title in ("The best of each compiler setting", "Compiler and batch size separately", "Cost of the sweep"):
+    for title in (
+        "The best of each compiler setting",
+        "Change in billable seconds against none",
+        "Cost of the sweep",
+    ):
         assert title in page.text
     assert "pruned: its bill would be above the cheapest" in page.text
     assert "OutOfMemory" in page.text

@@ -76,7 +76,7 @@ def packed(folder: Path, archive: Path) -> Path:
 def job_run(client: MlflowClient, experiment_id: str, archive: Path, name: str, tags: Mapping[str, str] = {}) -> Run:
     """Return the run of a completed job whose model is in `archive`."""
     job_tags = {"platform.kind": "job", "platform.job_name": name, "platform.model_uri": archive.as_uri()}
-    job_tags |= {"platform.group": "g", "mlflow.parentRunId": "parent"}
+    job_tags |= {"arm": "inductor, lr: 0.1", "platform.group": "g", "mlflow.parentRunId": "parent"}
     job_tags |= {"platform.versions": "torch 1.0, transformers 4.21"}
     run = client.create_run(experiment_id, tags={**job_tags, **tags})
     client.log_param(run.info.run_id, "hp.seed", "7")

@@ -44,7 +44,7 @@ class Experiment:
     ) -> str:
         seconds = costs.pop("seconds", None)
         all_costs = costs if seconds is None else {**costs, "billable_instance_seconds": seconds}
-        return self.run("job", group, at, status, {"platform.arm": arm, **tags}, all_costs)
+        return self.run("job", group, at, status, {"arm": arm, **tags}, all_costs)
 
     def parent(self, group: str, at: str, verb: str, headline: str | None = None, **tags: str) -> str:
         run_tags = {"platform.verb": verb, "platform.experiment": "demo"}

@@ -85,7 +85,7 @@ class MadeSweep:
                 metrics |= {"samples_per_second": size / step, "peak_memory_gib": 1.2 + 0.021 * size}
             points += [Metric(f"calibration/{key}", value, at_ms, size) for key, value in metrics.items()]
         finals = {"calibration/eval_seconds": 2.0, "calibration/largest_batch_size": float(min(largest, max(sizes)))}
-        tags = {"platform.arm": f"{compiler}, calibration", "platform.repeat": "0"}
+        tags = {"arm": f"{compiler}, calibration", "platform.repeat": "0"}
         self.run("calibration", compiler, seconds=40.0, tags=tags, points=points, metrics=finals)
 
     def training(
@@ -122,7 +122,7 @@ class MadeSweep:
             metrics |= {"target/samples": float(logged[-1][0])} if reached is not None else {}
         end = "completed" if target is None or reached is not None else "not reached"
         arm = f"{compiler}, batch {size}" + (f", rate × {multiplier:g}" if multiplier != 1 else "")
-        run_tags = {"platform.multiplier": f"{multiplier:g}", "platform.arm": arm, "platform.repeat": str(repeat)}
+        run_tags = {"platform.multiplier": f"{multiplier:g}", "arm": arm, "platform.repeat": str(repeat)}
         hyperparameters = {"hp.batch_size": size, "hp.learning_rate": 5e-5 * size / 8 * multiplier}
         end_tags = {"platform.end": end} if role == "trial" else {}
         return self.run(
@@ -165,10 +165,6 @@ def loss(samples: float, size: int, multiplier: float, seed: int = 0) -> float:
 
 def sweep_json(**fields: Any) -> dict[str, Any]:
     """Return a `sweep.json` with batch sizes 8..256, factors 0.25..4, two compilers and the target eval_loss 0.45."""
-    models = {
-        name: {"step_seconds_fixed": fixed, "step_seconds_per_sample": each, "relative_error": 0.03}
-        for name, (fixed, each) in SECONDS_PER_STEP.items()
-    }
     document = {
         "objective": {
             "cost": "billable_seconds",
@@ -183,7 +179,6 @@ def sweep_json(**fields: Any) -> dict[str, Any]:
         "compilers": ["none", "inductor"],
         "base": {"compiler": "none", "batch_size": 8, "multiplier": 1},
         "samples": WHOLE_SAMPLES,
-        "models": models,
         "stopped_because": {
             "none": "no setting that is left promises to save 1 %",
             "inductor": "no setting that is left promises to save 1 %",

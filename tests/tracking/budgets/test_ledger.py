@@ -23,7 +23,6 @@ from tracking.budgets.ledger import (
     NoRoom,
     Reservation,
     group_budget,
-    read_budget_end,
     read_records,
     set_budget,
     spending_metrics,
@@ -120,7 +119,6 @@ def test_a_budget_stays_until_another_one_is_set(store: Store, group: Group, led
     assert ended == BudgetEnd(budget=Budget(max_usd=3), spent=ledger.spending().spent, not_started=2)
     set_budget(store, group, GroupBudget(budget=Budget(max_usd=4)))
     assert ledger.ended is None
-    assert read_budget_end({"platform.budget_end": "{damaged"}) is None
 
 
 def test_live_metrics_leave_out_what_is_not_known() -> None:

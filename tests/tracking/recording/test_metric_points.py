@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.tracking.planned_jobs import planned
 from tests.support.tracking.tracked import Tracked
-from tracking.groups.planned_job import job_title, with_recorded_labels
+from tracking.groups.planned_job import job_title
 from tracking.queries import job_tables
 from tracking.recorded.arms import with_common_arms
 from tracking.recorded.recorded_job import job_of
@@ -88,12 +88,6 @@ def test_every_field_that_an_arm_sets_is_a_parameter_once() -> None:
         "hp.bf16": "None",
         "job.threads": "2",
     }
-
-
-def test_a_resumed_group_keeps_the_labels_of_its_runs(tmp_path: Path) -> None:
-    jobs = [replace(planned(tmp_path, f"job-{at}", at), arm=arm) for at, arm in enumerate(("a", "b", "a"))]
-    labelled = with_recorded_labels(jobs, {"job-0": "none, batch 8"})
-    assert [job.arm for job in labelled] == ["none, batch 8", "b", "none, batch 8"]
 
 
 def metric(step: int, time: float, **values: float) -> Event:

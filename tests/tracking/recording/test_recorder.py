@@ -12,6 +12,7 @@ from mlflow import MlflowClient
 
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.group import open_group
+from tracking.queries.job_tables import tags_of
 from tracking.recording.recorder import (
     Recorder,
     compiler_warning,
@@ -58,7 +59,7 @@ def test_every_point_is_recorded_once_and_the_run_ends_with_its_cost(
         planned(tmp_path, "job-1", precision="auto"), price=Price(usd_per_hour=3.6, source="a table", date="2026-11-01")
     )
     run_id = open_run(store, group, job).id
-    assert store.client.get_run(run_id).data.tags["platform.requested_precision"] == "auto"
+    assert tags_of(store.client.get_run(run_id))["platform.requested_precision"] == "auto"
     recorder = Recorder(store, run_id, job)
     recorder.record([], [metric(step) for step in range(1, 1_001)])
     recorder.record([], [metric(step) for step in range(990, LAST_STEP + 1)])

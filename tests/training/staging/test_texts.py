@@ -112,9 +112,7 @@ def test_texts_are_set_aside_as_by_earlier_versions(count: int, share: float, se
     texts = [Row(at, (str(at),)) for at in range(count)]
     for text in texts:
         survey.add(text)
-    split = survey.split(share, seed)
-    assert split is not None
-    is_validation = split.start()
-    aside = [text.number for text in texts if is_validation(text)]
+    sides = survey.split(share, seed)
+    aside = [text.number for text, side in zip(texts, sides, strict=True) if side]
     drawn = random.Random(seed).sample(range(count), min(max(round(count * share), 1), count - 1))
     assert aside == sorted(drawn)

@@ -14,7 +14,7 @@ from training.job.data import SEGMENTS
 from training.job.processes.reporting import BadData
 from training.job.tasks.causal_lm import CausalLM, TokenLoss
 from training.job.tasks.chat_template import Conversation, Message, Template, read_template, stop_tokens, template_of
-from training.job.tasks.checks import checked_list, checked_text, from_json, nearest, short_text
+from training.job.tasks.checks import MissingValue, checked_list, checked_text, from_json, nearest, short_text
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow
 from training.job.tasks.task import (
     IGNORED_LABEL,
@@ -287,7 +287,7 @@ def checked_messages(place: object, column: str, value: Any, role_of_text: str =
         return [{"role": role_of_text, "content": checked_text(place, column, value)}]
     messages = checked_list(place, column, value)
     if not messages:
-        raise BadData(f"{place}: column {column!r} is an empty list: a conversation needs messages")
+        raise MissingValue(f"{place}: column {column!r} is an empty list: a conversation needs messages")
     return [_message(place, f"{column}[{at}]", each) for at, each in enumerate(messages)]
 
 

@@ -30,6 +30,9 @@ class MultiLabelClassification(FloatLabels):
     classes = "many"
     problem_type = "multi_label_classification"
     list_columns = ("labels",)
+    usual_columns: Mapping[tuple[str, ...], str] = {
+        ("labels",): "data.columns.label: labels, and, if they are lists, task: multi-label-classification"
+    }
     options: Mapping[str, Option] = {
         **FloatLabels.options,
         "threshold": Option(
@@ -114,7 +117,10 @@ class MultiLabelClassification(FloatLabels):
 
 def _listed_labels(place: object, column: str, value: Any) -> tuple[Label, ...]:
     """Check a list of labels, and return them. Raises `BadData`."""
-    labels = tuple(checked_label(place, column, each) for each in checked_list(place, column, value))
+    values = checked_list(place, column, value)
+    if len(values) > 2 and all(each in (0, 1) for each in values):  # As labels, one would occur twice.
+        return tuple(at for at, each in enumerate(values) if each)
+    labels = tuple(checked_label(place, column, each) for each in values)
     for at, label in enumerate(labels):
         if label in labels[:at]:
             raise BadData(

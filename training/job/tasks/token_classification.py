@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from training.job.processes.reporting import BadData
-from training.job.tasks.checks import checked_label, checked_list, checked_text, from_json
+from training.job.tasks.checks import MissingValue, checked_label, checked_list, checked_text, from_json
 from training.job.tasks.encodings import integers, token_columns
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, TokenRow, fields, text
 from training.job.tasks.task import (
@@ -158,9 +158,8 @@ class TokenClassification(Task):
                 f"{place}: column {names.tokens!r} has {len(words)} words, but {names.tags!r} has {len(tags)} tags"
             )
         if not words:
-            raise BadData(f"{place}: column {names.tokens!r} is empty; leave the row out")
-        for word in words:
-            checked_text(place, names.tokens, word, may_be_blank=True)
+            raise MissingValue(f"{place}: column {names.tokens!r} is empty; leave the row out")
+        words = [checked_text(place, names.tokens, word, may_be_blank=True) for word in words]
         return Row(
             number, (" ".join(words),), tuple(checked_label(place, names.tags, tag) for tag in tags), detail=words
         )

@@ -12,7 +12,7 @@ import io
 import re
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +23,8 @@ from state.digests import file_digest
 from training.contract.errors import InputError, nearest, nearest_sibling
 from training.job.tasks import TASKS
 
-Row = tuple[int, list[Any]]
-"""Number of the line (in Parquet: of the row) from 1, and the values of the requested columns."""
+Row = tuple[int, list[Any] | InputError]
+"""Number of the line (in Parquet: of the row) from 1, and the values of the requested columns, or why it has none."""
 
 MAX_COMPARED = 1_000
 """Columns that are compared with a wrong name. Comparing millions takes seconds."""
@@ -46,11 +46,29 @@ class MissingColumn(InputError):
     """A column that the data does not have."""
 
 
-def missing_column(location: str, column: str, known: Sequence[str]) -> MissingColumn:
-    """Return the error for a missing column. It lists the existing columns and suggests the nearest, or a task."""
+def missing_column(location: str, column: str, known: Sequence[str], otherwise: str = "") -> MissingColumn:
+    """Return the error for a missing column. It lists the existing columns and suggests a task or the nearest."""
     listed = ", ".join(repr(str(name)[:60]) for name in known[:20])
-    guess = nearest(column, [str(name) for name in known[:MAX_COMPARED]]) or _task_of(known)
+    guess = nearest(column, [str(name) for name in known[:MAX_COMPARED]]) + _task_of(known) or otherwise
     return MissingColumn(f"{location} has no column {column!r}; it has {listed or 'none'}.{guess}")
+
+
+def value_at(row: Mapping[str, Any], column: str) -> Any:
+    """Return the value of a column, or of a dotted path into its objects. Raises KeyError."""
+    value: Any = row
+    for name in [column] if column in row else column.split("."):
+        if value is None:
+            return None
+        if not isinstance(value, Mapping) or name not in value:
+            raise KeyError(column)
+        value = value[name]
+    return value
+
+
+def dotted_names(row: Mapping[str, Any]) -> list[str]:
+    """Return the names of all values, with dotted paths to those in objects."""
+    inner = {name: dotted_names(value) if isinstance(value, Mapping) else [] for name, value in row.items()}
+    return [path for name, paths in inner.items() for path in [f"{name}.{each}" for each in paths] or [name]]
 
 
 def _task_of(known: Sequence[str]) -> str:
@@ -180,6 +198,8 @@ class TextFormat:
     """Encoding, as `encoding_name` returns it."""
     delimiter: str | None = None
     """Character between the fields of a table; None finds it in the header."""
+    header: tuple[str, ...] | None = None
+    """Names of a table's columns if its first line does not have them."""
     prefix: str = "data."
     """Text before the names of these fields in messages."""
 
@@ -187,7 +207,8 @@ class TextFormat:
     def identity(self) -> str:
         """Text that differs between formats that give different rows; empty for the default."""
         encoding = "" if self.encoding == UTF8 else f" encoding {self.encoding}"
-        return encoding + ("" if self.delimiter is None else f" delimiter {self.delimiter!r}")
+        header = "" if self.header is None else f" header {self.header!r}"
+        return encoding + ("" if self.delimiter is None else f" delimiter {self.delimiter!r}") + header
 
 
 DEFAULT_FORMAT = TextFormat()

@@ -10,7 +10,7 @@ import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from training.staging.formats.files import (
     MissingColumn,
     Row,
     TextFormat,
+    dotted_names,
     first_invalid,
     missing_column,
     not_text,
@@ -32,6 +33,7 @@ from training.staging.formats.files import (
     plain_suffix,
     text_lines,
     unpacked_file,
+    value_at,
 )
 
 DELIMITERS = {",": "','", ";": "';'", "\t": "a tab", "|": "'|'"}
@@ -40,6 +42,10 @@ USUAL = {".csv": ",", ".tsv": "\t"}
 """Delimiter that a suffix stands for."""
 MAX_LINES, MAX_CHARACTERS = 20, 2**16
 """Text in which the header is looked for. In a longer one, the usual delimiter is assumed."""
+CARRIAGE_RETURN = (
+    "has a carriage return that ends no line: put its field in quotation marks, or, if carriage returns alone end the "
+    "lines, replace them by newlines"
+)
 SEP = "sep="
 """Beginning of a line before the header with which Excel states the delimiter."""
 
@@ -54,31 +60,47 @@ def table_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator
         next(lines)
     has_quotes = _quoting(path, delimiter) != csv.QUOTE_NONE
     reader: Any = csv.reader(lines, delimiter=delimiter, quoting=_quoting(path, delimiter), strict=True)  # type: ignore[arg-type]
-    try:
-        header: list[str] = next((row for row in reader if row), [])
-        positions = [
-            _position(f"{path} line {reader.line_num + above}", column, header, path, delimiter, text)
-            for column in columns
-        ]
-        for row in reader:
-            if row and len(row) != len(header):
-                is_quoted = not has_quotes and any(field.startswith('"') for field in row)
-                raise InputError(
-                    f"{path} line {reader.line_num + above} has {len(row)} fields, but the header has {len(header)}"
-                    + ("; quotation marks have a meaning in .csv, but not in .tsv: rename the file" * is_quoted)
-                )
-            if row:
-                yield reader.line_num + above, [row[position] for position in positions]
-    except csv.Error as error:
-        raise InputError(f"{path} line {reader.line_num + above} is malformed: {error}") from error
+
+    def rows() -> Iterator[list[str] | InputError]:
+        while True:
+            try:
+                yield next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                problem = CARRIAGE_RETURN if "new-line" in str(error) else f"is malformed: {error}"
+                yield InputError(f"{path} line {reader.line_num + above} {problem}")
+
+    read = rows()
+    header = text.header or next((row for row in read if row), [])
+    if isinstance(header, InputError):
+        raise header
+    header = [name.strip() for name in header]
+    place = f"{path} line {reader.line_num + above}" if text.header is None else f"{text.prefix}header"
+    positions = _positions(place, columns, header, path, delimiter, text)
+    for row in read:
+        number = reader.line_num + above
+        if isinstance(row, InputError):
+            yield number, row
+        elif row and len(row) != len(header):
+            problem = f"{path} line {number} has {len(row)} fields, but the header has {len(header)}"
+            if not has_quotes and any(field.startswith('"') for field in row):
+                problem += "; quotation marks have a meaning in .csv, but not in .tsv: rename the file"
+            yield number, InputError(problem)
+        elif row:
+            yield number, [row[position] for position in positions]
 
 
-def _position(place: str, column: str, header: Sequence[str], path: Path, delimiter: str, text: TextFormat) -> int:
-    """Return the position of a column. Raises InputError if it is missing or occurs twice."""
-    if header.count(column) > 1:
-        raise InputError(f"{place} has the column {column!r} twice")
-    if column in header:
-        return header.index(column)
+def _positions(
+    place: str, columns: Sequence[str], header: Sequence[str], path: Path, delimiter: str, text: TextFormat
+) -> list[int]:
+    """Return the positions of the columns. Raises InputError if one is missing or occurs twice."""
+    for column in columns:
+        if header.count(column) > 1:
+            raise InputError(f"{place} has the column {column!r} twice")
+    missing = next((column for column in columns if column not in header), None)
+    if missing is None:
+        return [header.index(column) for column in columns]
     reading = ""
     if len(header) == 1 and not text.delimiter:
         reading = (
@@ -87,7 +109,9 @@ def _position(place: str, column: str, header: Sequence[str], path: Path, delimi
         )
     elif len(header) > 1 and not text.delimiter and not is_usual(path, delimiter):
         reading = f" Its fields were separated at {delimiter_name(delimiter)}."
-    raise MissingColumn(f"{missing_column(place, column, header)}{reading}")
+    has_none = not text.header and text.prefix and len(header) > 1 and not set(columns) & set(header)
+    no_header = f" If that is a row, name the columns of the file in {text.prefix}header." if has_none else ""
+    raise MissingColumn(f"{missing_column(place, missing, header, no_header)}{reading}")
 
 
 def table_delimiter(path: Path, columns: Sequence[str], text: TextFormat) -> str:
@@ -132,6 +156,8 @@ def _stated_delimiter(first: Sequence[str]) -> str | None:
 def _find_delimiter(first: Sequence[str], columns: Sequence[str], path: Path, text: TextFormat) -> str:
     """Return the delimiter: as requested, as stated, or else the one by which the header has all `columns`.
 
+    Without a header in the file, it is the one by which the first row has as many fields as `text.header`.
+
     At most one has, unless the header is a single column, because both sides of a name are delimiters or line ends.
     Without such a header, which is an error, it is the one that gives the header the most fields.
     """
@@ -145,8 +171,12 @@ def _find_delimiter(first: Sequence[str], columns: Sequence[str], path: Path, te
         reader = csv.reader(first, delimiter=delimiter, quoting=_quoting(path, delimiter))  # type: ignore[arg-type]
         headers[delimiter] = []
         with suppress(csv.Error):
-            headers[delimiter] = next((row for row in reader if row), [])
-    matches = (delimiter for delimiter, header in headers.items() if all(column in header for column in columns))
+            headers[delimiter] = [name.strip() for name in next((row for row in reader if row), [])]
+    matches = (
+        delimiter
+        for delimiter, header in headers.items()
+        if (len(header) == len(text.header) if text.header else set(columns) <= set(header))
+    )
     return next(matches, max(headers, key=lambda delimiter: len(headers[delimiter])))
 
 
@@ -173,7 +203,7 @@ def _parquet(plain: Path, path: Path, columns: Sequence[str]) -> Iterator[list[A
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(plain, memory_map=True, page_checksum_verification=True) as file:
-        _check_columns(path, columns, file.schema_arrow.names)
+        _check_columns(path, columns, file.schema_arrow)
         for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns), use_threads=False):
             yield from _rows(batch, columns)
 
@@ -181,29 +211,73 @@ def _parquet(plain: Path, path: Path, columns: Sequence[str]) -> Iterator[list[A
 def _arrow(plain: Path, path: Path, columns: Sequence[str]) -> Iterator[list[Any]]:
     import pyarrow as pa
 
-    source = pa.memory_map(str(plain)).read_buffer()
-    start = source[: len(ARROW_FILE)].to_pybytes()
-    if start.startswith(OLD_FEATHER):
-        raise InputError(f"{path} is Feather of version 1; write it again with pandas' to_feather")
-    content = source[len(ARROW_FILE) :] if start == ARROW_FILE else source  # A file has a stream within it.
-    names = pa.ipc.open_stream(content).schema.names
-    _check_columns(path, columns, names)
-    fields = sorted({*map(names.index, columns)})
+    content = _arrow_stream(plain, path)
+    schema = pa.ipc.open_stream(content).schema
+    _check_columns(path, columns, schema)
+    fields = sorted({schema.names.index(_top(column, schema.names)) for column in columns})
     for batch in pa.ipc.open_stream(content, options=pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)):
         batch.validate(full=True)  # Offsets that point outside the file would give the content of other memory.
         for at in range(0, batch.num_rows, BATCH_ROWS):
             yield from _rows(batch.slice(at, BATCH_ROWS), columns)
 
 
+def _arrow_stream(plain: Path, path: Path) -> Any:
+    """Return the stream of an Arrow file, which has it within, or is one."""
+    import pyarrow as pa
+
+    source = pa.memory_map(str(plain)).read_buffer()
+    start = source[: len(ARROW_FILE)].to_pybytes()
+    if start.startswith(OLD_FEATHER):
+        raise InputError(f"{path} is Feather of version 1; write it again with pandas' to_feather")
+    return source[len(ARROW_FILE) :] if start == ARROW_FILE else source
+
+
+def _top(column: str, names: Sequence[str]) -> str:
+    """Return the column of a file that has a column or a dotted path."""
+    return column if column in names else column.partition(".")[0]
+
+
 def _rows(batch: Any, columns: Sequence[str]) -> Iterator[list[Any]]:
-    values = (batch.column(column).to_pylist() for column in columns)
+    values = (_column(batch, column) for column in columns)
     return map(list, zip(*values, strict=True))
 
 
-def _check_columns(path: Path, columns: Sequence[str], known: Sequence[str]) -> None:
+def _column(batch: Any, column: str) -> list[Any]:
+    top = _top(column, batch.schema.names)
+    values: list[Any] = batch.column(top).to_pylist()
+    return values if top == column else [value_at({top: value}, column) for value in values]
+
+
+def _check_columns(path: Path, columns: Sequence[str], schema: Any) -> None:
+    known = _paths(schema)
     for column in columns:
-        if known.count(column) != 1:
+        if schema.names.count(column) != 1 and known.count(column) != 1:
             raise missing_column(str(path), column, known)
+
+
+def _paths(fields: Any) -> list[str]:
+    """Return the names of columns, with dotted paths to those in objects."""
+    import pyarrow as pa
+
+    inner = [(field.name, _paths(field.type) if pa.types.is_struct(field.type) else []) for field in fields]
+    return [path for name, paths in inner for path in [f"{name}.{each}" for each in paths] or [name]]
+
+
+def file_features(path: Path) -> Any:
+    """Return the types of columns, by dotted name, that `datasets` stored in a file; empty without them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if reader_name(path) not in BINARY:
+        return {}
+    with suppress(Exception), unpacked_file(path) as plain:  # reading the rows reports it
+        is_parquet = plain_suffix(path) == ".parquet"
+        schema = pq.read_schema(plain) if is_parquet else pa.ipc.open_stream(_arrow_stream(plain, path)).schema
+        if b"huggingface" in (schema.metadata or {}):
+            from datasets import Features
+
+            return Features.from_arrow_schema(schema).flatten()
+    return {}
 
 
 TYPE_NAMES: dict[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
@@ -213,7 +287,7 @@ AS_ROWS = "write it as rows, such as with pandas' to_json(path, orient='records'
 
 def json_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
     """Yield the rows of a file with the suffix .json: a JSON array of objects, or JSON Lines."""
-    if is_json_array(path, text):
+    if _is_document(path, columns, text):
         return array_rows(path, columns, text)
     return line_rows(path, columns, text)
 
@@ -227,8 +301,35 @@ def is_json_array(path: Path, text: TextFormat) -> bool:
 
 def array_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
     """Yield the values of `columns` for every object of a JSON array."""
-    for number, row in enumerate(_document(path, text), start=1):
+    rows = _document(path, text)
+    if isinstance(rows, dict):
+        lists = [each for each in rows.values() if _is_list_of_objects(each)]
+        if len(lists) != 1:
+            raise InputError(
+                f"{path} is one object; the file must be one array of objects, one object in each line, or an object "
+                f"with a single list of objects, not {len(lists)}"
+            )
+        rows = lists[0]
+    for number, row in enumerate(rows, start=1):
         yield number, _values(f"{path} row {number}", row, columns)
+
+
+def _is_document(path: Path, columns: Sequence[str], text: TextFormat) -> bool:
+    """Return whether a JSON file is an array, or an object with its rows in a list, and not one object a line."""
+    if is_json_array(path, text):
+        return True
+    with open_text(path, text) as stream:
+        lines = list(islice(filter(str.strip, iter(stream.readline, "")), 2))
+    try:
+        row = json.loads("".join(lines[:1]).removeprefix(BYTE_ORDER_MARK))
+    except (ValueError, RecursionError):
+        return len(lines) > 1 and lines[0].strip().endswith(("{", "[", ","))  # an object in several lines
+    is_wrapper = isinstance(row, dict) and columns[0] not in row and any(map(_is_list_of_objects, row.values()))
+    return is_wrapper and len(lines) == 1
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
 def _document(path: Path, text: TextFormat) -> Any:
@@ -258,14 +359,15 @@ def line_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
             reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-            raise InputError(f"{location} is not JSON: {reason}{_advice(line, suffix)}") from error
+            yield number, InputError(f"{location} is not JSON: {reason}{_advice(line, suffix)}")
+            continue
         if isinstance(row, list):
             raise InputError(f"{location} must be a JSON object, not list{_advice(line, suffix)}")
         if (
             number == 1
             and isinstance(row, dict)
             and len(row) > 1
-            and all(isinstance(each, dict) for each in row.values())
+            and all(isinstance(each, dict) and "0" in each for each in row.values())
         ):
             raise InputError(f"{location} contains a whole table by columns; {AS_ROWS}")
         yield number, _values(location, row, columns)
@@ -279,13 +381,14 @@ def _advice(line: str, suffix: str) -> str:
     return "; each line must be one object, or the file one array of objects" if start == "{" else ""
 
 
-def _values(location: str, row: Any, columns: Sequence[str]) -> list[Any]:
+def _values(location: str, row: Any, columns: Sequence[str]) -> list[Any] | InputError:
+    """Return the values of an object, or why it has none."""
     if not isinstance(row, Mapping):
-        raise InputError(f"{location} must be a JSON object, not {type(row).__name__}")
+        return InputError(f"{location} must be a JSON object, not {type(row).__name__}")
     try:
-        return [row[column] for column in columns]
+        return [value_at(row, column) for column in columns]
     except KeyError as error:
-        raise missing_column(location, error.args[0], list(row)) from error
+        return missing_column(location, error.args[0], dotted_names(row))
 
 
 def squad_rows(path: Path, text: TextFormat) -> Iterator[Row]:
@@ -305,12 +408,19 @@ def squad_rows(path: Path, text: TextFormat) -> Iterator[Row]:
             context = _field(paragraph, "context", str)
             for entry in _items(paragraph, "qas"):
                 number += 1
-                answers = list(_items(entry, "answers"))
-                listed = {
-                    "text": [_field(answer, "text", str) for answer in answers],
-                    "answer_start": [_field(answer, "answer_start", int) for answer in answers],
-                }
-                yield number, [_field(entry, "id", str), context, _field(entry, "question", str), listed]
+                yield number, _question(entry, context)
+
+
+def _question(entry: _Placed, context: str) -> list[Any] | InputError:
+    try:
+        answers = list(_items(entry, "answers"))
+        listed = {
+            "text": [_field(answer, "text", str) for answer in answers],
+            "answer_start": [_field(answer, "answer_start", int) for answer in answers],
+        }
+        return [_field(entry, "id", str), context, _field(entry, "question", str), listed]
+    except InputError as error:
+        return error
 
 
 _Placed = tuple[str, Any]
@@ -333,7 +443,7 @@ def _items(owner: _Placed, name: str) -> Iterator[_Placed]:
 
 
 def _check_type(place: str, value: Any, kind: type) -> None:
-    if not isinstance(value, kind) or isinstance(value, bool):
+    if not isinstance(value, (str, int) if kind is str else kind) or isinstance(value, bool):
         raise InputError(f"{place} must be {TYPE_NAMES[kind]}, not {short_text(value)}")
 
 
@@ -375,7 +485,7 @@ def unit_of(path: Path, columns: Sequence[str], text: TextFormat = DEFAULT_FORMA
     name = reader_name(path)
     if _is_squad(path, columns):
         return "question"
-    is_array = name == ".json" and is_json_array(path, text)
+    is_array = name == ".json" and _is_document(path, columns, text)
     return "row" if name in BINARY or is_array else "line"
 
 

@@ -54,6 +54,20 @@ def find_starting_model(request: StagingRequest, home: Path) -> StartingModel:
     return StartingModel(tokenizer=tokenizer, scratch=scratch)
 
 
+def check_hub_lengths(model: StartingModel, request: StagingRequest) -> None:
+    """Raise InputError if a length exceeds the positions of a pretrained Hub model, by its configuration."""
+    from transformers import AutoConfig
+
+    source = model.tokenizer
+    if model.scratch is not None or source.folder is not None:
+        return
+    try:
+        config = AutoConfig.from_pretrained(source.name, revision=source.revision or "main", trust_remote_code=False)
+    except Exception:  # The job loads the model and reports the reason.
+        return
+    check_lengths(source.name, config.to_dict(), request)
+
+
 def check_lengths(name: str, config: Mapping[str, Any], request: StagingRequest) -> None:
     """Raise InputError if `max_length`, or another length of the task, exceeds the positions of a model."""
     longest = usable_positions(config)

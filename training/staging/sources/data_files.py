@@ -12,7 +12,7 @@ import tempfile
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -43,6 +43,8 @@ START_BYTES = 8 * 2**20
 """Bytes of the objects that a plan reads. They hold the 1,000 rows of its sample, unless rows are very long."""
 PACKED_FACTOR = 4
 """Text in a compressed or Parquet file, as a multiple of the file's size."""
+DATASET_STATE, DATASET_DICT = "state.json", "dataset_dict.json"
+"""Files by which a folder of `save_to_disk` of `datasets` is known: one data set, and several by their splits."""
 LINES = frozenset({".jsonl", ".ndjson", ".csv", ".tsv", ".txt"})
 """Formats whose rows can be read from the start of a file, and counted from its size."""
 
@@ -80,10 +82,11 @@ class DataFiles:
         details = [f"{len(self.paths):,} files"] if len(self.paths) > 1 else []
         if self.reader_name not in BINARY and text.encoding != UTF8:
             details.append(text.encoding)
-        path = self.paths[0]
         with suppress(InputError):  # Reading the rows reports it, with its place.
-            if is_table(path) and not is_usual(path, delimiter := table_delimiter(path, columns, text)):
-                details.append(f"delimiter {delimiter_name(delimiter)}")
+            tables = [path for path in self.paths if is_table(path)]
+            delimiters = dict.fromkeys(table_delimiter(path, columns, text) for path in tables)
+            if len(delimiters) > 1 or not all(is_usual(tables[0], each) for each in delimiters):
+                details.append(f"delimiter {' or '.join(map(delimiter_name, delimiters))}")
         return self.name + (f" ({', '.join(details)})" if details else "")
 
     def close(self) -> None:
@@ -120,6 +123,9 @@ def find_data_files(name: str) -> DataFiles:
 
 
 def _files_of_folder(folder: Path) -> list[Path]:
+    if (folder / DATASET_STATE).is_file():
+        return sorted(folder.glob("*.arrow"))
+    check_is_no_dict(folder)
     paths = _limited(folder, "contains", _data(folder.iterdir()))
     pattern = str(folder / "*.jsonl")
     if not paths:
@@ -134,6 +140,17 @@ def _files_of_folder(folder: Path) -> list[Path]:
         except InputError as error:
             raise InputError(f"{error}, or name the files to read with a pattern, such as {pattern!r}") from error
     return paths
+
+
+def check_is_no_dict(folder: Path) -> None:
+    """Raise InputError for a folder with the splits of a data set, as `save_to_disk` of `datasets` writes it."""
+    if (folder / DATASET_DICT).is_file():
+        splits = sorted(path.parent.name for path in folder.glob(f"*/{DATASET_STATE}"))
+        example = folder / ("train" if "train" in splits else "SPLIT")
+        raise InputError(
+            f"{folder} was written by save_to_disk, with a folder for each split ({', '.join(splits)}): set data.train "
+            f"to one of them, such as {example}"
+        )
 
 
 def _matches(path: Path) -> list[Path]:
@@ -193,22 +210,17 @@ class FileRows:
         for path in self._files.paths:
             start = last
             self._starts.append(start)
-            is_next_table = path != self._files.paths[0] and is_table(path)
-            read = self._next_table(path) if is_next_table else read_rows(path, self._columns, self._text)
-            for number, values in read:
-                last = start + number
-                yield last, values
-
-    def _next_table(self, path: Path) -> Iterator[Row]:
-        """Yield the rows of a table with the delimiter of the first, and a header of its own."""
-        delimiter = table_delimiter(self._files.paths[0], self._columns, self._text)
-        try:
-            yield from read_rows(path, self._columns, replace(self._text, delimiter=delimiter))
-        except MissingColumn as error:
-            raise InputError(
-                f"{error} Each file needs the header. If `split` made the files, only the first has it: join them "
-                "with `cat`"
-            ) from error
+            try:
+                for number, values in read_rows(path, self._columns, self._text):
+                    last = start + number
+                    yield last, values
+            except MissingColumn as error:
+                if path == self._files.paths[0] or not is_table(path):
+                    raise
+                raise InputError(
+                    f"{error} Each file needs the header. If `split` made the files, only the first has it: join them "
+                    "with `cat`"
+                ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,7 +332,10 @@ class StoredFiles:
     def renamed(self, rows: Iterator[Row]) -> Iterator[Row]:
         """Yield the rows. An InputError names the object in place of its copy."""
         try:
-            yield from rows
+            for number, values in rows:
+                if isinstance(values, InputError):
+                    values.args = (self.with_uris(str(values)),)
+                yield number, values
         except InputError as error:
             error.args = (self.with_uris(str(error)),)
             raise

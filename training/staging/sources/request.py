@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, create_model, model_validator
@@ -10,6 +11,7 @@ from training.contract.frozen import Frozen, Name
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields
 from training.job.settings.declared import Task
 from training.job.tasks import DEFAULT_TASK, MAX_TOKENS, TASKS
+from training.job.tasks.checks import plain_label
 from training.staging.formats.files import UTF8, TextFormat, delimiter_character, encoding_name
 
 Builtin = Literal["docstrings"]
@@ -19,13 +21,14 @@ MAX_ROWS = 1_000_000_000
 Rows = Annotated[int, Field(ge=1, le=MAX_ROWS)]
 
 
-def _word_or_whole_number(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise ValueError(f"a label must be a word or a whole number, not {'null' if value is None else repr(value)}")
-    return value
+def _word_or_number(value: object) -> object:
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    if not is_number and (not isinstance(value, str) or value == ""):
+        raise ValueError(f"a label must be a word or a number, not {'null' if value is None else repr(value)}")
+    return plain_label(value)
 
 
-LabelValue = Annotated[str | int, BeforeValidator(_word_or_whole_number)]
+LabelValue = Annotated[str | int, BeforeValidator(_word_or_number)]
 """A label as spelled in the data; 4 and '4' are the same label."""
 LabelValues = Annotated[tuple[LabelValue, ...], Field(strict=False, min_length=1, max_length=10_000)]
 
@@ -52,11 +55,11 @@ class Columns(Frozen):
     """Names of the data's columns."""
 
     text: Name = "text"
-    """Column with the text."""
+    """Column with the text. `review.body` is the field `body` of the object in `review`."""
     text_pair: Name | None = None
     """Column with the second text of a pair; None for single texts."""
     label: Name = "label"
-    """Column with the label: words, or whole numbers of at least 0. With several labels, a list of them. It may
+    """Column with the label: words, whole numbers, or true and false. With several labels, a list of them. It may
     also be a number to predict."""
     labels: Annotated[tuple[Name, ...], BeforeValidator(_columns), Field(strict=False, min_length=2)] | None = None
     """Columns that stand for one label each, with 1 or true in the rows that have it. Replaces `label`."""
@@ -116,6 +119,8 @@ class Data(Frozen):
     """Encoding of text files, such as `utf-16`, `latin-1` or `cp1252`; None is UTF-8."""
     delimiter: Delimiter | None = None
     """Character between the fields of CSV and TSV files, or `tab`; None finds it in the header."""
+    header: Annotated[tuple[Name, ...], Field(strict=False, min_length=1)] | None = None
+    """Names of the columns of CSV and TSV files without a header; None reads them from the first line."""
     hub: HubData | None = None
     """Data set of the Hub."""
     builtin: Builtin | None = None
@@ -129,6 +134,8 @@ class Data(Frozen):
     positive: [4, 5]}`. Excludes `labels`."""
     skip_labels: LabelValues | None = None
     """Labels whose rows are left out."""
+    skip_bad_rows: bool = False
+    """Leave out rows with an empty or null value in a column that the task reads, and count them."""
     validation_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2
     """Share of the rows that is set aside if there are no validation rows. With `train_rows`, a share of the first
     rows: 0.2 and 1,000 training rows set 250 of the first 1,250 aside."""
@@ -141,8 +148,8 @@ class Data(Frozen):
 
     @property
     def text_format(self) -> TextFormat:
-        """Encoding and delimiter of text files."""
-        return TextFormat(encoding=self.encoding or UTF8, delimiter=self.delimiter)
+        """Encoding, delimiter and header of text files."""
+        return TextFormat(encoding=self.encoding or UTF8, delimiter=self.delimiter, header=self.header)
 
     @model_validator(mode="after")
     def _one_source(self) -> Data:
@@ -152,7 +159,7 @@ class Data(Frozen):
             raise ValueError(f"data needs exactly one of train, hub and builtin; it has {listed}")
         if self.validation is not None and self.train is None:
             raise ValueError(f"data.validation is a file, so set data.train in place of data.{sources[0]}")
-        for name in ("encoding", "delimiter"):
+        for name in ("encoding", "delimiter", "header"):
             if getattr(self, name) is not None and self.train is None:
                 raise ValueError(f"data.{name} is for files, so it needs data.train in place of data.{sources[0]}")
         if self.labels is not None and len(set(self.labels)) != len(self.labels):

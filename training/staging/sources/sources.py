@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
@@ -21,7 +21,15 @@ from state.folders import is_usable, record
 from training.contract.errors import InputError, first_line
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.staging.formats.files import Row, missing_column
-from training.staging.sources.data_files import DataFiles, FileRows, StoredFiles, find_data_files
+from training.staging.formats.readers import file_features
+from training.staging.sources.data_files import (
+    DATASET_STATE,
+    DataFiles,
+    FileRows,
+    StoredFiles,
+    check_is_no_dict,
+    find_data_files,
+)
 from training.staging.sources.request import Data, HubData
 
 LOOK_UP_SECONDS = 10.0
@@ -135,6 +143,11 @@ def _file_source(
     text = data.text_format
     parts = [each.digest(text) for each in files]
 
+    def open_files() -> Tables:
+        first = files[0] if isinstance(files[0], DataFiles) else files[0].copies()
+        names = _names_of(file_features(first.paths[0]), columns)
+        return replace(tables_of([file_table(each, columns, data) for each in files]), label_names=names)
+
     def close() -> None:
         for each in files:
             each.close()
@@ -143,7 +156,7 @@ def _file_source(
         description=description,
         digest=digest("\n".join(parts)),
         validation_digest=digest(parts[-1]),
-        open=lambda: tables_of([file_table(each, columns, data) for each in files]),
+        open=open_files,
         close=close,
         files=tuple(files),
     )
@@ -172,12 +185,10 @@ def _hub_source(hub: HubData, columns: Sequence[str]) -> Source:
     description = f"Hub {hub.name}" + (f" ({hub.config})" if hub.config else "") + f" at {revision}"
 
     # Staging reads the rows more than once. A loaded split is mapped from files, not kept in memory.
-    load = cache(lambda split: _load_split(hub, split, revision))
+    load = cache(lambda split: _with_paths(_load_split(hub, split, revision), columns))
 
     def open_hub() -> Tables:
-        features = load(hub.splits.train).features
-        named = (label_names(features[column]) for column in columns if column in features)
-        names = next(filter(None, named), None)
+        names = _names_of(load(hub.splits.train).features, columns)
         splits = filter(None, (hub.splits.train, hub.splits.validation))
         tables = tables_of([_hub_table(hub, split, load(split), columns) for split in splits])
         return replace(tables, label_names=names)
@@ -190,6 +201,16 @@ def _hub_source(hub: HubData, columns: Sequence[str]) -> Source:
         validation_digest=digest(repr(validation)),
         open=open_hub,
     )
+
+
+def _with_paths(dataset: Any, columns: Sequence[str]) -> Any:
+    """Return a data set with columns for the fields of its objects, if dotted paths name them."""
+    return dataset if set(columns) <= set(dataset.column_names) else dataset.flatten()
+
+
+def _names_of(features: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the label names that the types of these columns have; None if they have none."""
+    return next(filter(None, (label_names(features[column]) for column in columns if column in features)), None)
 
 
 def label_names(feature: Any) -> tuple[str, ...]:
@@ -222,9 +243,13 @@ def _load_split(hub: HubData, split: str, revision: str) -> Any:
     """Return a split as a `datasets.Dataset`. Every error becomes an `InputError`."""
     import datasets
 
+    folder = Path(hub.name)
+    check_is_no_dict(folder)
+    if (folder / DATASET_STATE).is_file():
+        raise InputError(f"data.hub {hub.name!r} was written by save_to_disk: set data.train to it")
     datasets.disable_progress_bars()
     try:
-        pinned = None if Path(hub.name).is_dir() else revision
+        pinned = None if folder.is_dir() else revision
         return datasets.load_dataset(hub.name, hub.config, split=split, revision=pinned)
     # The library raises about twenty classes: no network, unknown name, no access, unknown split, broken data.
     except Exception as error:

@@ -287,7 +287,7 @@ def row_lengths(table: Table, request: StagingRequest, tokenizer: Any, *, for_sc
     task = TASKS[request.task]
     encode = _encode(request, tokenizer, for_scoring=for_scoring)
     lengths: list[int] = []
-    bad, left_out, count = BadRows(table), 0, 0
+    bad, left_out, count = BadRows(table, skips=request.data.skip_bad_rows), 0, 0
     rows = task_rows(task, table, request.data, bad)
     for batch in batches(rows, task.batch_characters, task.rows_per_batch):
         encoded = encode(batch, [[0] * len(row.labels) for row in batch])

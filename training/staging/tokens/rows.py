@@ -5,23 +5,29 @@ A first pass over the data selects the rows. Later passes read them again, one a
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import random
 import re
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from training.contract.errors import InputError, nearest, short_text
+from training.contract.errors import InputError, each_result, nearest, short_text
 from training.job.processes.reporting import BadData
 from training.job.tasks import TASKS, Label, Row, Task
-from training.job.tasks.checks import LABEL_RULE
+from training.job.tasks.checks import FOR_NUMBERS, MissingValue, plain_label
+from training.staging.formats.files import MissingColumn
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Location, Table, Tables
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MAX_LABELS = 100_000
 """Most different labels. More are no classes, but texts."""
@@ -29,16 +35,17 @@ MAX_BAD_ROWS = 1_000
 """Bad rows after which no more are read."""
 MAX_PROBLEMS = 5
 """Different problems in a message, and further rows with the same one."""
+MAX_CLASSES_OF_MAP = 50
+"""Classes up to which a message has a label map."""
 
-_WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
-_SIGNED_NUMBER = re.compile(r"-?[0-9]{1,18}")
-_OTHER_NUMBER = re.compile(r"[-+]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][-+]?[0-9]+)?|[-+]?(nan|inf)", re.IGNORECASE)
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_NUMBER = re.compile(r"[-+]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][-+]?[0-9]+)?")
 _DECIMAL_WHOLE_NUMBER = re.compile(r"(-?[0-9]{1,18})[.,]0+")
 
 
 def label_text(value: Any) -> str:
     """Return a label as text, the same text for 4, 4.0, ' 4 ' and '4.0'."""
-    return whole_text(str(int(value) if isinstance(value, float) and value.is_integer() else value).strip())
+    return whole_text(str(plain_label(value)).strip())
 
 
 def whole_text(text: str) -> str:
@@ -61,6 +68,8 @@ class Classes:
     """Labels as defined there."""
 
 
+ROWS = "the training rows"
+"""Source of the labels that no field and no data set names."""
 NO_CLASSES = Classes(names=(), numbers={}, label_source="", known_labels=())
 """Classes of a task that has none."""
 
@@ -75,7 +84,7 @@ class LabelSurvey:
         self._first_numbers: dict[Label, int] = {}
 
     def add(self, label: Label, number: int) -> None:
-        """Count a label of a row. Raises InputError if its type differs from the first, or for a negative number."""
+        """Count a label of a row. Raises InputError for too many different ones."""
         if label in self.counts:
             self.counts[label] += 1
             return
@@ -86,41 +95,31 @@ class LabelSurvey:
             )
         self.counts[label] = 1
         self._first_numbers[label] = number
-        if self._data.label_map is None:  # A label map may mix words and numbers.
-            self._check_type(label)
 
-    def finish(self) -> None:
-        """Raise InputError if all labels are numbers and one is not a whole number."""
-        numbers = self._data.label_map is None and all(_is_other_number(label) for label in self.counts)
-        if numbers and (label := next((each for each in self.counts if not _is_whole(each)), None)) is not None:
-            raise self._invalid_label(label)
+    def check_numbers(self) -> None:
+        """Raise InputError if all labels are numbers, some with decimals, and no field says that they are classes."""
+        decimal = next((label for label in self.counts if not _is_whole(label)), None)
+        is_named = self._data.label_map or self._data.labels
+        if decimal is None or is_named or not all(_NUMBER.fullmatch(str(label)) for label in self.counts):
+            return
+        names = sorted(
+            {whole_text(str(label)) for label in self.counts}, key=lambda name: float(name.replace(",", "."))
+        )
+        classes = map_text({name: [name] for name in names})
+        raise InputError(
+            f"{self._location(decimal)}: label {short_text(decimal)} is a number with decimals: {FOR_NUMBERS}"
+            + (f"; to use them as classes, set data.label_map{classes}" if classes else "")
+        )
 
     def check_known(self, classes: Classes) -> None:
         """Raise InputError for all labels that have no class."""
         if unknown := [label for label in self.counts if label not in classes.numbers]:
             others = ", ".join(f"{short_text(each)} ({self._location(each)})" for each in unknown[1 : MAX_PROBLEMS + 1])
             more = f" and {len(unknown) - MAX_PROBLEMS - 1:,} more" if len(unknown) > MAX_PROBLEMS + 1 else ""
-            raise unknown_label(self._location(unknown[0]), unknown[0], classes, f"{others}{more}")
+            raise unknown_label(self._location(unknown[0]), unknown[0], classes, unknown, f"{others}{more}")
 
     def _location(self, label: Label) -> str:
         return self._table.location(self._first_numbers[label])
-
-    def _check_type(self, label: Label) -> None:
-        if isinstance(label, int) and label < 0:
-            raise self._invalid_label(label)
-        first = next(iter(self.counts))
-        if type(label) is not type(first):
-            described = f"{short_text(first)} ({self._location(first)})"
-            raise InputError(
-                f"{self._location(label)}: label {short_text(label)} has a different type than {described}"
-            )
-
-    def _invalid_label(self, label: Label) -> InputError:
-        return InputError(f"{self._location(label)}: label {short_text(label)} {LABEL_RULE}")
-
-
-def _is_other_number(label: Label) -> bool:
-    return isinstance(label, str) and _OTHER_NUMBER.fullmatch(label) is not None
 
 
 def _is_whole(label: Label) -> bool:
@@ -141,18 +140,14 @@ def classes_of(data: Data, source_names: tuple[str, ...] | None, labels: Collect
         names: dict[Label, int] = {name: number for number, name in enumerate(source_names)}
         return _classes_named(source_names, _numbers_by_index(source_names) | names, "the data set's own labels")
     row_names = names_in_rows(labels)
-    numbers = _numbers_by_name(row_names, allow_indices=False)
-    numbers |= {
-        label: numbers[whole_text(label)] for label in labels if isinstance(label, str) and label not in numbers
-    }
-    return _classes_named(row_names, numbers, "the training rows")
+    numbers = _spelled(row_names)
+    return _classes_named(row_names, numbers | {label: numbers[whole_text(str(label))] for label in labels}, ROWS)
 
 
 def names_in_rows(labels: Collection[Label]) -> tuple[str, ...]:
-    """Return the label names in the training rows: numbers in numeric order, words in alphabetical order."""
-    if all(map(_is_whole, labels)):
-        return tuple(sorted({whole_text(str(label)) for label in labels}, key=lambda name: (int(name), name)))
-    return tuple(sorted(str(label) for label in labels))
+    """Return the label names in the training rows: numbers in numeric order, then words in alphabetical order."""
+    names = {whole_text(str(label)) for label in labels}
+    return tuple(sorted(names, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name)))
 
 
 def check_classes(source: str, numbers: Collection[int], classes: Classes) -> None:
@@ -164,9 +159,9 @@ def check_classes(source: str, numbers: Collection[int], classes: Classes) -> No
 
 def _classes_of_map(label_map: Mapping[str, Sequence[Label]], source_names: Sequence[str]) -> Classes:
     """Return the classes of a label map. The map may use the source's label names instead of its numbers."""
-    listed: dict[Label, int] = {str(value): at for at, values in enumerate(label_map.values()) for value in values}
-    numbers = {spelling: number for value, number in listed.items() for spelling in _spellings(whole_text(str(value)))}
-    numbers |= listed
+    classes = {str(value): at for at, values in enumerate(label_map.values()) for value in values}
+    listed = list(classes.values())
+    numbers = {label: listed[at] for label, at in _spelled(list(classes)).items()}
     for index, name in enumerate(source_names):
         if name in numbers:
             numbers[index] = numbers[name]
@@ -178,31 +173,62 @@ def _classes_named(names: tuple[str, ...], numbers: Mapping[Label, int], label_s
     return Classes(names=names, numbers=numbers, label_source=label_source, known_labels=names)
 
 
-def _numbers_by_name(names: Sequence[str], *, allow_indices: bool = True) -> dict[Label, int]:
+def _numbers_by_name(names: Sequence[str]) -> dict[Label, int]:
     """Return the class number of each spelling of a class: its name, and its index if the names are not numbers."""
-    numbers: dict[Label, int] = {name: number for number, name in enumerate(names)}
-    if all(map(_is_whole, names)):
-        # With names such as 1 to 5 (stars), a number in the data is a name, not an index from 0 to 4.
-        spelled = {spelling: number for number, name in enumerate(names) for spelling in _spellings(whole_text(name))}
-        return spelled | numbers
-    return _numbers_by_index(names) | numbers if allow_indices else numbers
+    # With names such as 1 to 5 (stars), a number in the data is a name, not an index from 0 to 4.
+    return _spelled(names) if all(map(_is_whole, names)) else _numbers_by_index(names) | _spelled(names)
 
 
 def _numbers_by_index(names: Sequence[str]) -> dict[Label, int]:
-    return {spelling: number for number in range(len(names)) for spelling in _spellings(str(number))}
+    return _spelled([str(number) for number in range(len(names))])
+
+
+def _spelled(names: Sequence[str]) -> dict[Label, int]:
+    """Return the index of each name in all its spellings. A name as it is counts before a spelling of another."""
+    spelled = {spelling: at for at, name in enumerate(names) for spelling in _spellings(whole_text(name))}
+    return {**spelled, **{name: at for at, name in enumerate(names)}}
 
 
 def _spellings(text: str) -> tuple[Label, ...]:
     """Return a label in all its spellings: a whole number is text, a number, or text as pandas writes floats."""
-    return (text, int(text), f"{text}.0", f"{text},0") if _SIGNED_NUMBER.fullmatch(text) else (text,)
+    if text in ("true", "false"):
+        return (text, text.title(), text.upper())
+    return (text, int(text), f"{text}.0", f"{text},0") if _is_whole(text) else (text,)
 
 
-def unknown_label(location: str, label: Label, classes: Classes, others: str = "") -> InputError:
+def plain_name(name: str) -> str:
+    """Return a label without blanks and differences of case."""
+    return "".join(name.casefold().split())
+
+
+def joining_map(counts: Mapping[str, int]) -> str:
+    """Return a label map, after a colon, that joins labels which differ only in case or blanks; empty for too many.
+
+    The commonest of them names the class.
+    """
+    classes: dict[str, list[str]] = {}
+    for name in sorted(counts, key=lambda name: -counts[name]):
+        classes.setdefault(plain_name(name), []).append(name)
+    return map_text({names[0]: names for names in sorted(classes.values())})
+
+
+def map_text(classes: Mapping[str, Sequence[str]]) -> str:
+    """Return a label map, after a colon, as YAML and the command line read it; empty for too many classes."""
+    return f": {json.dumps(classes, ensure_ascii=False)}" if len(classes) <= MAX_CLASSES_OF_MAP else ""
+
+
+def unknown_label(
+    location: str, label: Label, classes: Classes, unknown: Sequence[Label] = (), others: str = ""
+) -> InputError:
     """Return the error for a label without a class, and for `others`."""
     known = classes.known_labels
     listed = ", ".join(short_text(name) for name in known[:20]) + (" ..." if len(known) > 20 else "")
     hint = nearest(str(label), known)
     more = f" Nor are {others}." if others else ""
+    similar = set(map(plain_name, known)) if classes.label_source == ROWS else set()
+    if spellings := [each for each in map(str, unknown) if plain_name(each) in similar]:
+        joined = joining_map(dict.fromkeys([*known, *spellings], 0))
+        more += f" To join labels that differ only in case or blanks, set data.label_map{joined}"
     return InputError(f"{location}: label {short_text(label)} is not in {classes.label_source} ({listed}).{hint}{more}")
 
 
@@ -216,19 +242,6 @@ def check_rows(train_rows: int, request: StagingRequest, source: str) -> None:
 
 
 Channel = Literal["train", "validation"]
-
-IsValidation = Callable[[Row], bool]
-"""Return whether a row is a validation row. Called with each row once, in the order of the data."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Split:
-    """Division of the rows of one table into training and validation rows."""
-
-    validation_rows: int
-    """Rows that are set aside."""
-    start: Callable[[], IsValidation]
-    """Return the decision for each row of a new pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,6 +266,10 @@ class Selection:
     """Rows to evaluate on."""
     classes: Classes = NO_CLASSES
     """Classes of the labels, if the task has any."""
+    skipped_rows: int = 0
+    """Rows with an empty or null value that were left out."""
+    contradictory_texts: int = 0
+    """Training texts that occur with several classes."""
 
     @property
     def source(self) -> str:
@@ -262,17 +279,29 @@ class Selection:
 class BadRows:
     """The bad rows of a table, for one message about all of them."""
 
-    def __init__(self, table: Table) -> None:
-        self._table, self._count = table, 0
+    def __init__(self, table: Table, *, skips: bool = False) -> None:
+        self._table, self.count = table, 0
+        self._skips, self._missing = skips, 0
         self._locations: dict[str, list[str]] = {}
         """Locations of the rows with the same problem, by the problem."""
 
-    def add(self, number: int, error: BadData) -> None:
+    @property
+    def skipped(self) -> int:
+        """Rows with an empty or null value that were left out."""
+        return self._missing if self._skips else 0
+
+    def add(self, number: int, error: Exception) -> None:
         """Note the problem of a row. Raises InputError if there are too many to read on."""
-        location = self._table.location(number)
-        self._count += 1
-        self._locations.setdefault(str(error).removeprefix(location), []).append(location)
-        if self._count == MAX_BAD_ROWS:
+        is_missing = isinstance(error, MissingValue | MissingColumn)
+        self._missing += is_missing
+        if is_missing and self._skips:
+            return
+        location, problem = self._table.location(number), str(error)
+        problem = problem.removeprefix(location) if problem.startswith(location) else f": {problem}"
+        problem = problem.removesuffix(".")
+        self.count += 1
+        self._locations.setdefault(problem, []).append(location)
+        if self.count == MAX_BAD_ROWS:
             self.check()
 
     def check(self) -> None:
@@ -280,10 +309,13 @@ class BadRows:
         problems = [f"{first}{problem}{_also(first, others)}" for problem, (first, *others) in self._locations.items()]
         if len(problems) > MAX_PROBLEMS:
             problems[MAX_PROBLEMS:] = [f"and {len(problems) - MAX_PROBLEMS:,} more problems"]
-        if self._count > 1:
-            at_least = " or more" if self._count == MAX_BAD_ROWS else ""
-            problems[0] = f"{self._count:,}{at_least} bad rows: {problems[0]}"
-        if problems:
+        if self.count > 1:
+            at_least = " or more" if self.count == MAX_BAD_ROWS else ""
+            problems[0] = f"{self.count:,}{at_least} bad rows: {problems[0]}"
+        if self._missing and not self._skips:
+            missing = f"the rows with an empty or null value ({self._missing:,})"
+            problems.append(f"data.skip_bad_rows: true leaves out {missing}")
+        if self.count:
             raise InputError("; ".join(problems))
 
 
@@ -295,22 +327,22 @@ def _also(first: str, others: Sequence[str]) -> str:
     return f" (also {', '.join(listed)}{more})" if listed else ""
 
 
-def task_rows(task: Task, table: Table, data: Data, bad: BadRows | None = None) -> Iterator[Row]:
-    """Check and yield the rows of a table, except those with a label in `data.skip_labels`.
-
-    `bad` collects the bad rows; without it, the first raises InputError.
-    """
+def task_rows(task: Task, table: Table, data: Data, bad: BadRows) -> Iterator[Row]:
+    """Check and yield the rows of a table, except those with a label in `data.skip_labels`. `bad` gets the bad ones."""
     names = data.columns
     skip = frozenset(map(label_text, data.skip_labels or ()))
     label_at = list(task.columns(names)).index(names.label) if skip and task.classes == "one" else None
     for number, values in table.rows:
+        if isinstance(values, InputError):
+            if number == 1 and not data.skip_bad_rows:  # All rows are probably like the first.
+                raise values
+            bad.add(number, values)
+            continue
         if label_at is not None and label_text(values[label_at]) in skip:
             continue
         try:
             row = task.read(number, Location(table, number), values, names)
         except BadData as error:
-            if bad is None:
-                raise InputError(str(error)) from error
             bad.add(number, error)
             continue
         if row is not None and skip.isdisjoint(map(label_text, row.labels)):
@@ -322,73 +354,70 @@ class Survey:
 
     def __init__(self, task: Task, table: Table, data: Data) -> None:
         self._task, self._table, self._data = task, table, data
-        self.labels = LabelSurvey(table, data)
+        self.labels, self.bad = LabelSurvey(table, data), BadRows(table, skips=data.skip_bad_rows)
         self._strata: dict[Label | None, int] = {}
+        """Numbers of the strata: labels, or one for all rows."""
         self._ids: set[int] = set()
-        self._groups = array("Q")
+        self._row_strata, self._groups, self._has_groups = array("I"), array("Q"), False
 
     def add(self, row: Row) -> None:
-        """Check and count a row. Raises InputError for a label of another type, and for the id of another row."""
+        """Check and count a row. Raises InputError for too many different labels."""
         for label in row.labels:
             self.labels.add(label, row.number)
-        stratum = self._stratum(row)
-        self._strata[stratum] = self._strata.get(stratum, 0) + 1
+        stratum = row.labels[0] if self._task.classes == "one" else None
+        self._row_strata.append(self._strata.setdefault(stratum, len(self._strata)))
         if row.id:
             if (key := hash_of(row.id)) in self._ids:
-                location = self._table.location(row.number)
-                raise InputError(f"{location}: the {self._task.row} id {short_text(row.id)} is not unique")
+                self.bad.add(row.number, BadData(f"the {self._task.row} id {short_text(row.id)} is not unique"))
             self._ids.add(key)
-        if row.group:
-            self._groups.append(hash_of(row.group))
+        self._groups.append(hash_of(row.group) if row.group else hash_of(*row.texts))
+        self._has_groups |= bool(row.group)
 
     def finish(self) -> None:
-        """Check all rows together. Raises InputError for a table without rows, and for invalid labels."""
-        if not self._strata:
-            skipped = " except those with a label in data.skip_labels" if self._data.skip_labels else ""
+        """Raise InputError for a table without rows."""
+        if not self._strata and not self.bad.count:
+            skips = {"data.skip_labels": self._data.skip_labels, "data.skip_bad_rows": self.bad.skipped}
+            fields = " and ".join(name for name, value in skips.items() if value)
+            skipped = f" except those that {fields} leaves out" if fields else ""
             raise InputError(f"{self._table.name} has {self._task.without_rows}{skipped}")
-        self.labels.finish()
 
-    def split(self, share: float, seed: int) -> Split | None:
-        """Set a random share of the rows aside: of every class if rows have one, or whole groups if rows have a group.
+    def split(self, share: float, seed: int) -> bytes:
+        """Return a mask with a one for each row to set aside: a random share of the groups, of every class if any.
 
-        Returns None if they are too few.
+        Rows of equal texts are a group, unless the task has its own groups, or each class has only one text. The mask
+        is all zeros if there are too few groups.
         """
-        generator = random.Random(seed)
-        if self._groups:
-            return self._split_groups(generator, share)
-        masks = {
-            stratum: drawn_mask(generator, rows, validation_count(rows, share))
-            for stratum, rows in self._strata.items()
-        }
-        aside = sum(mask.count(1) for mask in masks.values())
-
-        def start() -> IsValidation:
-            unread = {stratum: iter(mask) for stratum, mask in masks.items()}
-            return lambda row: bool(next(unread.get(self._stratum(row), iter(b"")), 0))
-
-        return Split(validation_rows=aside, start=start) if aside else None
-
-    def _split_groups(self, generator: random.Random, share: float) -> Split | None:
         import numpy as np
 
-        hashes = np.frombuffer(self._groups, np.uint64)
-        _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
-        if len(first) < 2:
-            return None
-        aside = drawn_mask(generator, len(first), validation_count(len(first), share))
-        # The draw numbers the groups in the order of their first row, `np.unique` in the order of their hashes.
-        in_order = np.empty(len(first), np.uint8)
-        in_order[np.argsort(first)] = np.frombuffer(aside, np.uint8)
-        mask = in_order[group].tobytes()
+        groups = np.frombuffer(self._groups, np.uint64)
+        mask = self._drawn(random.Random(seed), groups, share)
+        if 1 in mask or self._has_groups:
+            return mask
+        return self._drawn(random.Random(seed), np.arange(len(groups)), share)
 
-        def start() -> IsValidation:
-            unread = iter(mask)
-            return lambda row: bool(next(unread, 0))
+    def _drawn(self, generator: random.Random, groups: np.ndarray, share: float) -> bytes:
+        import numpy as np
 
-        return Split(validation_rows=mask.count(1), start=start)
+        _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+        # The draw takes the strata, and their groups, in the order of their first rows.
+        strata = np.frombuffer(self._row_strata, np.uint32)[first]
+        order, aside = np.lexsort((first, strata)), np.zeros(len(first), np.uint8)
+        for members in np.split(order, np.flatnonzero(np.diff(strata[order])) + 1):
+            count = validation_count(len(members), share) if len(members) else 0
+            aside[members[generator.sample(range(len(members)), count)]] = 1
+        return aside[group].tobytes()
 
-    def _stratum(self, row: Row) -> Label | None:
-        return row.labels[0] if self._task.classes == "one" else None
+    def contradictory_texts(self, classes: Classes) -> int:
+        """Return the number of texts that occur with several classes."""
+        import numpy as np
+
+        if self._task.classes != "one" or not self._strata:
+            return 0
+        numbers = np.array([classes.numbers[label] for label in self._strata if label is not None])
+        texts, own = np.frombuffer(self._groups, np.uint64), numbers[np.frombuffer(self._row_strata, np.uint32)]
+        order = np.lexsort((own, texts))
+        texts, own = texts[order], own[order]
+        return len(np.unique(texts[1:][(texts[1:] == texts[:-1]) & (own[1:] != own[:-1])]))
 
     def too_few(self) -> InputError:
         """Return the error for rows that are too few to set some aside."""
@@ -412,8 +441,9 @@ class _Reading:
         return self.progress.count(f"checking {Path(table.name).name}", task_rows(self.task, table, self.data, bad))
 
     def again(self, channel: Channel, rows: int) -> Iterator[Row]:
-        """Read the first rows of a table again."""
-        return islice(task_rows(self.task, getattr(self.open(), channel), self.data), rows)
+        """Read the first good rows of a table again."""
+        table = getattr(self.open(), channel)
+        return islice(task_rows(self.task, table, self.data, BadRows(table, skips=self.data.skip_bad_rows)), rows)
 
 
 def select(open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress) -> Selection:
@@ -422,35 +452,46 @@ def select(open_tables: Callable[[], Tables], request: StagingRequest, progress:
     reading = _Reading(task=task, open=open_tables, data=data, progress=progress)
     tables, classes = reading.open(), NO_CLASSES
     source = tables.train.name
-    if tables.validation is None:
+    if (own := tables.validation) is None:
         survey, train, validation = _split_off(reading, tables.train)
         surveys = [survey]
     else:
-        first, train = _survey(reading, tables.train, data.train_rows, "train")
-        second, validation = _survey(reading, tables.validation, data.validation_rows, "validation")
+        (first, train), (second, validation) = each_result(
+            [
+                lambda: _survey(reading, tables.train, data.train_rows, "train"),
+                lambda: _survey(reading, own, data.validation_rows, "validation"),
+            ]
+        )
         surveys = [first, second]
+    checks = [survey.bad.check for survey in surveys]
     if task.has_classes:
-        labels, *others = (survey.labels for survey in surveys)
+        labels = surveys[0].labels
         classes = classes_of(data, data.columns.labels or tables.label_names, labels.counts)
-        labels.check_known(classes)
+        checks += [labels.check_numbers, *(partial(survey.labels.check_known, classes) for survey in surveys)]
+    each_result(checks)
+    if task.has_classes:
         try:
             task.check_classes(classes.names)
         except BadData as error:
             raise InputError(f"{source}: {error}") from error
         check_classes(source, {classes.numbers[label] for label in labels.counts}, classes)
         check_rows(train.rows, request, source)
-        for each in others:
-            each.check_known(classes)
-    return Selection(tables=tables, train=train, validation=validation, classes=classes)
+    return Selection(
+        tables=tables,
+        train=train,
+        validation=validation,
+        classes=classes,
+        skipped_rows=sum(survey.bad.skipped for survey in surveys),
+        contradictory_texts=surveys[0].contradictory_texts(classes),
+    )
 
 
 def _survey(reading: _Reading, table: Table, limit: int | None, channel: Channel) -> tuple[Survey, Part]:
     """Return the survey of the first `limit` rows of a table, or all, and these rows."""
-    survey, bad, rows = Survey(reading.task, table, reading.data), BadRows(table), 0
-    for row in islice(reading.checked(table, bad), limit):
+    survey, rows = Survey(reading.task, table, reading.data), 0
+    for row in islice(reading.checked(table, survey.bad), limit):
         survey.add(row)
         rows += 1
-    bad.check()
     survey.finish()
     return survey, Part(rows=rows, read=lambda: _exactly(rows, reading.again(channel, rows)))
 
@@ -460,35 +501,35 @@ def _split_off(reading: _Reading, table: Table) -> tuple[Survey, Part, Part]:
 
     With a limit on training rows, only the first rows of the table are read and split: as many as both parts need.
     """
-    data, survey, bad = reading.data, Survey(reading.task, table, reading.data), BadRows(table)
-    rows, needed, split = 0, first_rows(data), None
-    unread = reading.checked(table, bad)
+    data, survey = reading.data, Survey(reading.task, table, reading.data)
+    rows, needed, mask = 0, first_rows(data), b""
+    unread = reading.checked(table, survey.bad)
     while True:
         for row in islice(unread, None if needed is None else needed - rows):
             survey.add(row)
             rows += 1
         if needed is None or rows < needed:
             break
-        split = survey.split(data.validation_share, data.split_seed)
-        aside = split.validation_rows if split is not None else 0
+        mask = survey.split(data.validation_share, data.split_seed)
+        aside = mask.count(1)
         if aside >= (data.validation_rows or 1) and rows - aside >= (data.train_rows or 1):
             break
         needed += max(needed // 10, 1)
-    bad.check()
     survey.finish()
     if needed is None or rows < needed:
-        split = survey.split(data.validation_share, data.split_seed)
-    if split is None:
+        mask = survey.split(data.validation_share, data.split_seed)
+    if 1 not in mask:
+        each_result([survey.bad.check, survey.labels.check_numbers])
         raise survey.too_few()
 
     def part(count: int, *, is_validation: bool) -> Part:
         def read() -> Iterator[Row]:
-            belongs = split.start()
-            return _exactly(count, (row for row in reading.again("train", rows) if belongs(row) == is_validation))
+            sides = zip(reading.again("train", rows), mask, strict=False)
+            return _exactly(count, (row for row, side in sides if side == is_validation))
 
         return Part(rows=count, read=read)
 
-    aside = split.validation_rows
+    aside = mask.count(1)
     train = part(min(rows - aside, data.train_rows or rows), is_validation=False)
     return survey, train, part(min(aside, data.validation_rows or rows), is_validation=True)
 
@@ -520,14 +561,6 @@ def validation_count(rows: int, share: float) -> int:
     A class of one row has none.
     """
     return min(max(round(rows * share), 1), rows - 1)
-
-
-def drawn_mask(generator: random.Random, rows: int, count: int) -> bytearray:
-    """Return a mask with a one for each row that is set aside: one byte a row. `generator` draws `count` of them."""
-    mask = bytearray(rows)
-    for row in generator.sample(range(rows), count):
-        mask[row] = 1
-    return mask
 
 
 def hash_of(*texts: str) -> int:

@@ -5,6 +5,9 @@ Sequences are padded to buckets so that a compiler sees few shapes.
 
 from __future__ import annotations
 
+import json
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,7 +16,8 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from training.job.tasks import TASKS, Task
-from training.staging.tokens.rows import Channel
+from training.job.tasks.checks import FOR_NUMBERS
+from training.staging.tokens.rows import Channel, joining_map, plain_name
 
 MULTIPLE = 8
 MAX_BUCKETS = 4
@@ -26,6 +30,12 @@ DATA = "data.parquet"
 METADATA = "channel.json"
 CHANNELS: tuple[Channel, ...] = ("train", "validation")
 MAX_NOTES = 6
+MANY_CLASSES, ROWS_OF_A_CLASS = 21, 100
+"""Number of classes from which whole numbers with fewer rows each on average are probably no classes."""
+MANY_REPEATED = 0.1
+"""Share of validation rows that are also training rows from which the score is of little use."""
+MISSING = frozenset({"nan", "none", "null", "nil", "n/a", "na", "<na>", "nat", "-"})
+"""Texts that programs write for a missing value, in lower case."""
 MODEL = "model"
 
 
@@ -148,6 +158,10 @@ class DataDescription:
     validation: ChannelDescription
     repeated_rows: int | None = None
     """Validation rows whose text is also a training row; None if unknown."""
+    skipped_rows: int = 0
+    """Rows with an empty or null value that `data.skip_bad_rows` left out."""
+    contradictory_texts: int = 0
+    """Training texts that occur with several classes."""
     samples: tuple[Sample, ...] = ()
     """Training rows, drawn at random; empty if unknown."""
 
@@ -175,6 +189,10 @@ def phrases(data: DataDescription) -> dict[str, str]:
         phrases["classes"] = balance
     if (repeated := repeated_phrase(data)) is not None:
         phrases["repeated"] = repeated
+    if data.contradictory_texts:
+        phrases["contradictory"] = f"{_plural(data.contradictory_texts, 'text')} with several labels"
+    if data.skipped_rows:
+        phrases["left out"] = f"{_plural(data.skipped_rows, 'row')} with an empty or null value"
     return phrases
 
 
@@ -284,7 +302,7 @@ class Staged:
         return self.description.train.lengths
 
     def notes(self) -> list[str]:
-        """Return one sentence for each class without rows."""
+        """Return one sentence for each class without rows, and for what is probably not meant."""
         consequences = (
             (self.description.train.class_counts, "training", "cannot be learnt"),
             (self.description.validation.class_counts, "validation", "is not evaluated"),
@@ -296,7 +314,31 @@ class Staged:
             if count == 0
         ]
         more = [f"and {len(notes) - MAX_NOTES} more labels without rows"] if len(notes) > MAX_NOTES else []
-        return notes[:MAX_NOTES] + more
+        return notes[:MAX_NOTES] + more + data_warnings(self.description)
+
+
+def data_warnings(data: DataDescription) -> list[str]:
+    """Return a sentence for each property of the data that is probably not meant."""
+    rows = dict(zip(data.label_names, data.train.class_counts, strict=False))
+    warnings, all_rows = [], sum(data.train.class_counts) + sum(data.validation.class_counts)
+    task = TASKS.get(data.task or "", Task)
+    spellings = Counter(map(plain_name, rows))
+    if alike := [f"{name!r} ({count:,})" for name, count in rows.items() if spellings[plain_name(name)] > 1]:
+        warnings.append(
+            f"labels that differ only in case or blanks are classes of their own: {', '.join(alike)}; to join them, "
+            f"set data.label_map{joining_map(rows)}"
+        )
+    if missing := [name for name in rows if plain_name(name) in MISSING]:
+        listed = ", ".join(f"{name!r} ({_plural(rows[name], 'training row')})" for name in missing)
+        warnings.append(f"{listed} is a class: if it means no label, set data.skip_labels: {json.dumps(missing)}")
+    is_numeric = task.classes == "one" and all(map(str.isdecimal, rows))
+    if is_numeric and len(rows) >= MANY_CLASSES and all_rows < ROWS_OF_A_CLASS * len(rows):
+        warnings.append(f"{len(rows):,} classes for {all_rows:,} rows, all whole numbers: {FOR_NUMBERS}")
+    if texts := data.contradictory_texts:
+        warnings.append(f"{_plural(texts, 'training text')} with several labels: no model can get all their rows right")
+    if data.repeated_rows and data.repeated_rows >= MANY_REPEATED * (data.validation.source_rows or math.inf):
+        warnings.append(f"{repeated_phrase(data)}: their score shows what the model remembers, not what it has learnt")
+    return warnings
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -68,7 +68,12 @@ def count(account: Account) -> dict[str, int]:
 def deploy(endpoints: SageMakerEndpoints, account: Account, classifier_folder: Path, tmp_path: Path) -> list[str]:
     """Arguments of the `deploy` command."""
     account.hosting.looks = 0
-    fields = {"model": classifier_folder, "name": "emotion", "service": "sagemaker", "machine": "ml.g4dn.xlarge"}
+    fields = {
+        "model": classifier_folder,
+        "endpoint": "emotion",
+        "service": "sagemaker",
+        "machine.instance_type": "ml.g4dn.xlarge",
+    }
     fields |= {"aws.role": "trainer", "aws.prices": tmp_path / "prices.json"}
     return ["deploy", *(word for name, value in fields.items() for word in (f"--{name}", str(value)))]
 
@@ -101,7 +106,10 @@ def test_an_endpoint_answers_until_it_is_undeployed(
     assert [each for _, each in account.api.calls].count("CreateEndpoint") == 1
     # Another model of the same name is refused.
     for fields, message in (
-        ({"run_id": "9999fff"}, "Endpoint emotion serves 0123abc, not 9999fff: choose a different --name, or undeploy"),
+        (
+            {"run_id": "9999fff"},
+            "Endpoint emotion serves 0123abc, not 9999fff: choose a different --endpoint, or undeploy",
+        ),
         ({"machine": "ml.g5.xlarge"}, "Endpoint emotion serves the same model with a different machine"),
     ):
         with pytest.raises(EndpointTaken, match=message):
@@ -146,7 +154,7 @@ def test_the_commands_of_a_user(
     )
     assert main(["endpoints", "--service", "sagemaker"]) == 1
     account.api.faults.clear()
-    assert main(["undeploy", "--all", "true"]) == 0
+    assert main(["undeploy", "--all"]) == 0
     assert account.hosting.names() == {}
 
 

@@ -158,7 +158,7 @@ def test_bad_rows_stand_in_one_message(tmp_path: Path, base: Path) -> None:
     assert "FILE line 5: messages[0].role is 'usr': it must be one of system, user, assistant. Did you mean" in message
     assert "FILE line 6: messages[0].content is a list of parts" in message
     assert "FILE line 7: messages ends with the user: remove the messages after" in message
-    assert message.endswith("and 2 more problems")
+    assert "and 2 more problems; data.skip_bad_rows: true leaves out" in message
     with pytest.raises(InputError, match=r"line 1: column 'completion' is empty"):
         staged(tmp_path, base, [{"prompt": "a", "completion": ""}], {"prompt": "prompt"})
 

@@ -229,8 +229,8 @@ def shown(answer: Any, words: list[str] | None = None) -> Any:
 
 def test_bad_rows_and_inputs_are_refused(trained: Trained, base_model: Path, tmp_path: Path) -> None:
     task, column = trained.task, trained.task.inputs[0]
-    rows = [*trained.rows[:3], {**trained.rows[3], column: 7}, *trained.rows[4:]]
-    with pytest.raises(InputError, match=rf"rows\.jsonl line 4.*column '{column}' must be (text|a list), not 7"):
+    rows = [*trained.rows[:3], {**trained.rows[3], column: 7.5}, *trained.rows[4:]]
+    with pytest.raises(InputError, match=rf"rows\.jsonl line 4.*column '{column}' must be (text|a list), not 7.5"):
         stage(request_for(task, rows, base_model, tmp_path), tmp_path / "home")
     predictor = load_predictor(trained.ended.folder / "model", precision="fp32")
     with pytest.raises(BadInputs, match="inputs must be"):

@@ -265,11 +265,18 @@ def test_scores_use_all_references_of_a_text() -> None:
 
 
 def test_bad_rows_are_named_together(models: dict[str, Path], tmp_path: Path) -> None:
-    rows = [*ROWS[:4], {"mr": "name[x]", "ref": " "}, {"mr": "", "ref": "y"}, {"mr": "name[z]", "ref": 7}]
+    rows = [*ROWS[:4], {"mr": "name[x]", "ref": " "}, {"mr": "", "ref": "y"}, {"mr": "name[z]", "ref": 7.5}]
     with pytest.raises(InputError) as error:
         staged(tmp_path, models["bart"], rows)
     message = str(error.value)
-    for part in ("line 5", "column 'ref' is empty", "line 6", "column 'mr' is empty", "line 7", "must be text, not 7"):
+    for part in (
+        "line 5",
+        "column 'ref' is empty",
+        "line 6",
+        "column 'mr' is empty",
+        "line 7",
+        "must be text, not 7.5",
+    ):
         assert part in message
     with pytest.raises(InputError, match=r"max_target_length is 65, but .* accepts at most 64 tokens"):
         staged(tmp_path, models["bart"], ROWS, max_target_length=65)

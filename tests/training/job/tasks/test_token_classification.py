@@ -255,12 +255,12 @@ def test_a_text_is_answered_as_its_words(tmp_path: Path) -> None:
     [
         ({"ner_tags": ["O"]}, {}, r"line 2: column 'tokens' has 4 words, but 'ner_tags' has 1 tags"),
         ({"tokens": [], "ner_tags": []}, {}, r"line 2: column 'tokens' is empty; leave the row out"),
-        ({"tokens": ["a", 7, "b", "c"]}, {}, r"line 2: column 'tokens' must be text, not 7"),
+        ({"tokens": ["a", 7.5, "b", "c"]}, {}, r"line 2: column 'tokens' must be text, not 7.5"),
         ({"ner_tags": "O O O O"}, {}, r"line 2: column 'ner_tags' must be a list, not 'O O O O'; a table holds"),
-        ({"ner_tags": ["O", None, "O", "O"]}, {}, r"line 2: label null must be a word"),
+        ({"ner_tags": ["O", None, "O", "O"]}, {}, r"line 2: column 'ner_tags' must be a word or a number, not null"),
         ({"ner_tags": ["NOUN", "O", "O", "O"]}, {}, r"the tags 'NOUN' follow none of the schemes IOB, BIOES.*S-NOUN"),
         ({}, {"labels": ["O", "B-team", "I-team"]}, r"label 'B-place' is not in data.labels"),
-        ({"ner_tags": [3, 3, 0, 1]}, {}, "has a different type"),
+        ({"ner_tags": [3, 3, 0, 1]}, {}, "the tags '0', '1', '3' follow none of the schemes"),
     ],
 )
 def test_bad_rows(changed: dict[str, Any], data: dict[str, Any], message: str, tmp_path: Path) -> None:

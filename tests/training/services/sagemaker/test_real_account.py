@@ -69,7 +69,7 @@ def fields_of(account: RealAccount, machine: dict[str, Any]) -> dict[str, object
 class TestWays:
     def test_our_own_training_keeps_its_model(self, user: Terminal, real_account: RealAccount) -> None:
         cost = real_account.reserve_training(**TRAINING)
-        output = user("train", {"save_model": "true", "log_model": "true", "max_usd": cost})
+        output = user("train", {"save_model": "true", "log_model": "each", "max_usd": cost})
         assert output.code == 0, output
         [run] = user.runs()
         assert run.info.status == "FINISHED"

@@ -20,6 +20,7 @@ from tests.support.services.harness import SageMakerHarness
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
 from tests.training.services.sagemaker.conftest import Terminal
 from tracking.groups.group import child_runs, open_group
+from tracking.queries.job_tables import tags_of
 from tracking.server.store import open_store
 from training.contract.plain_text import without_markup
 
@@ -183,7 +184,7 @@ def test_the_fallback_type_is_recorded_and_priced(terminal: Terminal, account: A
     assert run.data.tags["platform.instance_type"] == "ml.g4dn.xlarge"
     # This type costs half a dollar per second; the unavailable one costs a dollar.
     assert run.data.metrics["cost/usd"] == pytest.approx(0.5 * run.data.metrics["cost/billable_seconds"])
-    assert float(run.data.tags["platform.price_usd_per_hour"]) == 1800
+    assert float(tags_of(run)["platform.price_usd_per_hour"]) == 1800
 
 
 def test_a_job_without_capacity_fails_and_costs_nothing(terminal: Terminal, account: Account) -> None:

@@ -18,6 +18,7 @@ from experiments.planning.load import FOLDER
 from tests.support.aws.account import Account
 from tests.support.job.published_workloads import SMALL_FIELDS, WORKLOADS, Fields, small_model
 from tests.training.services.sagemaker.conftest import Terminal
+from tracking.queries.job_tables import tags_of
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +65,7 @@ def test_both_services_log_the_same_run(
     trained(terminal, fields)
     trained(terminal, {**fields, **at_sagemaker(tmp_path, terminal, workload)})
     local, remote_run = terminal.runs()
-    assert remote_run.data.tags["platform.service"] == "sagemaker"
+    assert tags_of(remote_run)["platform.service"] == "sagemaker"
     assert [remote_run.data.tags["platform.job_name"]] == account.jobs.names()
 
     names, remote = (

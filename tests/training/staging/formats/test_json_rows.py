@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
+from tests.support.staging.tables import good
 from training.contract.errors import InputError
 from training.job.tasks import SQUAD_COLUMNS
+from training.staging.formats.files import Row
 from training.staging.formats.readers import read_rows, unit_of
 
 COLUMNS = ["text", "label"]
 FRAME = pd.DataFrame({"text": ["a ü\n", 'b "c"'], "label": [1.0, 0.0]})
 
 
-def read(path: Path) -> list[tuple[int, list[Any]]]:
-    return list(read_rows(path, COLUMNS))
+def read(path: Path) -> list[Row]:
+    return good(read_rows(path, COLUMNS))
 
 
 def refused(path: Path) -> str:

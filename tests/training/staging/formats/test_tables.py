@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from tests.support.staging.tables import good
 from training.contract.errors import InputError
-from training.staging.formats.files import TextFormat
+from training.staging.formats.files import Row, TextFormat
 from training.staging.formats.readers import read_rows, table_delimiter
 
 COLUMNS = ["text", "label"]
 
 
-def read(path: Path, columns: list[str] = COLUMNS, **text: Any) -> list[tuple[int, list[Any]]]:
-    return list(read_rows(path, columns, TextFormat(**text)))
+def read(path: Path, columns: list[str] = COLUMNS, **text: Any) -> list[Row]:
+    return good(read_rows(path, columns, TextFormat(**text)))
 
 
 def refused(path: Path, columns: list[str] = COLUMNS, **text: Any) -> str:

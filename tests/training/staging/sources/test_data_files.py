@@ -116,7 +116,7 @@ def test_the_description_says_what_the_names_do_not_show(tmp_path: Path) -> None
     assert described() == " (2 files, delimiter ';')"
     assert described(TextFormat(encoding="cp1252")) == " (2 files, cp1252, delimiter ';')"
     path.write_text("text\tlabel\na\t1\n")
-    assert described() == " (2 files, delimiter a tab)"
+    assert described() == " (2 files, delimiter a tab or ';')"
 
 
 def rows_of(name: str | Path, **options: Any) -> FileRows:
@@ -128,5 +128,4 @@ def test_one_file_is_open_at_a_time_and_read_lazily(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_text("broken\n")
     rows = rows_of(tmp_path)
     assert [next(rows)[0] for _ in ANIMALS] == list(range(1, 11))
-    with pytest.raises(InputError, match=r"b.jsonl line 1 is not JSON"):
-        next(rows)
+    assert str(next(rows)[1]).startswith(f"{tmp_path / 'b.jsonl'} line 1 is not JSON")

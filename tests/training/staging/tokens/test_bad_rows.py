@@ -36,17 +36,17 @@ def refused(file: Path, rows: list[dict[str, Any]]) -> str:
 
 def test_all_bad_rows_stand_in_one_message(tmp_path: Path) -> None:
     good, file = {"text": "a", "label": "x"}, tmp_path / "a.jsonl"
-    empty, number, real = {**good, "text": " "}, {**good, "text": 7}, {**good, "label": 1.5}
-    assert refused(file, [good, empty]) == "FILE line 2: column 'text' is empty"
+    empty, number, real = {**good, "text": " "}, {**good, "text": 7.5}, {**good, "label": {}}
+    way = "data.skip_bad_rows: true leaves out the rows with an empty or null value"
+    assert refused(file, [good, empty]) == f"FILE line 2: column 'text' is empty; {way} (1)"
     assert refused(file, [empty, good, number, empty, real, *[empty] * 7]) == (
         "11 bad rows: FILE line 1: column 'text' is empty (also 4, 6, 7, 8, 9 and 3 more); "
-        "FILE line 3: column 'text' must be text, not 7; "
-        "FILE line 5: label 1.5 must be a word or a whole number of at least 0, such as 1 or 1.0; "
-        "to predict any numbers, set task: regression"
+        "FILE line 3: column 'text' must be text, not 7.5; "
+        f"FILE line 5: label a dict must be a word, a number, true or false; {way} (9)"
     )
-    many = refused(file, [{**good, "text": at} for at in range(MAX_BAD_ROWS + 5)])
-    assert many.startswith("1,000 or more bad rows: FILE line 1: column 'text' must be text, not 0; FILE line 2")
-    assert many.endswith("FILE line 5: column 'text' must be text, not 4; and 995 more problems")
+    many = refused(file, [{**good, "text": at + 0.5} for at in range(MAX_BAD_ROWS + 5)])
+    assert many.startswith("1,000 or more bad rows: FILE line 1: column 'text' must be text, not 0.5; FILE line 2")
+    assert many.endswith("FILE line 5: column 'text' must be text, not 4.5; and 995 more problems")
 
 
 def test_lists_and_objects_are_read_from_every_format(tmp_path: Path) -> None:
@@ -66,8 +66,10 @@ def test_lists_and_objects_are_read_from_every_format(tmp_path: Path) -> None:
 
 def test_a_list_in_a_table_is_json() -> None:
     assert checked_list("a.csv line 2", "tags", '["a", "b"]') == checked_list("", "tags", ["a", "b"]) == ["a", "b"]
-    hint = r"column 'tags' must be a list, not \"\['a'\]\"; a table holds a list as JSON, such as \[\"a\", \"b\"\]$"
+    assert checked_list("", "tags", "['a', \"it's\"]") == ["a", "it's"]  # as pandas writes it
+    assert checked_list("", "tags", "[0 1\n 0]") == [0, 1, 0]  # as NumPy writes it
+    hint = r"column 'tags' must be a list, not '\[a'; a table holds a list as JSON, such as \[\"a\", \"b\"\]$"
     with pytest.raises(BadData, match=rf"a\.csv line 2: {hint}"):
-        checked_list("a.csv line 2", "tags", "['a']")
+        checked_list("a.csv line 2", "tags", "[a")
     with pytest.raises(BadData, match=r"must be a list, not null$"):
         checked_list("a.jsonl line 2", "tags", None)
