@@ -169,14 +169,7 @@ def calibration(group_id: str, name: str, arm: Arm, number: int, staged: Inputs,
 
 
 def job(
-    job_name: str,
-    name: str,
-    arm: Arm,
-    repeat: int,
-    staged: Inputs,
-    home: Path,
-    offset: int = 0,
-    group_id: str = "",
+    job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path, offset: int = 0, group_id: str = ""
 ) -> PlannedJob:
     """Return one job of an arm of experiment `name`. Each repeat has another seed; `offset` shifts unless it is set."""
     job_name = short_name(job_name)

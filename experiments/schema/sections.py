@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from training.contract.errors import InputError
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import Instances, MetricDefinition, Names, Style
 from training.contract.plain_text import is_likely_secret
+from training.contract.price import instances_of
 from training.contract.request import NAME_PATTERNS, SET_BY_FIELDS, check_metric
 from training.contract.retry import CREDENTIALS_WAIT_MINUTES
 from training.job.tasks import METRICS_BY_NAME, OWN_METRICS
@@ -330,18 +332,6 @@ S3Prefix = Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]
 """Bucket, or a prefix in a bucket, with the characters that AWS calls safe in keys."""
 
 
-def _are_groups(value: Any) -> bool:
-    """Return whether a value is a list of SageMaker's instance groups."""
-    return isinstance(value, list) and all(
-        isinstance(each, Mapping)
-        and isinstance(each.get("InstanceGroupName"), str)
-        and isinstance(each.get("InstanceType"), str)
-        and type(each.get("InstanceCount")) is int
-        and each["InstanceCount"] > 0
-        for each in value
-    )
-
-
 class Aws(Frozen):
     """AWS account, network and keys. The configuration file of SageMaker's SDK supplies what is not set."""
 
@@ -395,15 +385,13 @@ class Aws(Frozen):
             for path in (name, *(f"{name}.{member}" for member in members)):
                 if field := SET_BY_FIELDS.get(path):
                     raise ValueError(f"aws.request.{path} is set by {field}: use that instead")
-            groups = members.get("InstanceGroups") if isinstance(members, Mapping) else None
-            if name == "ResourceConfig" and groups is not None and not _are_groups(groups):
-                raise ValueError(
-                    "aws.request.ResourceConfig.InstanceGroups must be a list of mappings with InstanceGroupName, "
-                    "InstanceType and InstanceCount, a whole number of at least 1"
-                )
             if each is None and any(path.startswith(f"{name}.") for path in SET_BY_FIELDS):
                 raise ValueError(f"aws.request.{name} cannot be removed: fields of the experiment set parts of it")
-        return value
+        with suppress(TypeError, KeyError, AttributeError):
+            if sum(instances_of(value.get("ResourceConfig", {})).values()) > 0:
+                return value
+        needed = "InstanceGroupName, InstanceType and InstanceCount"
+        raise ValueError(f"aws.request.ResourceConfig.InstanceGroups must be a list of mappings with {needed}")
 
     @model_validator(mode="after")
     def _check_checkpoints(self) -> Aws:

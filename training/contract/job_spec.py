@@ -68,29 +68,36 @@ class MetricDefinition(_Frozen):
     """Regular expression with one group, matched against each log line."""
 
 
-class ChannelOptions(_Frozen):
-    """Options of a channel on SageMaker. Values as in CreateTrainingJob."""
+class UnchangedOptions(_Frozen):
+    """Options of a channel on SageMaker that an experiment and CreateTrainingJob write alike."""
 
     mode: InputMode = "File"
-    """Copy the data before the start, read it when it is opened, or stream it through named pipes."""
-    data_type: DataType = "S3Prefix"
-    """Meaning of an S3 URI."""
-    attributes: tuple[str, ...] = ()
-    """Attributes of an augmented manifest to stream."""
-    distribution: Distribution = "FullyReplicated"
-    """Objects for each instance: all, or a share of them."""
+    """`File` copies the data before the start, `FastFile` reads each file when it is opened, `Pipe` streams the data
+    through named pipes."""
+    attributes: Annotated[tuple[Name, ...], Field(strict=False, max_length=16)] = ()
+    """Attributes of an augmented manifest to stream, in this order."""
     access: Literal["ro", "rw"] = "ro"
-    """Access to a file system."""
-    content_type: str | None = None
+    """Access to a file system: read-only or read and write."""
+    content_type: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """MIME type of the data."""
     compression: Literal["Gzip"] | None = None
-    """Compression that a stream undoes."""
+    """Compression of the objects, which mode Pipe undoes."""
     record_wrapper: Literal["RecordIO"] | None = None
-    """Format in which a stream wraps each object."""
+    """Format in which mode Pipe wraps each object."""
     shuffle_seed: int | None = None
-    """Seed that shuffles the objects or lines; None keeps their order."""
-    instance_groups: tuple[str, ...] = ()
-    """Instance groups that get the channel; empty for all."""
+    """Seed that shuffles objects, names of a manifest or lines of an augmented one; for Pipe, in every epoch. None
+    keeps their order."""
+    instance_groups: Annotated[tuple[Name, ...], Field(strict=False, max_length=5)] = ()
+    """Instance groups of `aws.request` that get the channel; empty for all."""
+
+
+class ChannelOptions(UnchangedOptions):
+    """Options of a channel on SageMaker. Values as in CreateTrainingJob."""
+
+    data_type: DataType = "S3Prefix"
+    """Meaning of an S3 URI."""
+    distribution: Distribution = "FullyReplicated"
+    """Objects for each instance: all, or a share of them."""
 
 
 class ScriptEntry(_Frozen):
@@ -240,8 +247,8 @@ class JobSpec(Instances):
     @property
     def resources(self) -> Resources:
         """Instances of the job, as in its request."""
-        own: Resources = {"InstanceType": self.instance_type, "InstanceCount": self.instance_count}
-        return cast(Resources, {**own, **cast(dict[str, Any], self.request.get("ResourceConfig") or {})})
+        own = {"InstanceType": self.instance_type, "InstanceCount": self.instance_count}
+        return cast(Resources, {**own, **cast(dict[str, Any], self.request.get("ResourceConfig", {}))})
 
     @property
     def billed_instances(self) -> int:

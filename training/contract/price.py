@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any, NewType, TypedDict
+from typing import NewType, TypedDict
 
 InstanceSeconds = NewType("InstanceSeconds", float)
 """Seconds summed over all instances of a job."""
@@ -36,10 +36,16 @@ class Price:
         return billable * self.usd_per_hour / 3600
 
 
+class InstanceGroup(TypedDict):
+    InstanceGroupName: str
+    InstanceType: str
+    InstanceCount: int
+
+
 class Resources(TypedDict, total=False):
     InstanceType: str
     InstanceCount: int
-    InstanceGroups: list[dict[str, Any]]
+    InstanceGroups: list[InstanceGroup]
     SelectedInstanceType: str
     SelectedInstanceCount: int
     TrainingPlanArn: str
@@ -59,20 +65,16 @@ def instances_of(resources: Resources) -> dict[str, int]:
     return counts
 
 
-TRAINING_PLAN = "training plan"
-"""Source of the price of jobs with a training plan."""
-
-
 def mean_price(resources: Resources, price: Callable[[str], Price | None]) -> Price | None:
     """Return the mean price of a job's instances, or None if one is unknown.
 
     A training plan is a prepaid reservation: its jobs cost nothing more. `price` returns the price of a type.
     """
     if resources.get("TrainingPlanArn"):
-        return Price(usd_per_hour=0.0, source=TRAINING_PLAN, date=date.today().isoformat())
-    counts = instances_of(resources)
-    prices = {each: known for each in counts if (known := price(each))}
-    if not counts.keys() <= prices.keys():
+        return Price(usd_per_hour=0.0, source="training plan", date=date.today().isoformat())
+    prices = [(price(each), count) for each, count in instances_of(resources).items()]
+    known = [(each, count) for each, count in prices if each]
+    if len(known) < len(prices):
         return None
-    usd = sum(prices[each].usd_per_hour * count for each, count in counts.items()) / sum(counts.values())
-    return replace(next(iter(prices.values())), usd_per_hour=usd)
+    usd = sum(each.usd_per_hour * count for each, count in known) / sum(count for _, count in known)
+    return replace(known[0][0], usd_per_hour=usd)

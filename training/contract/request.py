@@ -242,7 +242,7 @@ def _launcher(spec: JobSpec) -> dict[str, Any]:
         return {"sagemaker_pytorch_xla_multi_worker_enabled": True}
     flags: dict[str, Any] = {"sagemaker_instance_type": spec.instance_type}
     if groups := spec.resources.get("InstanceGroups"):
-        training = [each["InstanceGroupName"] for each in groups if each["InstanceType"] == spec.instance_type]
+        training = [each.get("InstanceGroupName") for each in groups if each["InstanceType"] == spec.instance_type]
         flags["sagemaker_distribution_instance_groups"] = training
     if launcher == "pytorchddp":
         flags["sagemaker_pytorch_ddp_enabled"] = True

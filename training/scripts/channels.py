@@ -13,7 +13,7 @@ from state.digests import digest
 from state.regular_files import user_path
 from training.contract.errors import InputError, nearest_sibling
 from training.contract.frozen import Frozen, Name
-from training.contract.job_spec import ChannelOptions, DataType, Distribution, InputMode
+from training.contract.job_spec import ChannelOptions, DataType, Distribution, UnchangedOptions
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.scripts.source import check_folder, digest_folder
 from training.staging.formats.files import digest_file
@@ -102,39 +102,21 @@ def _path(field: str, source: str, home: Path) -> Path:
     return path
 
 
-class ScriptChannel(Frozen):
+class ScriptChannel(Frozen, UnchangedOptions):
     """One channel of a script: files (`uri`) or a directory of a file system (`file_system`, `kind`, `path`)."""
 
     uri: Name | None = None
     """File, folder, `package:NAME`, `builtin:docstrings` or `s3://BUCKET/PREFIX/`."""
-    mode: InputMode = "File"
-    """`File` copies the data before the start, `FastFile` reads each file when it is opened, `Pipe` streams the data
-    through named pipes."""
     type: Literal["prefix", "manifest", "augmented-manifest"] = "prefix"
     """Meaning of an S3 URI: the beginning of keys, a manifest of objects, or an augmented manifest (JSON lines)."""
-    attributes: Annotated[tuple[Name, ...], Field(strict=False, max_length=16)] = ()
-    """Attributes of an augmented manifest to stream, in this order."""
     distribution: Literal["replicated", "by-key"] = "replicated"
     """Objects for each instance: all, or a share of them."""
-    content_type: Annotated[str, Field(min_length=1, max_length=256)] | None = None
-    """MIME type of the data."""
-    compression: Literal["Gzip"] | None = None
-    """Compression of the objects, which mode Pipe undoes."""
-    record_wrapper: Literal["RecordIO"] | None = None
-    """Format in which mode Pipe wraps each object."""
-    shuffle_seed: int | None = None
-    """Seed that shuffles objects, names of a manifest or lines of an augmented one; for Pipe, in every epoch. None
-    keeps their order."""
-    instance_groups: Annotated[tuple[Name, ...], Field(strict=False, max_length=5)] = ()
-    """Instance groups of `aws.request` that get the channel; empty for all."""
     file_system: Annotated[str, Field(pattern=r"^fs-[0-9a-f]{8,18}$")] | None = None
     """Id of a file system of Amazon FSx for Lustre or of Amazon EFS."""
     kind: Literal["FSxLustre", "EFS"] | None = None
     """Kind of the file system."""
     path: Annotated[str, Field(pattern=r"^/", max_length=4_096)] | None = None
     """Directory of the file system. For FSx for Lustre, it begins with the mount name."""
-    access: Literal["ro", "rw"] = "ro"
-    """Access to the file system: read-only or read and write."""
 
     def broken_rule(self) -> str | None:
         """Return the rule of CreateTrainingJob that the channel breaks (botocore 1.44.5), or None."""
@@ -166,17 +148,9 @@ class ScriptChannel(Frozen):
     @property
     def options(self) -> ChannelOptions:
         """Options under the names of CreateTrainingJob."""
+        unchanged = {name: getattr(self, name) for name in UnchangedOptions.model_fields}
         return ChannelOptions(
-            mode=self.mode,
-            data_type=DATA_TYPES[self.type],
-            attributes=self.attributes,
-            distribution=DISTRIBUTIONS[self.distribution],
-            access=self.access,
-            content_type=self.content_type,
-            compression=self.compression,
-            record_wrapper=self.record_wrapper,
-            shuffle_seed=self.shuffle_seed,
-            instance_groups=self.instance_groups,
+            data_type=DATA_TYPES[self.type], distribution=DISTRIBUTIONS[self.distribution], **unchanged
         )
 
     @property

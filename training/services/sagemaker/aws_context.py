@@ -72,10 +72,11 @@ class AwsContext:
 
     def resolve(self, spec: JobSpec) -> JobSpec:
         """Return the job as it will run on AWS, before its upload. Raises InputError if it cannot run."""
-        region = self.clients.region
+        region, volume_key = self.clients.region, self.fields.get("volume_key")
         check_instance_types(spec)
         image = default_image(spec, region) if spec.image == NOT_CHOSEN else spec.image
         entry, arguments = entry_point(image)
+        is_exact = spec.checkpoint_uri is None or is_s3(spec.checkpoint_uri)
         resolved = spec.model_copy(
             update={
                 "hyperparameters": shell_safe_hyperparameters(spec),
@@ -85,13 +86,11 @@ class AwsContext:
                 "entry_point": entry,
                 "entry_arguments": arguments,
                 "output_uri": self.output_uri,
-                "checkpoint_uri": self._checkpoint_uri(spec),
+                "checkpoint_uri": spec.checkpoint_uri if is_exact else f"{self.checkpoint_uri}/{spec.name}",
                 "environment": self._environment(spec, image),
                 **self.fields,
                 "tags": {**spec.tags, **self.fields.get("tags", {})},
-                "volume_key": volume_key_of(
-                    [*all_types(spec), *instances_of(spec.resources)], self.fields.get("volume_key")
-                ),
+                "volume_key": volume_key_of((*all_types(spec), *instances_of(spec.resources)), volume_key),
             }
         )
         check_sdk_rules(resolved)
@@ -133,12 +132,6 @@ class AwsContext:
                 },
             }
         )
-
-    def _checkpoint_uri(self, spec: JobSpec) -> str | None:
-        """Return the folder of a job's checkpoints: its own, unless it names one in S3."""
-        if spec.checkpoint_uri is None or is_s3(spec.checkpoint_uri):
-            return spec.checkpoint_uri
-        return f"{self.checkpoint_uri}/{spec.name}"
 
     def _environment(self, spec: JobSpec, image: str) -> dict[str, str]:
         """Return the job's variables, with the folder of the compile cache in the container.

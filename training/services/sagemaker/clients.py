@@ -85,11 +85,16 @@ class Clients:
             self._client: Any = self.session.client
             self._clients: dict[tuple[str, str, bool], Any] = {}
 
-    def with_credentials(self, call: Callable[[], Result]) -> Result:
-        """Return `call()`. If the credentials have expired, wait for new ones and call again.
+    def with_credentials(self, what: str, call: Callable[[], Result]) -> Result:
+        """Return `call()`, with errors about `what`. If the credentials have expired, wait for new ones and call again.
 
         Those in environment variables cannot change, so their error is raised immediately.
         """
+
+        def translated_call() -> Result:
+            with translated(what):
+                return call()
+
         is_waiting = False
 
         def renew(_: float, __: Exception) -> None:
@@ -107,10 +112,7 @@ class Clients:
         )
         may_renew = self._profile is not None or "AWS_ACCESS_KEY_ID" not in os.environ
         transient = CredentialsError if may_renew else ()
-        result = policy.call(call, is_transient=lambda error: isinstance(error, transient), on_failure=renew)
-        if is_waiting:
-            print("The AWS credentials are valid again.", file=sys.stderr, flush=True)
-        return result
+        return policy.call(translated_call, is_transient=lambda error: isinstance(error, transient), on_failure=renew)
 
     def get(self, service: str, region: str | None = None, *, quick: bool = False) -> Any:
         """Return the client of a service, such as `sagemaker`, in `region` or else in the default region.

@@ -201,7 +201,7 @@ def _network(spec: JobSpec, _: Image | None) -> str | None:
 
 def _instance_groups(spec: JobSpec, _: Image | None) -> str | None:
     groups = spec.resources.get("InstanceGroups") or []
-    member, names = "aws.request.ResourceConfig.InstanceGroups", [each["InstanceGroupName"] for each in groups]
+    member, names = "aws.request.ResourceConfig.InstanceGroups", [each.get("InstanceGroupName") for each in groups]
     for channel, options in spec.channel_options.items():
         if unknown := set(options.instance_groups).difference(names):
             return f"channel '{channel}' is for the instance group '{min(unknown)}', which {member} does not have"
@@ -209,11 +209,9 @@ def _instance_groups(spec: JobSpec, _: Image | None) -> str | None:
         return None
     if not spec.is_script:
         return f"{member} is for scripts: our own training runs on equal instances"
-    if spec.fallback_instance_types:
-        return f"{member} and machine.fallback_instance_types cannot be combined"
-    if (spec.instance_type, spec.instance_count) not in [
-        (each["InstanceType"], each["InstanceCount"]) for each in groups
-    ]:
+    if not any(
+        (each["InstanceType"], each["InstanceCount"]) == (spec.instance_type, spec.instance_count) for each in groups
+    ):
         return (
             f"machine has {spec.instance_count} x {spec.instance_type}, which is no group of {member}: set "
             "machine.instance_type and machine.instance_count to those of the group that trains"

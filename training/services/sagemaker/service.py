@@ -77,7 +77,8 @@ class SageMakerService:
         """Return the log lines of all instances after `cursor`, or from the start, ordered by time."""
         _check_name(job_name)
         position = read_cursor(cursor) if cursor else self._log_start(job_name)
-        events = self._clients.with_credentials(lambda: list(self._events(job_name, position)))
+        what = f"The log of job {job_name}"
+        events = self._clients.with_credentials(what, lambda: list(self._events(job_name, position)))
         return log_page(events, position)
 
     def log_location(self, job_name: str) -> str:
@@ -131,12 +132,7 @@ class SageMakerService:
     def _call(self, job_name: str, call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return the response to a call about a job. It waits for new credentials if they have expired."""
         _check_name(job_name)
-
-        def translated_call() -> dict[str, Any]:
-            with translated(f"Job {job_name}"):
-                return call()
-
-        return self._clients.with_credentials(translated_call)
+        return self._clients.with_credentials(f"Job {job_name}", call)
 
     def _log_start(self, job_name: str) -> Cursor:
         """Return the cursor of the job's start: without a start time, CloudWatch searches the logs of all jobs."""

@@ -53,7 +53,7 @@ REFUSED = [
         "aws.request.StoppingCondition.MaxRuntimeInSeconds is set by machine.max_run_seconds: use that instead",
     ),
     (
-        "{ResourceConfig: {InstanceGroups: [{InstanceType: ml.g5.xlarge, InstanceCount: 1}]}}",
+        "{ResourceConfig: {InstanceGroups: [{InstanceGroupName: a, InstanceType: ml.g5.xlarge}]}}",
         "aws.request.ResourceConfig.InstanceGroups must be a list of mappings with InstanceGroupName, InstanceType and",
     ),
     (

@@ -12,7 +12,7 @@ from tests.training.services.sagemaker.conftest import Terminal
 from training.contract.errors import QuotaError
 from training.contract.job_spec import JobSpec
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.quotas import Quotas
+from training.services.sagemaker.quotas import quota_check
 
 
 def spec(**fields: Any) -> JobSpec:
@@ -25,7 +25,7 @@ def refusal(account: Account, job: JobSpec, **values: float) -> str:
     account.quotas.is_allowed = True
     account.quotas.values = {f"ml.g5.xlarge for {usage.replace('_', ' ')}": n for usage, n in values.items()}
     try:
-        Quotas(Clients(), print).check(job)
+        quota_check(Clients(), print)(job)
     except QuotaError as error:
         return str(error)
     return ""
@@ -43,7 +43,7 @@ def test_each_use_of_instances_has_its_quota(account: Account) -> None:
     assert "'ml.g5.xlarge for training warm pool usage' is 0" in refusal(account, warm, **training)
     assert refusal(account, warm, **training, training_warm_pool_usage=1) == ""
     fallback = {"fallback_instance_types": ("ml.g5.xlarge",)}
-    assert refusal(account, spec(instance_type="ml.g6.xlarge", **fallback), **training) == ""
+    assert refusal(account, spec(instance_type="ml.g6.xlarge", **fallback), **training) == ""  # one type suffices
     assert "'ml.g6.xlarge for training job usage' is 0" in refusal(account, spec(instance_type="ml.g6.xlarge"))
     groups = [{"InstanceGroupName": "a", "InstanceType": "ml.g5.xlarge", "InstanceCount": n} for n in (1, 2)]
     several = spec(request={"ResourceConfig": {"InstanceGroups": groups}})
