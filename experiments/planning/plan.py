@@ -46,6 +46,7 @@ SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")
 WITHOUT_EFFECT_ON_JOBS: Mapping[str, Any] = {
     **dict.fromkeys(("sweep", "published", "log_model", *BUDGET_FIELDS), True),
     "machine": {*SPOT_TERMS, "capacity_retry_minutes"},
+    "aws": {"credentials_wait_minutes"},
 }
 """Fields of an experiment that do not change its jobs."""
 METRIC_DEFINITIONS = tuple(
