@@ -26,7 +26,7 @@ from tracking.groups.planned_job import CALIBRATION, PlannedJob
 from tracking.recorded.recorded_job import SpotEstimate
 from training.contract.job_spec import NOT_CHOSEN
 from training.contract.plain_text import counted, size_text
-from training.contract.price import Price
+from training.contract.price import Price, instances_of
 from training.contract.service import Request, Traits
 from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 from training.services.registry import DEFAULT, service_name, traits_of
@@ -333,10 +333,11 @@ def _machine(job: JobEntry) -> str:
     traits = traits_of(service_name(spec.instance_type))
     name = traits.label
     if traits.instance_type is None:
-        name = f"{spec.instance_count} x {spec.instance_type} ({described(spec.instance_type)})"
+        name = " and ".join(f"{n} x {kind} ({described(kind)})" for kind, n in instances_of(spec.resources).items())
     cost = ", price unknown" if traits.has_prices else ""
     if price is not None:
-        cost = f", {price.usd_per_hour:.4g} USD per hour each ({price.source}, {price.date})"
+        each = "each" if len(instances_of(spec.resources)) == 1 else "each on average"
+        cost = f", {price.usd_per_hour:.4g} USD per hour {each} ({price.source}, {price.date})"
     spares = f" (or {', '.join(spec.fallback_instance_types)})" if spec.fallback_instance_types else ""
     cores = f", {counted(int(limit), 'core')}" if (limit := spec.environment.get("TRAINFARE_CORES")) else ""
     devices = f", {spec.devices:,} processes each" if spec.devices > 1 else ""
@@ -475,7 +476,7 @@ def _cost(cost: ExpectedCost) -> str:
 def _late(job: JobEntry) -> str:
     """Return a warning about the time limit if the job is expected to reach it, or an empty text."""
     spec = job.planned.spec
-    if job.expected is None or job.expected.seconds / spec.instance_count < NEARLY * spec.max_run_seconds:
+    if job.expected is None or job.expected.seconds / spec.billed_instances < NEARLY * spec.max_run_seconds:
         return ""
     limit = durations(spec.max_run_seconds)[0]
     return (

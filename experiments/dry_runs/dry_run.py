@@ -355,7 +355,7 @@ def planned_costs(
     elif experiment.save_strategy == "steps" and experiment.save_steps:
         checkpoints = math.ceil(size.steps / experiment.save_steps)
     times = Times(
-        total_seconds=on_demand.seconds / job.spec.instance_count,
+        total_seconds=on_demand.seconds / job.spec.billed_instances,
         startup_seconds=typical(startups),
         checkpoint_seconds=typical(writes) if writes else None,
         checkpoints=checkpoints,
@@ -363,7 +363,7 @@ def planned_costs(
     )
     machine, discount = experiment.machine, discounts_of(earlier).get(job.spec.instance_type)
     interruptions, percent = machine.interruptions_per_hour, machine.spot_discount_percent
-    spot = spot_estimate(times, terms_of(interruptions, job.spec.instance_count, percent, discount, job.price))
+    spot = spot_estimate(times, terms_of(interruptions, job.spec.billed_instances, percent, discount, job.price))
     if not job.spec.spot:
         return on_demand, spot
     if spot is None or not math.isfinite(spot.spot.seconds):

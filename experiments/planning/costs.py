@@ -19,7 +19,7 @@ from tracking.groups.planned_job import PlannedJob
 from tracking.recorded.recorded_job import STEADY, Job, running_seconds
 from training.contract.errors import InputError
 from training.contract.plain_text import counted
-from training.contract.price import instance_seconds
+from training.contract.price import instance_seconds, instances_of
 from training.services.budget import (
     SHORTEST_LIMIT_SECONDS,
     Amount,
@@ -120,7 +120,7 @@ def expected_cost(job: PlannedJob, size: JobSize | None, earlier: Sequence[Job])
         sources.append((scaled, "similar job", ", scaled to the samples"))
     for seconds, noun, rest in sources:
         if known := [value for value in seconds if value > 0]:
-            billable = instance_seconds(typical(known), job.spec.instance_count)
+            billable = instance_seconds(typical(known), job.spec.billed_instances)
             usd = job.price.usd(billable) if job.price else None
             return ExpectedCost(seconds=billable, usd=usd, source=f"{counted(len(known), noun)}{rest}")
     return None
@@ -237,7 +237,7 @@ def check_budget(jobs: Sequence[PlannedJob], group_budget: GroupBudget, *, at_mo
         return []
     unknown = next((job.spec for job in jobs if job.dearest_price is None), None)
     if budget.max_usd is not None and unknown is not None:
-        why = why_no_price(unknown.instance_type, *unknown.fallback_instance_types)
+        why = why_no_price(*instances_of(unknown.resources), *unknown.fallback_instance_types)
         raise InputError(f"max_usd is {budget.max_usd:g}, but {why}. {WITHOUT_PRICE}")
     for job in jobs:
         _check_one(job, group_budget)
@@ -278,7 +278,7 @@ def _check_one(job: PlannedJob, group_budget: GroupBudget) -> None:
     if group_budget.budget.allows(least):
         return
     pool = f" and {job.spec.keep_alive_seconds} s of its warm pool" if job.spec.keep_alive_seconds else ""
-    instances = f" on {job.spec.instance_count} instances" if job.spec.instance_count > 1 else ""
+    instances = f" on {job.spec.billed_instances} instances" if job.spec.billed_instances > 1 else ""
     raise InputError(
         f'the budget of {budget_text(group_budget.budget)} is too small for one job of "{job.arm}": with '
         f"{limit} s of training, {overhead_seconds(job.spec):.0f} s to stop it{pool}{instances}, it may cost "

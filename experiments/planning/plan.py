@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from state.digests import digest, key_of
 from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES
 from tracking.groups.planned_job import AGAIN, CALIBRATION, DataSource, ModelPlan, PlannedJob, ScriptPlan, ScriptTarget
-from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar
+from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar, short_name
 from training.job.settings.declared import ADAPTER_PACKAGES, ADAPTER_SETTINGS, SETTINGS
 from training.job.settings.declared import traits_of as setting_traits
 from training.job.tasks import TASKS
@@ -45,6 +46,7 @@ SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")
 WITHOUT_EFFECT_ON_JOBS: Mapping[str, Any] = {
     **dict.fromkeys(("sweep", "published", "log_model", *BUDGET_FIELDS), True),
     "machine": {*SPOT_TERMS, "capacity_retry_minutes"},
+    "aws": {"credentials_wait_minutes"},
 }
 """Fields of an experiment that do not change its jobs."""
 METRIC_DEFINITIONS = tuple(
@@ -145,7 +147,7 @@ def plan(
     def jobs(suffix: str) -> list[PlannedJob]:
         names = [f"{group_id}-{arms[at].experiment.compiler}-a{at}r{repeat}{suffix}" for repeat, at in rounds]
         return [
-            job(each, name, arms[at], repeat, staged[at], home, seed_offset)
+            job(each, name, arms[at], repeat, staged[at], home, seed_offset, group_id)
             for each, (repeat, at) in zip(names, rounds, strict=True)
         ]
 
@@ -163,18 +165,22 @@ def calibration(group_id: str, name: str, arm: Arm, number: int, staged: Inputs,
     fields = {"batch_size": smallest, "calibration": Calibration(batch_sizes=sizes), "push_to_hub": None, "probe": None}
     experiment = arm.experiment.model_copy(update=fields)
     timed = replace(arm, label=f"{arm.label}, calibration", experiment=experiment, is_baseline=False)
-    planned = job(f"{group_id}-{experiment.compiler}-a{number}auto", name, timed, 0, staged, home)
+    planned = job(f"{group_id}-{experiment.compiler}-a{number}auto", name, timed, 0, staged, home, group_id=group_id)
     return replace(planned, tags={"platform.role": CALIBRATION})
 
 
-def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path, offset: int = 0) -> PlannedJob:
+def job(
+    job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path, offset: int = 0, group_id: str = ""
+) -> PlannedJob:
     """Return one job of an arm of experiment `name`. Each repeat has another seed; `offset` shifts unless it is set."""
+    job_name = short_name(job_name)
     first_seed = arm.experiment.seed + (0 if "seed" in arm.experiment.model_fields_set else offset)
     experiment = arm.experiment.model_copy(update={"seed": first_seed + repeat})
     machine, image = experiment.machine, experiment.machine.image or Image()
     keeps_checkpoints = experiment.script is not None or experiment.save_strategy != "none"
     instances = {name: getattr(machine, name) for name in Instances.model_fields}
     instances["instance_type"] = traits_of(experiment.service).instance_type or machine.instance_type
+    reads_aws = traits_of(experiment.service).reads_aws
     spec = JobSpec(
         name=job_name,
         compiler=experiment.compiler,
@@ -186,6 +192,8 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         image=image.uri or NOT_CHOSEN,
         image_versions=image.versions(),
         environment=environment(experiment, staged, home),
+        request=experiment.aws.request if reads_aws else {},
+        tags=cost_tags(name, group_id, arm.label) if reads_aws and experiment.aws.cost_tags else {},
     )
     fields = experiment.model_dump(mode="json", exclude={"compare", "sweep", *BUDGET_FIELDS}, exclude_none=True)
     text = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
@@ -202,6 +210,12 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         model=_model(experiment, staged),
         settings=_settings(experiment, arm.fields),
     )
+
+
+def cost_tags(experiment: str, group: str, arm: str) -> dict[str, str]:
+    """Return the tags by which AWS can report costs, without the characters that it refuses in values of tags."""
+    values = {"trainfare:experiment": experiment, "trainfare:group": group, "trainfare:arm": arm}
+    return {name: re.sub(r"[^\w .:/=+@-]", "_", value)[:256] for name, value in values.items() if value}
 
 
 def _data_notes(staged: Inputs) -> dict[str, str]:

@@ -30,7 +30,7 @@ from training.contract.errors import InputError, JobNotFound
 from training.contract.events import EVENT_PREFIX
 from training.contract.job_spec import Compiler, JobSpec, MetricDefinition
 from training.contract.plain_text import counted, is_likely_secret, likely_secret_texts
-from training.contract.price import Price
+from training.contract.price import Price, mean_price
 from training.contract.request import build, check_metric
 from training.contract.service import (
     TERMINAL_STATUSES,
@@ -230,7 +230,7 @@ def attach_job(fields: Mapping[str, str]) -> int:
     has_ended = description["TrainingJobStatus"] in TERMINAL_STATUSES
     print_line(f"{'Recording' if has_ended else 'Following'} training job {name}")
     lines = service.logs(name).lines if has_ended or "TrainingStartTime" in description else ()
-    price = room.prices(fields.get("aws.prices"), print_line)(instance_type_of(description))
+    price = mean_price(description.get("ResourceConfig", {}), room.prices(fields.get("aws.prices"), print_line))
     job = described_job(description, price, lines[:200])
     recorded = open_run(store, group, job)
     if not (recorded.is_described or recorded.has_ended):

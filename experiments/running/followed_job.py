@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from state.digests import digest
 from tracking.budgets.ledger import Ledger, budget_failure, with_limit
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import JobRun, Outcome, Recorder, cost_of, is_stop_requested, missing_text
@@ -22,12 +21,12 @@ from training.contract import request
 from training.contract.errors import InputError, JobNotFound, QuotaError, ServiceError
 from training.contract.events import Event
 from training.contract.failures import Failure, failure_of, lacks_capacity, service_failure
-from training.contract.job_spec import SCRIPT_ARTIFACTS
+from training.contract.job_spec import SCRIPT_ARTIFACTS, short_name
 from training.contract.plain_text import duration_text
 from training.contract.price import instance_seconds
-from training.contract.service import TERMINAL_STATUSES, Service, Wait, end_of, wait_of
+from training.contract.service import TERMINAL_STATUSES, Service, Wait, billed_so_far, end_of, wait_of
 from training.job.tasks import LOSS, METRICS
-from training.services.budget import Amount
+from training.services.budget import NOTHING, Amount
 from training.services.launcher import Follower, Job, Update, submit
 
 QUOTA_PAUSE_SECONDS = 60.0
@@ -76,7 +75,7 @@ class FollowedJob:
         """Follow the job of a run. If no launcher has submitted it, call `submit` before `advance`."""
         self.planned, self._store = planned, store
         self._recorder = Recorder(store, run.id, planned)
-        seconds = instance_seconds(1.0, planned.spec.instance_count)
+        seconds = instance_seconds(1.0, planned.spec.billed_instances)
         usd_per_second = planned.price.usd(seconds) if planned.price else None
         self._progress = JobProgress(planned.run_name, echo, usd_per_second=usd_per_second)
         self.job = Job(service, planned.spec.name)
@@ -155,11 +154,12 @@ class FollowedJob:
 
     @property
     def cost_so_far(self) -> Amount:
-        """Cost until now. On spot capacity it is an upper bound."""
-        started, spec, price = self.training_started, self.planned.spec, self.planned.dearest_price
-        description = self._follower.description
-        until = end_of(description).timestamp() if description and self.has_ended else time.time()
-        billable = instance_seconds(max(0.0, until - started) if started else 0.0, spec.instance_count)
+        """Cost until the latest look, never more than the final cost. On spot capacity it is a lower bound."""
+        if (description := self._follower.description) is None:
+            return NOTHING
+        price = self.planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
+        seconds = billed_so_far(description, self._follower.described_at)
+        billable = instance_seconds(seconds, self.planned.spec.billed_instances)
         return Amount(seconds=billable, usd=price.usd(billable) if price else None)
 
     def stop(self) -> None:
@@ -335,10 +335,6 @@ def _script_log(planned: PlannedJob) -> ScriptLogReader | None:
     return ScriptLogReader(script.regexes, script.samples_per_step, script.higher_is_better, target) if script else None
 
 
-MAX_NAME_CHARACTERS = 63
-"""Longest name of a job: `training.contract.job_spec.JOB_NAME_PATTERN`."""
-
-
 def attempt_name(job_name: str, attempt: int) -> str:
     """Return the service's name of a job's attempt. The first attempt, number 0, has the job's own name instead.
 
@@ -347,11 +343,7 @@ def attempt_name(job_name: str, attempt: int) -> str:
     that runs. An attempt without an instance costs nothing, so the part of a budget that is reserved for the job
     suffices for the attempt that runs.
     """
-    suffix = f"-c{attempt}"
-    if len(job_name) + len(suffix) <= MAX_NAME_CHARACTERS:
-        return job_name + suffix
-    suffix = f"-{digest(job_name, 8)}{suffix}"
-    return job_name[: MAX_NAME_CHARACTERS - len(suffix)].rstrip("-") + suffix
+    return short_name(job_name, f"-c{attempt}")
 
 
 _QUIET_SECONDS = 10.0

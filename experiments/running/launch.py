@@ -53,6 +53,7 @@ from tracking.recording.recorder import Outcome
 from tracking.server.store import Store, open_store
 from training.contract.errors import TrackingError, TrainfareError
 from training.contract.plain_text import counted, without_markup
+from training.contract.price import mean_price
 from training.contract.service import Echo, Service, ServiceContext
 from training.services.budget import budget_sentence
 from training.services.interruption import Detached
@@ -241,8 +242,18 @@ class LaunchPlan(Prepared):
         """Return the jobs of a group in the order of their starts."""
         staged = [inputs for _, inputs in self.arm_inputs]
         jobs = plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design, self.seed_offset)
-        role = {"platform.role": TRAINING} if self.verb == "train" else {}
-        return [replace(job, tags={**job.tags, **role}) for job in jobs]
+        if self.verb != "train":
+            return jobs
+        aws, reads_aws = self.experiment.aws, traits_of(self.experiment.service).reads_aws
+        folder = {"checkpoint_uri": aws.checkpoint_uri} if reads_aws and aws.exact_checkpoint_uri else {}
+        return [
+            replace(
+                job,
+                spec=job.spec.model_copy(update=folder if job.spec.checkpoint_uri else {}),
+                tags={**job.tags, "platform.role": TRAINING},
+            )
+            for job in jobs
+        ]
 
     def calibrations(self, group_id: str) -> dict[str, PlannedJob]:
         """Return the job that chooses the batch size of each arm with `batch_size: auto`, by the arm's label."""
@@ -333,7 +344,7 @@ def priced(context: ServiceContext, job: PlannedJob) -> PlannedJob:
     """Return a job with the prices of its instance types."""
     spec = job.spec
     fallback_prices = {each: price for each in spec.fallback_instance_types if (price := context.price(each))}
-    return replace(job, price=context.price(spec.instance_type), fallback_prices=fallback_prices)
+    return replace(job, price=mean_price(spec.resources, context.price), fallback_prices=fallback_prices)
 
 
 RunJobs = Callable[[Sequence[PlannedJob]], list[Outcome]]

@@ -16,8 +16,15 @@ from reports.model.numbers import joined
 from training.contract.errors import InputError, TrackingError
 from training.contract.failures import lacks_capacity, service_failure
 from training.contract.plain_text import counted, duration_text
-from training.contract.price import Price, instance_seconds
-from training.contract.service import TERMINAL_STATUSES, Description, Service, instance_count, instance_type_of
+from training.contract.price import Price, instance_seconds, instances_of, mean_price
+from training.contract.service import (
+    TERMINAL_STATUSES,
+    Description,
+    Service,
+    billed_so_far,
+    instance_count,
+    instance_type_of,
+)
 from training.services.budget import stop_grace_seconds
 from training.services.launcher import stop_all
 from training.services.registry import SERVICES
@@ -30,17 +37,23 @@ UPLOAD_SECONDS = 60.0
 
 def print_jobs(service: str, prices: str | None) -> None:
     """Print a table of the service's jobs; `prices` is a file that replaces AWS's price list."""
+    at = datetime.now(UTC)
     opened = SERVICES[service].open_service()
     descriptions = _all_jobs(opened)
     price_of = SERVICES[service].prices(prices, print_line)
-    types = {instance_type_of(each) for each in descriptions if billed_seconds(each)}
+    types = {
+        kind
+        for each in descriptions
+        if billed_seconds(each, at)
+        for kind in instances_of(each.get("ResourceConfig", {}))
+    }
     known = {each: price for each in sorted(types) if (price := price_of(each))}
-    answer({"jobs": [_fields(each, known) for each in descriptions]})
+    answer({"jobs": [_fields(each, known, at) for each in descriptions]})
     if not shows_text():
         return
     # A truncated name cannot be passed to `stop`: print whole names, also if the output is not a terminal.
-    PlainConsole(width=200).print(_table(descriptions, known))
-    if summary := total(descriptions, known):
+    PlainConsole(width=200).print(_table(descriptions, known, at))
+    if summary := total(descriptions, known, at):
         print_line(summary)
     ended = sum(not is_running(each) for each in descriptions)
     if not opened.traits.lists_costs and ended > MAX_DESCRIBED:
@@ -60,7 +73,7 @@ def _all_jobs(service: Service) -> list[Description]:
     return [*map(service.describe, described), *ended[MAX_DESCRIBED:]]
 
 
-def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Table:
+def _table(descriptions: Sequence[Description], known: dict[str, Price], at: datetime) -> Table:
     table = Table(box=None, header_style="bold")
     names = [each["TrainingJobName"] for each in descriptions]
     statuses = [each["SecondaryStatus"] for each in descriptions]
@@ -71,8 +84,9 @@ def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Tabl
     table.add_column("USD", no_wrap=True, justify="right")
     table.add_column("reason", overflow="ellipsis", no_wrap=True)
     for description in descriptions:
-        so_far = " so far" if is_running(description) else ""
-        seconds, cost = billed_seconds(description), usd(description, known)
+        is_bound = description.get("EnableManagedSpotTraining")  # the discount is known at the end
+        so_far = (" at least" if is_bound else " so far") if is_running(description) else ""
+        seconds, cost = billed_seconds(description, at), usd(description, known, at)
         table.add_row(
             description["TrainingJobName"],
             description["SecondaryStatus"],
@@ -84,7 +98,7 @@ def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Tabl
     return table
 
 
-def _fields(description: Description, known: dict[str, Price]) -> dict[str, Any]:
+def _fields(description: Description, known: dict[str, Price], at: datetime) -> dict[str, Any]:
     failure = service_failure(description)
     return {
         "name": description["TrainingJobName"],
@@ -92,17 +106,17 @@ def _fields(description: Description, known: dict[str, Price]) -> dict[str, Any]
         "is_running": is_running(description),
         "created": description["CreationTime"].isoformat(),
         "instance_type": instance_type_of(description),
-        "billable_seconds": billed_seconds(description),
-        "usd": usd(description, known),
+        "billable_seconds": billed_seconds(description, at),
+        "usd": usd(description, known, at),
         "reason": failure.text if failure else "",
     }
 
 
-def total(descriptions: Iterable[Description], known: dict[str, Price]) -> str:
+def total(descriptions: Iterable[Description], known: dict[str, Price], at: datetime) -> str:
     """Return a line with the total cost of running and ended jobs, or an empty text if no price is known."""
     costs = {True: list[float](), False: list[float]()}
     for each in descriptions:
-        if (cost := usd(each, known)) is not None:
+        if (cost := usd(each, known, at)) is not None:
             costs[is_running(each)].append(cost)
     words = ((costs[True], "running", " so far"), (costs[False], "ended", ""))
     parts = [f"{len(each)} {word}, {sum(each):.2f} USD{end}" for each, word, end in words if each]
@@ -110,25 +124,18 @@ def total(descriptions: Iterable[Description], known: dict[str, Price]) -> str:
     return f"{'; '.join(parts)} ({'; '.join(sources)})" if parts else ""
 
 
-def usd(description: Description, known: dict[str, Price]) -> float | None:
-    """Return the cost of a job in USD, so far if it runs; None if unknown.
-
-    For a running job on spot capacity it is an upper bound: the discount is known at its end.
-    """
-    seconds, price = billed_seconds(description), known.get(instance_type_of(description))
+def usd(description: Description, known: dict[str, Price], at: datetime) -> float | None:
+    """Return the cost of a job in USD, so far if it runs; None if unknown."""
+    seconds, price = billed_seconds(description, at), mean_price(description.get("ResourceConfig", {}), known.get)
     if seconds is None or price is None:
         return None
     return price.usd(instance_seconds(seconds, instance_count(description)))
 
 
-def billed_seconds(description: Description) -> float | None:
-    """Return the billed seconds of each instance of a job, so far if it runs; None if they are not known."""
-    if (billed := description.get("BillableTimeInSeconds")) is not None:
-        return float(billed)
-    started = description.get("TrainingStartTime")
-    if started is None or not is_running(description):
-        return None
-    return float((datetime.now(UTC) - started).total_seconds())
+def billed_seconds(description: Description, at: datetime) -> float | None:
+    """Return the billed seconds of each instance of a job, until `at` if it runs; None if they are not known."""
+    is_known = is_running(description) and "TrainingStartTime" in description
+    return billed_so_far(description, at) if is_known or "BillableTimeInSeconds" in description else None
 
 
 def is_running(description: Description) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,9 @@ from training.contract.errors import InputError
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import Instances, MetricDefinition, Names, Style
 from training.contract.plain_text import is_likely_secret
+from training.contract.price import instances_of
 from training.contract.request import NAME_PATTERNS, SET_BY_FIELDS, check_metric
+from training.contract.retry import CREDENTIALS_WAIT_MINUTES
 from training.job.tasks import METRICS_BY_NAME, OWN_METRICS
 from training.scripts.channels import ScriptChannels, check_channels
 
@@ -94,7 +97,7 @@ def _from_text(value: Any) -> Any:
     return value if isinstance(value, dict | ScriptMetric) else {"pattern": value}
 
 
-MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,249}$")]
+MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.:-]{0,249}$")]
 """Name without a slash: names with a slash are reserved for our own metrics."""
 ScriptMetrics = dict[MetricName, Annotated[ScriptMetric, BeforeValidator(_from_text)]]
 
@@ -336,8 +339,10 @@ class Aws(Frozen):
     """Region. None means the region of the environment."""
     profile: Name | None = None
     """Profile with the credentials. None means AWS_PROFILE or the default profile."""
-    job_prefix: Annotated[str, Field(pattern=r"^[a-z0-9](-?[a-z0-9]){0,15}$")] | None = None
-    """Beginning of the names of all jobs: at most 16 lower-case letters, digits and hyphens."""
+    credentials_wait_minutes: Annotated[float, Field(ge=0.0, le=10_080.0)] = CREDENTIALS_WAIT_MINUTES
+    """Minutes for which a command that follows jobs waits for new credentials when its own have expired."""
+    job_prefix: Annotated[str, Field(pattern=r"^[a-z0-9](-?[a-z0-9])*$", max_length=40)] | None = None
+    """Beginning of the names of all jobs: at most 40 lower-case letters, digits and hyphens."""
     role: Name | None = None
     """Role that the jobs assume, by name or ARN. None means the role of this process, inside SageMaker."""
     bucket: Name | None = None
@@ -346,6 +351,8 @@ class Aws(Frozen):
     """S3 prefix for the artifacts of jobs. None means `trainfare/output` in the bucket."""
     checkpoint_uri: S3Prefix | None = None
     """S3 prefix for checkpoints, in a folder for each job. None means `trainfare/checkpoints` in the bucket."""
+    exact_checkpoint_uri: bool = False
+    """The job of `train` keeps its checkpoints in `checkpoint_uri` itself, and continues from those in it."""
     source_uri: S3Prefix | None = None
     """S3 prefix for the sources of jobs. None means `trainfare/source` in the bucket."""
     subnets: Names = ()
@@ -362,6 +369,8 @@ class Aws(Frozen):
     """KMS key that encrypts what is written to S3."""
     tags: Annotated[Mapping[str, str], Field(strict=False)] = {}
     """AWS tags of the jobs."""
+    cost_tags: bool = True
+    """Also tag jobs with their experiment, group and arm (`trainfare:experiment` ...), for AWS's cost reports."""
     request: Annotated[Mapping[str, Any], Field(strict=False)] = {}
     """Fields of CreateTrainingJob that no other field sets, such as `{RetryStrategy: {MaximumRetryAttempts: 2}}`. null
     removes a key."""
@@ -378,7 +387,17 @@ class Aws(Frozen):
                     raise ValueError(f"aws.request.{path} is set by {field}: use that instead")
             if each is None and any(path.startswith(f"{name}.") for path in SET_BY_FIELDS):
                 raise ValueError(f"aws.request.{name} cannot be removed: fields of the experiment set parts of it")
-        return value
+        with suppress(TypeError, KeyError, AttributeError):
+            if sum(instances_of(value.get("ResourceConfig", {})).values()) > 0:
+                return value
+        needed = "InstanceGroupName, InstanceType and InstanceCount"
+        raise ValueError(f"aws.request.ResourceConfig.InstanceGroups must be a list of mappings with {needed}")
+
+    @model_validator(mode="after")
+    def _check_checkpoints(self) -> Aws:
+        if self.exact_checkpoint_uri and self.checkpoint_uri is None:
+            raise ValueError("aws.exact_checkpoint_uri needs aws.checkpoint_uri, the folder of the checkpoints")
+        return self
 
     def given(self) -> dict[str, Any]:
         """Return the fields that were set explicitly."""

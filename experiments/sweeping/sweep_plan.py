@@ -46,6 +46,7 @@ from sweeps.search_space import Point, Space, space
 from sweeps.trials import CostName, Objective, Quality
 from tracking.groups.planned_job import CALIBRATION, FINALIST, PlannedJob
 from training.contract.errors import InputError
+from training.contract.job_spec import short_name
 from training.contract.service import ServiceContext
 from training.job.tasks import LOSS
 
@@ -373,13 +374,14 @@ class SweepJobs:
             **_setting_tag(compiler),
         }
         name = self.name_of(group_id, compiler, point, repeat)
-        planned = job(name, self.name, arm, repeat, self.staged, home(), self.seed_offset)
+        planned = job(name, self.name, arm, repeat, self.staged, home(), self.seed_offset, group_id)
         return replace(planned, tags={**planned.tags, **tags})
 
     def calibration(self, group_id: str, compiler: str) -> PlannedJob:
         """Return the job that times a compiler's batch sizes."""
         arm = self.sweep.calibration(compiler)
-        planned = job(f"{group_id}-{_short(compiler)}-calibration", self.name, arm, 0, self.staged, home())
+        name = f"{group_id}-{_short(compiler)}-calibration"
+        planned = job(name, self.name, arm, 0, self.staged, home(), group_id=group_id)
         return replace(planned, tags={"platform.role": CALIBRATION, **_setting_tag(compiler)})
 
     def measurements(self, group_id: str) -> list[tuple[Arm, PlannedJob]]:
@@ -405,7 +407,8 @@ class SweepJobs:
         multipliers = self.sweep.space.multipliers
         at = multipliers.index(point.multiplier) if point.multiplier in multipliers else "x"
         rule = point.scaling.replace("_", "") + (key_of(point.chosen)[:6] if point.hyperparameters else "")
-        return f"{group_id}-{_short(compiler)}-b{point.batch_size}m{at}{rule}" + (f"s{repeat}" if repeat else "")
+        name = f"{group_id}-{_short(compiler)}-b{point.batch_size}m{at}{rule}" + (f"s{repeat}" if repeat else "")
+        return short_name(name)
 
     def check(self, context: ServiceContext) -> None:
         """Raise InputError for a sweep that cannot run on the service, before anything is uploaded."""

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import shlex
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
@@ -520,13 +519,11 @@ class _RunningJob:
         quality, started = self._objective.quality, self._followed.training_started
         if quality is None or started is None:
             return ()
-        return curve(self._followed.events, quality.metric, started, self._followed.planned.spec.instance_count)
+        return curve(self._followed.events, quality.metric, started, self._followed.planned.spec.billed_instances)
 
     @property
     def billable_instance_seconds(self) -> float:
-        started = self._followed.training_started
-        instances = self._followed.planned.spec.instance_count
-        return instance_seconds(time.time() - started, instances) if started else 0.0
+        return self._followed.cost_so_far.seconds
 
     def look(self) -> TrialOutcome | None:
         if self._followed.advance() is None:

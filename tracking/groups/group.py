@@ -45,7 +45,8 @@ SEED_OFFSET = "platform.seed_offset"
 GROUP_SEEDS = 2_000
 """Distance between the seeds of two groups: more than a group uses."""
 MAX_STEM = 24
-"""Characters of a group's id before its time: SageMaker allows 63 for the name of a job, which begins with the id."""
+"""Characters of a group's id before its time, unless the user's prefix is longer. SageMaker allows 63 for the name of a
+job, which begins with the id."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def open_group(
             return group
         open_runs = _open_runs(store, experiment_id, key)
         offset = _offset(open_runs[0]) if open_runs else _new_offset(store, experiment_id, experiment_name, verb)
-        new_id = f"{_stem(experiment_name, prefix)}-{datetime.now(UTC):%y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        new_id = _new_id(_stem(experiment_name, prefix))
         group_id = open_runs[0].data.tags["platform.group"] if open_runs else new_id
         all_tags = {
             **(tags or {}),
@@ -259,12 +260,19 @@ def _resume(store: Store, open_runs: Sequence[Run], tags: Mapping[str, str]) -> 
 
 def placeholder_id(experiment_name: str, prefix: str = "") -> str:
     """Return an id with the form of a new group's, for a plan: the real one contains the time of its start."""
-    return f"{_stem(experiment_name, prefix)}-000000-000000-0000"
+    stem = _stem(experiment_name, prefix)
+    return f"{stem}-0000000000" if len(stem) > MAX_STEM else f"{stem}-000000-000000-0000"
+
+
+def _new_id(stem: str) -> str:
+    if len(stem) > MAX_STEM:
+        return f"{stem}-{int(time.time()):x}{secrets.token_hex(1)}"
+    return f"{stem}-{datetime.now(UTC):%y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def _stem(experiment_name: str, prefix: str) -> str:
     stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in experiment_name).strip("-").lower()
-    return f"{prefix}-{stem or 'experiment'}".strip("-")[:MAX_STEM].rstrip("-")
+    return f"{prefix}-{stem or 'experiment'}".strip("-")[: max(MAX_STEM, len(prefix))].rstrip("-")
 
 
 KIND = "platform.kind"

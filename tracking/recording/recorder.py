@@ -355,7 +355,7 @@ class Recorder:
         result = self.events.result
         ended = end_of(description)
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
-        finals = final_metrics(self.events, result, description, price, self._planned.spec.instance_count)
+        finals = final_metrics(self.events, result, description, price, self._planned.spec.billed_instances)
         if result and (script := self._planned.script) and script.target:
             finals |= target_metrics(script.target, self.events, description, finals)
         step = int(result.fields.get("steps", 0)) if result else 0

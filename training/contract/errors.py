@@ -10,6 +10,7 @@ TrainfareError
 │   ├── EndpointNotFound  no endpoint has this name
 │   ├── EndpointFailed    an endpoint did not start, or has died
 │   ├── AccessError       credentials are missing or expired, or a permission is missing
+│   │   └── CredentialsError  they are missing or expired, so new ones help
 │   ├── QuotaError        an account quota is exceeded
 │   ├── ArtifactError     a model artifact is missing, broken or unsafe to unpack
 │   └── Unreachable       the service does not answer, or answers too late
@@ -84,6 +85,10 @@ class EndpointFailed(ServiceError):
 
 class AccessError(ServiceError):
     """Credentials are missing or expired, or a permission is missing."""
+
+
+class CredentialsError(AccessError):
+    """Credentials are missing or expired."""
 
 
 class QuotaError(ServiceError):

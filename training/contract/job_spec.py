@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from state.digests import digest
 from training.contract.frozen import Name
+from training.contract.price import Resources, instances_of
 
 Launcher = Literal["torchrun", "pytorchddp", "smddp", "smp", "xla"]
 """Program that starts a job's processes: PyTorch's torchrun, the toolkit's runner for DDP, and for scripts SageMaker's
@@ -29,6 +31,8 @@ DAY = 86_400
 LONGEST_SECONDS = 28 * DAY
 """Longest run of a training job on SageMaker."""
 JOB_NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
+MAX_NAME_CHARACTERS = 63
+"""Longest name of a job."""
 ENTRY_FILE = "trainfare_entry.py"
 """Name of our entry point in the source of a job. It starts scripts under their meter, or with arguments that
 SageMaker's toolkit alone cannot pass."""
@@ -41,6 +45,14 @@ ENTRY_KEY = "sagemaker_trainfare_entry"
 Style = Literal["space", "equals", "assign"]
 """Named arguments as `--name value`, `--name=value` or `name=value`."""
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+
+def short_name(name: str, suffix: str = "") -> str:
+    """Return a job's name with a suffix. If both are too long, the end of the name becomes a digest of it."""
+    if len(name) + len(suffix) <= MAX_NAME_CHARACTERS:
+        return name + suffix
+    suffix = f"-{digest(name, 8)}{suffix}"
+    return name[: MAX_NAME_CHARACTERS - len(suffix)].rstrip("-") + suffix
 
 
 class _Frozen(BaseModel):
@@ -56,19 +68,36 @@ class MetricDefinition(_Frozen):
     """Regular expression with one group, matched against each log line."""
 
 
-class ChannelOptions(_Frozen):
-    """Options of a channel on SageMaker. Values as in CreateTrainingJob."""
+class UnchangedOptions(_Frozen):
+    """Options of a channel on SageMaker that an experiment and CreateTrainingJob write alike."""
 
     mode: InputMode = "File"
-    """Copy the data before the start, read it when it is opened, or stream it through named pipes."""
+    """`File` copies the data before the start, `FastFile` reads each file when it is opened, `Pipe` streams the data
+    through named pipes."""
+    attributes: Annotated[tuple[Name, ...], Field(strict=False, max_length=16)] = ()
+    """Attributes of an augmented manifest to stream, in this order."""
+    access: Literal["ro", "rw"] = "ro"
+    """Access to a file system: read-only or read and write."""
+    content_type: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """MIME type of the data."""
+    compression: Literal["Gzip"] | None = None
+    """Compression of the objects, which mode Pipe undoes."""
+    record_wrapper: Literal["RecordIO"] | None = None
+    """Format in which mode Pipe wraps each object."""
+    shuffle_seed: int | None = None
+    """Seed that shuffles objects, names of a manifest or lines of an augmented one; for Pipe, in every epoch. None
+    keeps their order."""
+    instance_groups: Annotated[tuple[Name, ...], Field(strict=False, max_length=5)] = ()
+    """Instance groups of `aws.request` that get the channel; empty for all."""
+
+
+class ChannelOptions(UnchangedOptions):
+    """Options of a channel on SageMaker. Values as in CreateTrainingJob."""
+
     data_type: DataType = "S3Prefix"
     """Meaning of an S3 URI."""
-    attributes: tuple[str, ...] = ()
-    """Attributes of an augmented manifest to stream."""
     distribution: Distribution = "FullyReplicated"
     """Objects for each instance: all, or a share of them."""
-    access: Literal["ro", "rw"] = "ro"
-    """Access to a file system."""
 
 
 class ScriptEntry(_Frozen):
@@ -214,6 +243,17 @@ class JobSpec(Instances):
     """Tags of the job at the service."""
     request: Mapping[str, JsonValue] = {}
     """Members laid over the request last, for what no other field sets, such as a retry strategy."""
+
+    @property
+    def resources(self) -> Resources:
+        """Instances of the job, as in its request."""
+        own = {"InstanceType": self.instance_type, "InstanceCount": self.instance_count}
+        return cast(Resources, {**own, **cast(dict[str, Any], self.request.get("ResourceConfig", {}))})
+
+    @property
+    def billed_instances(self) -> int:
+        """Number of instances, over all instance groups."""
+        return sum(instances_of(self.resources).values())
 
     @property
     def longest_wait_seconds(self) -> int | None:

@@ -63,7 +63,6 @@ SET_BY_FIELDS = {
     "StoppingCondition.MaxWaitTimeInSeconds": "machine.max_wait_seconds",
     "ResourceConfig.InstanceType": "machine.instance_type",
     "ResourceConfig.InstanceCount": "machine.instance_count",
-    "ResourceConfig.InstanceGroups": "machine.instance_type",
     "ResourceConfig.InstancePreferences": "machine.fallback_instance_types",
     "ResourceConfig.VolumeSizeInGB": "machine.volume_gib",
     "ResourceConfig.VolumeKmsKeyId": "aws.volume_key",
@@ -91,6 +90,7 @@ def build(spec: JobSpec) -> Request:
     check_limits(spec, hyperparameters)
     channels = {**spec.channels, **({CODE_CHANNEL: spec.source_uri} if spec.isolate_network else {})}
     several = [spec.instance_type, *spec.fallback_instance_types] if spec.fallback_instance_types else []
+    groups = spec.resources.get("InstanceGroups")
     request = _present(
         TrainingJobName=spec.name,
         AlgorithmSpecification=_present(
@@ -105,9 +105,9 @@ def build(spec: JobSpec) -> Request:
         HyperParameters=hyperparameters,
         OutputDataConfig=_present(S3OutputPath=spec.output_uri, KmsKeyId=spec.output_key),
         ResourceConfig=_present(
-            InstanceType=None if several else spec.instance_type,
+            InstanceType=None if several or groups else spec.instance_type,
             InstancePreferences=[{"InstanceType": each} for each in several],
-            InstanceCount=spec.instance_count,
+            InstanceCount=None if groups else spec.instance_count,
             VolumeSizeInGB=spec.volume_gib,
             VolumeKmsKeyId=spec.volume_key,
             KeepAlivePeriodInSeconds=spec.keep_alive_seconds,
@@ -169,10 +169,19 @@ def _channel(name: str, uri: str, options: ChannelOptions) -> dict[str, Any]:
                 S3Uri=uri,
                 S3DataDistributionType=options.distribution,
                 AttributeNames=list(options.attributes),
+                InstanceGroupNames=list(options.instance_groups),
             )
         }
     mode = "" if options.mode == "File" else options.mode
-    return _present(ChannelName=name, DataSource=source, InputMode=mode)
+    return _present(
+        ChannelName=name,
+        DataSource=source,
+        ContentType=options.content_type,
+        CompressionType=options.compression,
+        RecordWrapperType=options.record_wrapper,
+        InputMode=mode,
+        ShuffleConfig=None if options.shuffle_seed is None else {"Seed": options.shuffle_seed},
+    )
 
 
 def _encoded(hyperparameters: Mapping[str, Any]) -> dict[str, str]:
@@ -232,6 +241,9 @@ def _launcher(spec: JobSpec) -> dict[str, Any]:
     if launcher == "xla":
         return {"sagemaker_pytorch_xla_multi_worker_enabled": True}
     flags: dict[str, Any] = {"sagemaker_instance_type": spec.instance_type}
+    if groups := spec.resources.get("InstanceGroups"):
+        training = [each.get("InstanceGroupName") for each in groups if each["InstanceType"] == spec.instance_type]
+        flags["sagemaker_distribution_instance_groups"] = training
     if launcher == "pytorchddp":
         flags["sagemaker_pytorch_ddp_enabled"] = True
     elif launcher == "smddp":

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 Result = TypeVar("Result")
+CREDENTIALS_WAIT_MINUTES = 60.0
+"""Default time for which a launcher waits for new credentials."""
 Sleep = Callable[[float], object]
 
 

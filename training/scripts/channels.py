@@ -13,7 +13,7 @@ from state.digests import digest
 from state.regular_files import user_path
 from training.contract.errors import InputError, nearest_sibling
 from training.contract.frozen import Frozen, Name
-from training.contract.job_spec import ChannelOptions, DataType, Distribution, InputMode
+from training.contract.job_spec import ChannelOptions, DataType, Distribution, UnchangedOptions
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.scripts.source import check_folder, digest_folder
 from training.staging.formats.files import digest_file
@@ -102,18 +102,13 @@ def _path(field: str, source: str, home: Path) -> Path:
     return path
 
 
-class ScriptChannel(Frozen):
+class ScriptChannel(Frozen, UnchangedOptions):
     """One channel of a script: files (`uri`) or a directory of a file system (`file_system`, `kind`, `path`)."""
 
     uri: Name | None = None
     """File, folder, `package:NAME`, `builtin:docstrings` or `s3://BUCKET/PREFIX/`."""
-    mode: InputMode = "File"
-    """`File` copies the data before the start, `FastFile` reads each file when it is opened, `Pipe` streams the data
-    through named pipes."""
     type: Literal["prefix", "manifest", "augmented-manifest"] = "prefix"
     """Meaning of an S3 URI: the beginning of keys, a manifest of objects, or an augmented manifest (JSON lines)."""
-    attributes: Annotated[tuple[Name, ...], Field(strict=False, max_length=16)] = ()
-    """Attributes of an augmented manifest to stream, in this order."""
     distribution: Literal["replicated", "by-key"] = "replicated"
     """Objects for each instance: all, or a share of them."""
     file_system: Annotated[str, Field(pattern=r"^fs-[0-9a-f]{8,18}$")] | None = None
@@ -122,15 +117,13 @@ class ScriptChannel(Frozen):
     """Kind of the file system."""
     path: Annotated[str, Field(pattern=r"^/", max_length=4_096)] | None = None
     """Directory of the file system. For FSx for Lustre, it begins with the mount name."""
-    access: Literal["ro", "rw"] = "ro"
-    """Access to the file system: read-only or read and write."""
 
     def broken_rule(self) -> str | None:
         """Return the rule of CreateTrainingJob that the channel breaks (botocore 1.44.5), or None."""
         if (self.uri is None) == (self.file_system is None):
             return "needs either uri or file_system"
         if self.file_system is not None:
-            of_s3 = self.model_fields_set & {"mode", "type", "attributes", "distribution"}
+            of_s3 = self.model_fields_set - {"file_system", "kind", "path", "access", "content_type"}
             if of_s3:
                 return f"with file_system cannot have {min(of_s3)}, which is for data in S3"
             return None if self.kind and self.path else "with file_system needs its kind (FSxLustre or EFS) and a path"
@@ -143,6 +136,8 @@ class ScriptChannel(Frozen):
             return "needs attributes with type augmented-manifest, and only with it"
         if self.type == "augmented-manifest" and self.mode != "Pipe":
             return f"with type augmented-manifest needs mode Pipe, not {self.mode}"
+        if (self.compression or self.record_wrapper) and self.mode != "Pipe":
+            return f"with {'compression' if self.compression else 'record_wrapper'} needs mode Pipe, not {self.mode}"
         return None
 
     @model_serializer(mode="wrap")
@@ -153,12 +148,9 @@ class ScriptChannel(Frozen):
     @property
     def options(self) -> ChannelOptions:
         """Options under the names of CreateTrainingJob."""
+        unchanged = {name: getattr(self, name) for name in UnchangedOptions.model_fields}
         return ChannelOptions(
-            mode=self.mode,
-            data_type=DATA_TYPES[self.type],
-            attributes=self.attributes,
-            distribution=DISTRIBUTIONS[self.distribution],
-            access=self.access,
+            data_type=DATA_TYPES[self.type], distribution=DISTRIBUTIONS[self.distribution], **unchanged
         )
 
     @property
@@ -168,6 +160,8 @@ class ScriptChannel(Frozen):
             return f"is in the file system {self.file_system!r}, which"
         if is_s3(str(self.uri)):
             return f"{str(self.uri)[:80]!r}"
+        if self.shuffle_seed is not None or self.instance_groups:
+            return f"has {'instance_groups' if self.instance_groups else 'a shuffle_seed'}, which"
         return "has mode Pipe, which" if self.mode == "Pipe" else None
 
 

@@ -143,7 +143,7 @@ def warm_pool(spec: JobSpec, price: Price | None) -> Amount:
 
 
 def _amount(spec: JobSpec, price: Price | None, seconds: float) -> Amount:
-    billable = instance_seconds(seconds, spec.instance_count)
+    billable = instance_seconds(seconds, spec.billed_instances)
     return Amount(seconds=billable, usd=price.usd(billable) if price else None)
 
 
@@ -157,10 +157,10 @@ def dearest(prices: Iterable[Price | None]) -> Price | None:
 
 def longest_limit(spec: JobSpec, price: Price | None, free: Budget) -> float:
     """Return the longest time limit in seconds with which the job's worst case is within `free`; it may be negative."""
-    seconds = math.inf if free.max_billable_seconds is None else free.max_billable_seconds / spec.instance_count
+    seconds = math.inf if free.max_billable_seconds is None else free.max_billable_seconds / spec.billed_instances
     if free.max_usd is not None:
-        per_second = price.usd(instance_seconds(1.0, spec.instance_count)) if price else math.inf
-        seconds = min(seconds, free.max_usd / per_second)
+        per_second = price.usd(instance_seconds(1.0, spec.billed_instances)) if price else math.inf
+        seconds = min(seconds, free.max_usd / per_second) if per_second else seconds
     return seconds - overhead_seconds(spec) - spec.keep_alive_seconds
 
 

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from training.contract.errors import JobExists, JobNotFound, TrainfareError
 from training.contract.events import Event, EventReader
@@ -70,6 +71,8 @@ class Follower:
         self._emits_events, self._has_end_event = emits_events, False
         self._looks_without_result = 0
         self.description: Description | None = None
+        self.described_at = datetime.now(UTC)
+        """Time at which the job was last described: later, it may have ended."""
         self.ended = False
         """True once the job has ended and its whole log has been read."""
         self.pause_seconds = 0.0
@@ -139,6 +142,7 @@ class Follower:
         if 0 < self._looks_with_lines < LOOKS_WITH_LINES:
             return False
         self._looks_with_lines = 0
+        self.described_at = datetime.now(UTC)
         before, self.description = self.description, self._describe()
         if self.description and self.description["TrainingJobStatus"] in TERMINAL_STATUSES:
             self._ended_at = self._clock()

@@ -86,23 +86,37 @@ def test_the_outcome_in_words(description: dict[str, Any], had_ended: bool, text
     assert outcome_text(whole, had_ended=had_ended).startswith(text)
 
 
+NOW = datetime.now(UTC)
 PRICES = {"ml.g5.xlarge": Price(usd_per_hour=1.8, source="a table", date="2026-11-01")}
 
 
 def described_running(seconds: float, **resources: Any) -> dict[str, Any]:
     return {
         "TrainingJobStatus": "InProgress",
-        "TrainingStartTime": datetime.now(UTC) - timedelta(seconds=seconds),
+        "TrainingStartTime": NOW - timedelta(seconds=seconds),
         "ResourceConfig": {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, **resources},
     }
 
 
 def test_a_job_on_two_instances_costs_twice_as_much() -> None:
     # 1,000 s at 0.0005 USD: 0.50 USD for one instance, 1.00 USD for two.
-    assert usd(described_running(1000), PRICES) == pytest.approx(0.50, abs=0.01)
-    assert usd(described_running(1000, InstanceCount=2), PRICES) == pytest.approx(1.00, abs=0.01)
+    assert usd(described_running(1000), PRICES, NOW) == pytest.approx(0.50, abs=0.01)
+    assert usd(described_running(1000, InstanceCount=2), PRICES, NOW) == pytest.approx(1.00, abs=0.01)
     selected = {"InstanceCount": 4, "SelectedInstanceType": "ml.g5.xlarge", "SelectedInstanceCount": 2}
-    assert usd(described_running(1000, **selected), PRICES) == pytest.approx(1.00, abs=0.01)
+    assert usd(described_running(1000, **selected), PRICES, NOW) == pytest.approx(1.00, abs=0.01)
+
+
+def test_instance_groups_cost_their_own_prices_and_training_plans_nothing() -> None:
+    groups = [
+        {"InstanceGroupName": "train", "InstanceType": "ml.g5.xlarge", "InstanceCount": 2},
+        {"InstanceGroupName": "feed", "InstanceType": "ml.c5.xlarge", "InstanceCount": 3},
+    ]
+    feed = Price(usd_per_hour=0.36, source="a table", date="2026-11-01")
+    job = described_ended(1000)
+    job["ResourceConfig"] = {"InstanceGroups": groups}
+    assert usd(job, {**PRICES, "ml.c5.xlarge": feed}, NOW) == pytest.approx(1.3)  # 2 x 0.50 and 3 x 0.10 USD
+    assert usd(job, PRICES, NOW) is None
+    assert usd(described_ended(1000, TrainingPlanArn="arn"), PRICES, NOW) == 0
 
 
 def described_ended(billable: int, status: str = "Completed", **resources: Any) -> dict[str, Any]:
@@ -112,16 +126,16 @@ def described_ended(billable: int, status: str = "Completed", **resources: Any) 
 
 def test_an_ended_job_costs_what_was_billed() -> None:
     # On spot capacity fewer seconds are billed than the job ran. A job that never got a machine was not billed.
-    assert usd(described_ended(1000, InstanceCount=2), PRICES) == pytest.approx(1.00)
-    assert usd(described_ended(0, status="Stopped"), PRICES) == 0
-    assert usd({"TrainingJobStatus": "Completed"}, PRICES) is None  # listed, but not described
+    assert usd(described_ended(1000, InstanceCount=2), PRICES, NOW) == pytest.approx(1.00)
+    assert usd(described_ended(0, status="Stopped"), PRICES, NOW) == 0
+    assert usd({"TrainingJobStatus": "Completed"}, PRICES, NOW) is None  # listed, but not described
 
 
 def test_running_and_ended_jobs_are_summed_apart() -> None:
     jobs = [described_running(1000), described_ended(1000), described_ended(3000, status="Failed")]
     text = "1 running, 0.50 USD so far; 2 ended, 2.00 USD (a table, 2026-11-01)"
-    assert total(jobs, PRICES) == text
-    assert total(jobs[1:], PRICES) == "2 ended, 2.00 USD (a table, 2026-11-01)"
-    assert total(jobs, {}) == ""
+    assert total(jobs, PRICES, NOW) == text
+    assert total(jobs[1:], PRICES, NOW) == "2 ended, 2.00 USD (a table, 2026-11-01)"
+    assert total(jobs, {}, NOW) == ""
     unknown = described_running(1000, InstanceType="ml.unknown")
-    assert total([described_running(1000), unknown], PRICES) == "1 running, 0.50 USD so far (a table, 2026-11-01)"
+    assert total([described_running(1000), unknown], PRICES, NOW) == "1 running, 0.50 USD so far (a table, 2026-11-01)"

@@ -24,6 +24,7 @@ from werkzeug.serving import make_server
 from tests.support.aws.api import Api
 from tests.support.aws.hosting import Hosting, Runtime
 from tests.support.aws.logs import Logs
+from tests.support.aws.quotas import Quotas
 from tests.support.aws.rights import action_of, documented, rest_action
 from tests.support.aws.training import Jobs
 from tests.support.endpoints.served import Serving
@@ -53,6 +54,8 @@ class Account:
         self.runtime = Runtime(self.hosting)
         self.logs = Logs(self.clients["logs"])
         self.logs_api = Api("logs", self.logs.operations())
+        self.quotas = Quotas()
+        self.quotas_api = Api("service-quotas", self.quotas.operations())
         self.variables = {
             "AWS_ACCESS_KEY_ID": KEYS["aws_access_key_id"],
             "AWS_SECRET_ACCESS_KEY": KEYS["aws_secret_access_key"],
@@ -62,6 +65,7 @@ class Account:
             "AWS_ENDPOINT_URL_SAGEMAKER": self.api.url,
             "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self.runtime.url,
             "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS": self.logs_api.url,
+            "AWS_ENDPOINT_URL_SERVICE_QUOTAS": self.quotas_api.url,
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -83,6 +87,7 @@ class Account:
         """Permissions that the product's calls need, over all services."""
         called = {action_of("sagemaker", each) for _, each in self.api.calls}
         called |= {action_of("logs", each) for _, each in self.logs_api.calls}
+        called |= {action_of("servicequotas", each) for _, each in self.quotas_api.calls}
         called |= {"sagemaker:InvokeEndpoint"} if self.runtime.is_called else set()
         return called | self._moto.actions
 
@@ -114,6 +119,7 @@ def open_account(root: Path) -> Iterator[Account]:
     account = Account(root, moto)
     account.api.start()
     account.logs_api.start()
+    account.quotas_api.start()
     account.runtime.start()
     try:
         yield account
@@ -123,6 +129,7 @@ def open_account(root: Path) -> Iterator[Account]:
         account.jobs.stop_all()
         account.api.close()
         account.logs_api.close()
+        account.quotas_api.close()
         account.runtime.close()
         moto.close()
 

@@ -122,6 +122,8 @@ class Api(Serving):
         self.faults = Faults()
         self.calls: list[tuple[float, str]] = []
         """Time (monotonic, seconds) and operation of every call."""
+        self.expired_keys: set[str] = set()
+        """Access keys whose credentials have expired."""
         super().__init__(Server(("127.0.0.1", 0), self._handler()))
 
     def answer(self, operation: str, parameters: Mapping[str, Any]) -> Response:
@@ -149,6 +151,8 @@ class Api(Serving):
             def answer(self, body: bytes) -> None:
                 operation = self.headers["X-Amz-Target"].partition(".")[2]
                 try:
+                    if any(f"Credential={key}/" in self.headers["Authorization"] for key in api.expired_keys):
+                        raise EXPIRED
                     self._respond(200, api.answer(operation, json.loads(body or b"{}")))
                 except ApiError as error:
                     self._respond(error.status, {"__type": error.code, "message": error.message})

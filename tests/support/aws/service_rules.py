@@ -31,8 +31,8 @@ def refusal(operation: str, request: Request) -> str | None:
 def machine_types(request: Request) -> list[str]:
     """Return the instance types of a training job, in order of preference."""
     resources = request["ResourceConfig"]
-    preferred = [each["InstanceType"] for each in resources.get("InstancePreferences", [])]
-    return preferred or [resources["InstanceType"]]
+    several = [*resources.get("InstancePreferences", []), *resources.get("InstanceGroups", [])]
+    return [each["InstanceType"] for each in several] or [resources["InstanceType"]]
 
 
 @cache
@@ -67,6 +67,8 @@ def _types(request: Request) -> Iterator[str]:
     types = machine_types(request)
     if len(set(types)) < len(types):
         yield f"InstancePreferences repeat an instance type: {types}"
+    if resources.get("InstanceGroups") and "InstanceCount" in resources:
+        yield "InstanceCount is not supported with InstanceGroups, each of which has its own"
     if resources.get("InstancePreferences") and request.get("EnableManagedSpotTraining"):
         yield "InstancePreferences are not supported for managed spot training"
 
@@ -105,10 +107,17 @@ def _times(request: Request) -> Iterator[str]:
 
 
 def _channels(request: Request) -> Iterator[str]:
-    """`Channel.ChannelName`: unique."""
-    names = [each["ChannelName"] for each in request.get("InputDataConfig", [])]
+    """`Channel.ChannelName`: unique. `S3DataSource.InstanceGroupNames`: groups of the job. Pipe mode alone unpacks."""
+    channels = request.get("InputDataConfig", [])
+    names = [each["ChannelName"] for each in channels]
     if len(set(names)) < len(names):
         yield f"Channel names must be unique: {names}"
+    groups = {each["InstanceGroupName"] for each in request["ResourceConfig"].get("InstanceGroups", [])}
+    for each in channels:
+        if unknown := {*each["DataSource"].get("S3DataSource", {}).get("InstanceGroupNames", [])} - groups:
+            yield f"Channel {each['ChannelName']} names instance groups that do not exist: {unknown}"
+        if each.get("InputMode") != "Pipe" and {"CompressionType", "RecordWrapperType"} & each.keys():
+            yield f"CompressionType and RecordWrapperType of channel {each['ChannelName']} need input mode Pipe"
 
 
 def _metrics(request: Request) -> Iterator[str]:

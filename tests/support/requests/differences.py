@@ -41,6 +41,11 @@ def _everywhere(golden: Mapping[str, Any]) -> Iterator[Difference]:
             "AlgorithmSpecification.ContainerArguments": list(arguments()),
         },
     )
+    tags = {"experiment": Like(".+"), "group": "golden", "arm": "alone"}
+    yield Difference(
+        because="AWS's cost reports show experiments, groups and arms",
+        ours={f"Tags.trainfare:{tag}.Value": value for tag, value in tags.items()},
+    )
     source, output = "HyperParameters.sagemaker_submit_directory", "OutputDataConfig.S3OutputPath"
     yield Difference(
         because="a source is uploaded once, to a prefix named after its hash",
@@ -58,7 +63,9 @@ def _everywhere(golden: Mapping[str, Any]) -> Iterator[Difference]:
         theirs={name: value for name, value in golden.items() if "MetricDefinitions" in name},
         ours={metric.format(name): f"'{key}': ([0-9.e+-]+)" for name, key in METRICS.items()},
     )
-    variables = {**MEMORY, "TORCHINDUCTOR_CACHE_DIR": "/opt/ml/checkpoints/.compile-cache"}
+    is_spot = "EnableManagedSpotTraining" in golden
+    cache = "/opt/ml/checkpoints/.compile-cache" if is_spot else "/tmp/compile-cache"
+    variables = {**MEMORY, "TORCHINDUCTOR_CACHE_DIR": cache}
     if any("_instance_type" in name or "xla" in name for name in golden):
         variables["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = "110"
     yield Difference(

@@ -114,7 +114,8 @@ def test_network_keys_tags_and_limits_are_passed_on(built: Built) -> None:
         "S3OutputPath": "s3://bucket/trainfare/output",
         "KmsKeyId": "alias/artifacts",
     }
-    assert request["Tags"] == [{"Key": "team", "Value": "nlp"}, {"Key": "cost-centre", "Value": "A 12"}]
+    tags = {each["Key"]: each["Value"] for each in request["Tags"]}
+    assert {name: value for name, value in tags.items() if ":" not in name} == {"team": "nlp", "cost-centre": "A 12"}
     assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 7200}
     assert request["ProfilerConfig"] == {"DisableProfiler": True}
     assert "DebugHookConfig" not in request

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from training.contract.plain_text import duration_text
-from training.contract.service import wait_of
+from training.contract.service import billed_so_far, wait_of
 
 CREATED = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 
@@ -73,3 +73,33 @@ def test_an_interrupted_spot_job_waits_again() -> None:
 )
 def test_durations_have_one_unit(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
+
+
+def at(minutes: float) -> datetime:
+    return CREATED + timedelta(minutes=minutes)
+
+
+def test_the_live_cost_is_never_more_than_the_final_one() -> None:
+    """Ten minutes are billed: three to seven and eleven to seventeen. Waits for instances are not."""
+    spans = [
+        ("Starting", 0, 3),
+        ("Downloading", 3, 5),
+        ("Training", 5, 7),
+        ("Interrupted", 7, 9),
+        ("Restarting", 9, 11),
+    ]
+    spans += [("Downloading", 11, 12), ("Training", 12, 17)]
+    listed = [{"Status": status, "StartTime": at(start), "EndTime": at(end)} for status, start, end in spans]
+    job: Any = {"TrainingJobStatus": "InProgress", "SecondaryStatusTransitions": listed}
+    assert billed_so_far(job, at(16)) == 0  # it waits for its first instance
+    job |= {"TrainingStartTime": at(3)}
+    assert [billed_so_far({**job, "SecondaryStatusTransitions": listed[:n]}, at(m)) for n, m in ((2, 4), (4, 8))] == [
+        60,
+        240,
+    ]
+    assert billed_so_far(job, at(16.999)) == 599  # whole seconds, as the final number may be rounded down
+    spot = {**job, "EnableManagedSpotTraining": True}
+    assert billed_so_far(spot, at(17)) == 60  # AWS saves at most 90 %
+    ended = {**spot, "TrainingJobStatus": "Completed", "TrainingEndTime": at(17), "LastModifiedTime": at(17)}
+    assert billed_so_far(ended, at(30)) == 60
+    assert billed_so_far({**ended, "BillableTimeInSeconds": 180}, at(30)) == 180

@@ -87,6 +87,8 @@ def test_the_options_become_those_of_the_request() -> None:
         (f"{FILE_SYSTEM[:-1]}, mode: FastFile}}", "with file_system cannot have mode, which is for data in S3"),
         ("{uri: rows, mode: Stream}", "script.channels.train.mode must be one of 'File', 'FastFile', 'Pipe'"),
         ("{uri: rows, type: manifest}", "with type manifest needs an s3:// URI of the manifest, not"),
+        ("{uri: rows, compression: Gzip}", "with compression needs mode Pipe, not File"),
+        (f"{FILE_SYSTEM[:-1]}, shuffle_seed: 1}}", "with file_system cannot have shuffle_seed, which is for data in"),
         ("{uri: s3://team-data/l, type: augmented-manifest}", "needs attributes with type augmented-manifest, and"),
     ],
 )
@@ -102,6 +104,7 @@ def test_what_only_sagemaker_has_is_refused_on_this_machine(tmp_path: Path) -> N
         FILE_SYSTEM: "is in the file system 'fs-0123abcd', which",
         "{uri: s3://team-data/rows/, mode: FastFile}": "'s3://team-data/rows/'",
         "{uri: rows, mode: Pipe}": "has mode Pipe, which",
+        "{uri: rows, shuffle_seed: 1}": "has a shuffle_seed, which",
     }.items():
         message = f"script.channels.train {reason} is not read on this machine: set service to sagemaker, or"
         with pytest.raises(InputError, match=message):

@@ -11,7 +11,10 @@ from urllib.parse import urlparse
 from state.digests import digest
 from training.contract.errors import InputError, first_line
 from training.contract.job_spec import NOT_CHOSEN, JobSpec
+from training.contract.price import instances_of
 from training.contract.request import build
+from training.contract.retry import CREDENTIALS_WAIT_MINUTES
+from training.contract.s3_location import is_s3
 from training.services.sagemaker.clients import Clients, account_of, role_of
 from training.services.sagemaker.job_rules import (
     check_devices,
@@ -28,7 +31,7 @@ from training.services.sagemaker.storage import Storage, check_channels, create_
 
 SPEC_FIELDS = (
     *("subnets", "security_groups", "isolate_network", "encrypt_traffic"),
-    *("volume_key", "output_key", "tags", "request"),
+    *("volume_key", "output_key", "tags"),
 )
 """Fields of an experiment's `aws` that are copied to each job."""
 
@@ -69,10 +72,11 @@ class AwsContext:
 
     def resolve(self, spec: JobSpec) -> JobSpec:
         """Return the job as it will run on AWS, before its upload. Raises InputError if it cannot run."""
-        region = self.clients.region
+        region, volume_key = self.clients.region, self.fields.get("volume_key")
         check_instance_types(spec)
         image = default_image(spec, region) if spec.image == NOT_CHOSEN else spec.image
         entry, arguments = entry_point(image)
+        is_exact = spec.checkpoint_uri is None or is_s3(spec.checkpoint_uri)
         resolved = spec.model_copy(
             update={
                 "hyperparameters": shell_safe_hyperparameters(spec),
@@ -82,10 +86,11 @@ class AwsContext:
                 "entry_point": entry,
                 "entry_arguments": arguments,
                 "output_uri": self.output_uri,
-                "checkpoint_uri": f"{self.checkpoint_uri}/{spec.name}" if spec.checkpoint_uri else None,
+                "checkpoint_uri": spec.checkpoint_uri if is_exact else f"{self.checkpoint_uri}/{spec.name}",
                 "environment": self._environment(spec, image),
                 **self.fields,
-                "volume_key": volume_key_of(all_types(spec), self.fields.get("volume_key")),
+                "tags": {**spec.tags, **self.fields.get("tags", {})},
+                "volume_key": volume_key_of((*all_types(spec), *instances_of(spec.resources)), volume_key),
             }
         )
         check_sdk_rules(resolved)
@@ -131,8 +136,8 @@ class AwsContext:
     def _environment(self, spec: JobSpec, image: str) -> dict[str, str]:
         """Return the job's variables, with the folder of the compile cache in the container.
 
-        What inductor compiled is kept in S3, per image, so that later jobs find it. Other jobs keep it in the
-        folder of their checkpoints, if they have any, so that a start after an interruption finds it.
+        What inductor compiled is kept in S3, per image, so that later jobs find it. Other jobs on spot capacity keep it
+        with their checkpoints, so that a start after an interruption finds it.
         """
         variables = dict(spec.environment)
         if CACHE_VARIABLE not in variables:
@@ -143,8 +148,7 @@ class AwsContext:
             if key := self.fields.get("output_key"):
                 variables["TRAINFARE_COMPILED_KMS_KEY"] = key
         else:
-            keeps = spec.checkpoint_uri is not None
-            variables[CACHE_VARIABLE] = "/opt/ml/checkpoints/.compile-cache" if keeps else "/tmp/compile-cache"
+            variables[CACHE_VARIABLE] = "/opt/ml/checkpoints/.compile-cache" if spec.spot else "/tmp/compile-cache"
         return variables
 
     def _put(self, uri: str, put: Callable[[Path], str]) -> str:
@@ -168,7 +172,8 @@ def open_aws_context(
     defaults = sdk_defaults()
     tags = {**defaults.get("tags", {}), **options.get("tags", {})}
     options = {**defaults, **options, **({"tags": tags} if tags else {})}
-    clients = clients or Clients(options.get("region"), options.get("profile"))
+    wait_minutes = options.get("credentials_wait_minutes", CREDENTIALS_WAIT_MINUTES)
+    clients = clients or Clients(options.get("region"), options.get("profile"), wait_minutes)
     account, key = account_of(clients), options.get("output_key")
     role = role_of(clients, options.get("role"))
     prefix = "/".join(part for part in (options.get("bucket_prefix"), "trainfare") if part)

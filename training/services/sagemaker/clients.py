@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import boto3
 from boto3.exceptions import Boto3Error
@@ -23,6 +24,7 @@ from botocore.regions import EndpointResolver
 
 from training.contract.errors import (
     AccessError,
+    CredentialsError,
     InputError,
     JobExists,
     JobNotFound,
@@ -31,7 +33,12 @@ from training.contract.errors import (
     Unreachable,
     first_line,
 )
+from training.contract.retry import CREDENTIALS_WAIT_MINUTES, RetryPolicy
 
+Result = TypeVar("Result")
+
+RENEWAL_SECONDS = 3.0
+"""First pause before expired credentials are read again."""
 QUICK_ATTEMPTS = 3
 """Number of attempts for the first call, so that a wrong region or a missing network is reported soon."""
 DEFAULT_ATTEMPTS = 10
@@ -57,18 +64,55 @@ def _without_retry_of_slow_calls(caught_exception: Exception | None = None, **_:
 class Clients:
     """Cache of boto3 clients. boto3 finds the credentials, the profile and the endpoints."""
 
-    def __init__(self, region: str | None = None, profile: str | None = None) -> None:
-        with translated("AWS"):
-            # boto3 itself reads only AWS_DEFAULT_REGION.
-            self.session = boto3.Session(
-                region_name=region or os.environ.get("AWS_REGION") or None, profile_name=profile
-            )
+    def __init__(
+        self,
+        region: str | None = None,
+        profile: str | None = None,
+        credentials_wait_minutes: float = CREDENTIALS_WAIT_MINUTES,
+    ) -> None:
+        self._profile, self._wait_minutes = profile, credentials_wait_minutes
+        self._lock = threading.Lock()
+        # boto3 itself reads only AWS_DEFAULT_REGION.
+        self._open(region or os.environ.get("AWS_REGION") or None)
         if self.session.region_name is None:
             raise InputError("No AWS region is set: set AWS_REGION, or `region` in ~/.aws/config.")
         self.region: str = self.session.region_name
-        self._client: Any = self.session.client
-        self._clients: dict[tuple[str, str, bool], Any] = {}
-        self._lock = threading.Lock()
+
+    def _open(self, region: str | None) -> None:
+        """Open a session, which reads the credentials."""
+        with translated("AWS"), self._lock:
+            self.session = boto3.Session(region_name=region, profile_name=self._profile)
+            self._client: Any = self.session.client
+            self._clients: dict[tuple[str, str, bool], Any] = {}
+
+    def with_credentials(self, what: str, call: Callable[[], Result]) -> Result:
+        """Return `call()`, with errors about `what`. If the credentials have expired, wait for new ones and call again.
+
+        Those in environment variables cannot change, so their error is raised immediately.
+        """
+
+        def translated_call() -> Result:
+            with translated(what):
+                return call()
+
+        is_waiting = False
+
+        def renew(_: float, __: Exception) -> None:
+            nonlocal is_waiting
+            if not is_waiting:
+                wait = f"at most {self._wait_minutes:g} minutes. Running jobs continue."
+                new = "new ones (`aws sso login`, `aws login` or new keys)"
+                print(f"AWS credentials have expired. Waiting for {new} for {wait}", file=sys.stderr, flush=True)
+            is_waiting = True
+            with suppress(CredentialsError):
+                self._open(self.region)
+
+        policy = RetryPolicy(
+            first_pause_seconds=RENEWAL_SECONDS, longest_pause_seconds=30.0, total_seconds=60 * self._wait_minutes
+        )
+        may_renew = self._profile is not None or "AWS_ACCESS_KEY_ID" not in os.environ
+        transient = CredentialsError if may_renew else ()
+        return policy.call(translated_call, is_transient=lambda error: isinstance(error, transient), on_failure=renew)
 
     def get(self, service: str, region: str | None = None, *, quick: bool = False) -> Any:
         """Return the client of a service, such as `sagemaker`, in `region` or else in the default region.
@@ -180,7 +224,7 @@ CREDENTIAL_ERRORS = (
     *(exceptions.NoAuthTokenError, exceptions.UnknownTokenProviderError),
 )
 
-RENEW = "renew them (`aws sso login`, or new keys) and run the same command again"
+RENEW = "renew them (`aws sso login`, `aws login`, or new keys) and run the same command again"
 
 
 @contextmanager
@@ -191,9 +235,14 @@ def translated(what: str) -> Iterator[None]:
     except exceptions.ClientError as error:
         raise response_error(what, error.response) from error
     except CREDENTIAL_ERRORS as error:
-        raise AccessError(
+        raise CredentialsError(
             f"{what}: AWS credentials are missing or cannot be used ({first_line(error)}): run `aws configure` or "
             "`aws sso login`, or set AWS_PROFILE or aws.profile, then run the same command again."
+        ) from error
+    except exceptions.MissingDependencyException as error:
+        raise AccessError(
+            f"{what}: credentials of `aws login` need a package that is not installed: run `pip install "
+            "'botocore[crt]'`, or use `aws sso login` or `aws configure`, then run the same command again."
         ) from error
     except (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError) as error:
         raise Unreachable(
@@ -212,7 +261,7 @@ def response_error(what: str, response: Mapping[str, Any]) -> ServiceError | Inp
     # A proxy in between answers with a page, of which nothing helps.
     reason = "a web page" if "<html" in message.lower() else message.strip().rstrip(".") or code
     if code in EXPIRED:
-        return AccessError(f"{what}: AWS credentials have expired: {RENEW}.")
+        return CredentialsError(f"{what}: AWS credentials have expired: {RENEW}.")
     if code in UNKNOWN_KEY:
         return AccessError(f"{what}: AWS does not know the credentials ({reason}).")
     if code in DENIED:

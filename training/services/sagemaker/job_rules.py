@@ -199,9 +199,29 @@ def _network(spec: JobSpec, _: Image | None) -> str | None:
     return None
 
 
+def _instance_groups(spec: JobSpec, _: Image | None) -> str | None:
+    groups = spec.resources.get("InstanceGroups") or []
+    member, names = "aws.request.ResourceConfig.InstanceGroups", [each.get("InstanceGroupName") for each in groups]
+    for channel, options in spec.channel_options.items():
+        if unknown := set(options.instance_groups).difference(names):
+            return f"channel '{channel}' is for the instance group '{min(unknown)}', which {member} does not have"
+    if not groups:
+        return None
+    if not spec.is_script:
+        return f"{member} is for scripts: our own training runs on equal instances"
+    if not any(
+        (each["InstanceType"], each["InstanceCount"]) == (spec.instance_type, spec.instance_count) for each in groups
+    ):
+        return (
+            f"machine has {spec.instance_count} x {spec.instance_type}, which is no group of {member}: set "
+            "machine.instance_type and machine.instance_count to those of the group that trains"
+        )
+    return None
+
+
 RULES: tuple[Rule, ...] = (
     *(_compiler_family, _compiler_image, _compiler_launcher, _versions, _torchrun),
-    *(_trainium, _data_parallel, _launcher_options, _spot, _network),
+    *(_trainium, _data_parallel, _launcher_options, _spot, _network, _instance_groups),
 )
 
 

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 def open_context(aws: Mapping[str, Any], echo: Echo, *, is_read_only: bool) -> ServiceContext:
     from training.services.sagemaker.aws_context import open_aws_context
+    from training.services.sagemaker.quotas import quota_check
     from training.services.sagemaker.service import SageMakerService
 
     aws_context = open_aws_context(aws, is_read_only=is_read_only)
+    # Only a plan says what it could not check.
+    check_quotas = quota_check(aws_context.clients, echo if is_read_only else lambda _: None)
     price = cache(_prices(aws_context.clients, aws.get("prices"), echo, is_read_only=is_read_only))
     return ServiceContext(
         service=SageMakerService(aws_context.clients),
-        check=aws_context.resolve,
+        check=lambda spec: check_quotas(aws_context.resolve(spec)),
         upload=lambda spec: aws_context.upload(spec, echo),
         price=price,
         missing_bytes=aws_context.storage.missing_bytes,

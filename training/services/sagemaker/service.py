@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
@@ -56,12 +56,10 @@ class SageMakerService:
         return f"AWS_REGION={self.region} trainfare jobs --service {self.name}"
 
     def create(self, request: Request) -> None:
-        with self._translated(request["TrainingJobName"]):
-            self._sagemaker.create_training_job(**request)
+        self._call(request["TrainingJobName"], lambda: self._sagemaker.create_training_job(**request))
 
     def describe(self, job_name: str) -> Description:
-        with self._translated(job_name):
-            response: dict[str, Any] = self._sagemaker.describe_training_job(TrainingJobName=job_name)
+        response = self._call(job_name, lambda: self._sagemaker.describe_training_job(TrainingJobName=job_name))
         response.pop("ResponseMetadata", None)
         if not response["ModelArtifacts"]["S3ModelArtifacts"]:
             del response["ModelArtifacts"]
@@ -69,8 +67,7 @@ class SageMakerService:
 
     def stop(self, job_name: str) -> None:
         try:
-            with self._translated(job_name):
-                self._sagemaker.stop_training_job(TrainingJobName=job_name)
+            self._call(job_name, lambda: self._sagemaker.stop_training_job(TrainingJobName=job_name))
         except InputError:
             # The job is described only after an error, which saves a call for each running job.
             if self.describe(job_name)["TrainingJobStatus"] not in TERMINAL_STATUSES | {"Stopping"}:
@@ -80,7 +77,8 @@ class SageMakerService:
         """Return the log lines of all instances after `cursor`, or from the start, ordered by time."""
         _check_name(job_name)
         position = read_cursor(cursor) if cursor else self._log_start(job_name)
-        events = list(self._events(job_name, position))
+        what = f"The log of job {job_name}"
+        events = self._clients.with_credentials(what, lambda: list(self._events(job_name, position)))
         return log_page(events, position)
 
     def log_location(self, job_name: str) -> str:
@@ -131,9 +129,10 @@ class SageMakerService:
     def _sagemaker(self) -> Any:
         return self._clients.get("sagemaker")
 
-    def _translated(self, job_name: str) -> Any:
+    def _call(self, job_name: str, call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the response to a call about a job. It waits for new credentials if they have expired."""
         _check_name(job_name)
-        return translated(f"Job {job_name}")
+        return self._clients.with_credentials(f"Job {job_name}", call)
 
     def _log_start(self, job_name: str) -> Cursor:
         """Return the cursor of the job's start: without a start time, CloudWatch searches the logs of all jobs."""

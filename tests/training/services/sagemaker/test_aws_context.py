@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from experiments.planning.plan import cost_tags
 from tests.conftest import ROOT
-from tests.support.aws.account import BUCKET, Account
+from tests.support.aws.account import ACCOUNT, BUCKET, Account
 from tests.support.aws.rights import actions, allowed
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running
 from tests.support.services.harness import SageMakerHarness
@@ -26,6 +27,7 @@ NOT_RECORDED = {
     "iam:PassRole": "checked by SageMaker in CreateTrainingJob",
     "sagemaker:AddTags": "checked by SageMaker in CreateTrainingJob if the request has tags",
     "s3:AbortMultipartUpload": "called if a multipart upload fails",
+    "servicequotas:ListServiceQuotas": "a plan's check calls it: see test_quotas_are_asked_before_an_upload",
     "pricing:GetProducts": "moto has no price list; the call is in training/services/sagemaker/prices.py",
 }
 """Permissions that no recorded call requires, each with its reason."""
@@ -51,8 +53,12 @@ REFUSED = [
         "aws.request.StoppingCondition.MaxRuntimeInSeconds is set by machine.max_run_seconds: use that instead",
     ),
     (
-        "{ResourceConfig: {InstanceGroups: []}}",
-        "aws.request.ResourceConfig.InstanceGroups is set by machine.instance_type: use that instead",
+        "{ResourceConfig: {InstanceGroups: [{InstanceGroupName: a, InstanceType: ml.g5.xlarge}]}}",
+        "aws.request.ResourceConfig.InstanceGroups must be a list of mappings with InstanceGroupName, InstanceType and",
+    ),
+    (
+        "{ResourceConfig: {InstanceGroups: [{InstanceGroupName: a, InstanceType: ml.g5.xlarge, InstanceCount: 1}]}}",
+        "aws.request.ResourceConfig.InstanceGroups is for scripts: our own training runs on equal instances.",
     ),
     ("{ResourceConfig: null}", "aws.request.ResourceConfig cannot be removed: fields of the experiment set parts"),
     (
@@ -170,10 +176,10 @@ def test_tags_of_the_configuration_and_of_the_experiment_are_joined(configured: 
     }
 
 
-def planned(terminal: Terminal, **fields: object) -> dict[str, Any]:
-    """Return the plan of the only job of `train`."""
+def planned(terminal: Terminal, verb: str = "train", **fields: object) -> dict[str, Any]:
+    """Return the plan of a verb, by default that of the only job of `train`."""
     options = [word for name, value in {**terminal.fields, **fields}.items() for word in (f"--{name}", str(value))]
-    done = terminal.run("plan", "train", *options, "--format", "json")
+    done = terminal.run("plan", verb, *options, "--format", "json")
     plan: dict[str, Any] = json.loads(done.out)
     assert plan["refusals"] == [], plan["refusals"]
     return plan
@@ -206,6 +212,38 @@ def test_a_job_has_the_name_and_the_places_that_the_team_wants(terminal: Termina
     source = json.loads(request["HyperParameters"]["sagemaker_submit_directory"])
     assert source.startswith("s3://team-source/code/source/")
     assert "aws.job_prefix" in refused(terminal, **{"aws.job_prefix": "Team_NLP"})
+    assert "aws.job_prefix" in refused(terminal, **{"aws.job_prefix": 41 * "n"})
+    assert "aws.exact_checkpoint_uri needs aws.checkpoint_uri" in refused(
+        terminal, **{"aws.exact_checkpoint_uri": "true"}
+    )
+    [job] = planned(terminal, **places, **{"aws.exact_checkpoint_uri": "true"})["jobs"]
+    assert job["request"]["CheckpointConfig"]["S3Uri"] == "s3://team-output/kept"
+
+
+def test_only_the_job_of_train_has_an_exact_folder_for_checkpoints(terminal: Terminal) -> None:
+    fields = {"aws.checkpoint_uri": "s3://team/kept", "aws.exact_checkpoint_uri": "true", "save_strategy": "epoch"}
+    fields |= {"aws.job_prefix": 40 * "n", "compare.arms": "[{compiler: none}, {compiler: inductor, batch_size: 8}]"}
+    jobs = planned(terminal, verb="compare", **fields)["jobs"]
+    names = [job["request"]["TrainingJobName"] for job in jobs]
+    assert len(set(names)) == len(names) > 2
+    assert {len(name) for name in names} <= set(range(55, 64))
+    assert all(name.startswith(40 * "n" + "-") for name in names)
+    folders = [job["request"]["CheckpointConfig"]["S3Uri"] for job in jobs]
+    assert folders == [f"s3://team/kept/{name}" for name in names]
+
+
+def test_jobs_have_tags_for_cost_allocation(terminal: Terminal) -> None:
+    arms = "{small: {batch_size: 4}, large: {batch_size: 8}}"
+    jobs = planned(terminal, verb="compare", **{"compare.arms": arms, "aws.tags": "{team: nlp}"})["jobs"]
+    tags = [{tag["Key"]: tag["Value"] for tag in job["request"]["Tags"]} for job in jobs]
+    assert {each["trainfare:arm"] for each in tags} == {"small", "large"}
+    for job, each in zip(jobs, tags, strict=True):
+        assert each["trainfare:experiment"] == "demo"
+        assert job["request"]["TrainingJobName"].startswith(each["trainfare:group"] + "-")
+        assert each["team"] == "nlp"
+    [job] = planned(terminal, **{"aws.cost_tags": "false"})["jobs"]
+    assert "Tags" not in job["request"]
+    assert cost_tags("mine", "", "a, b × 2") == {"trainfare:experiment": "mine", "trainfare:arm": "a_ b _ 2"}
 
 
 def test_further_members_are_laid_over_the_request_last(terminal: Terminal) -> None:
@@ -225,3 +263,70 @@ def test_further_members_are_laid_over_the_request_last(terminal: Terminal) -> N
 def test_members_that_cannot_be_set_are_refused(terminal: Terminal) -> None:
     for members, message in REFUSED:
         assert message in refused(terminal, **{"aws.request": members})
+
+
+def test_jobs_of_a_training_plan_cost_nothing_more(terminal: Terminal) -> None:
+    arn = f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:training-plan/plan"
+    plan = planned(terminal, **{"aws.request": f"{{ResourceConfig: {{TrainingPlanArn: '{arn}'}}}}", "max_usd": 1})
+    [job] = plan["jobs"]
+    assert job["request"]["ResourceConfig"]["TrainingPlanArn"] == arn
+    assert (job["price"]["usd_per_hour"], job["price"]["source"]) == (0.0, "training plan")
+    assert plan["worst_case"]["usd"] == 0.0
+    assert plan["worst_case"]["billable_instance_seconds"] == 1_950  # a budget in seconds still counts them
+
+
+GROUPS = """
+script:
+  source: code
+  channels:
+    train: {uri: rows, mode: Pipe, compression: Gzip, record_wrapper: RecordIO, shuffle_seed: 0, content_type: text/csv}
+    images: {uri: rows, instance_groups: [feed]}
+  metrics: {"train:loss": {pattern: "loss=([0-9.]+)", better: lower}}
+service: sagemaker
+machine: {instance_type: ml.g5.12xlarge, instance_count: 2, devices: 4, max_run_seconds: 850, launcher: torchrun}
+aws:
+  role: trainer
+  prices: prices.json
+  request:
+    ResourceConfig:
+      InstanceGroups:
+      - {InstanceGroupName: train, InstanceType: ml.g5.12xlarge, InstanceCount: 2}
+      - {InstanceGroupName: feed, InstanceType: ml.c5.xlarge, InstanceCount: 3}
+"""
+
+
+def test_all_instance_groups_count(terminal: Terminal, account: Account, tmp_path: Path) -> None:
+    for name in ("code", "rows"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "code" / "train.py").touch()
+    (tmp_path / "rows" / "a.csv").write_text("1")
+    prices = {"ml.g5.12xlarge": 7.2, "ml.c5.xlarge": 0.36}
+    (tmp_path / "prices.json").write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": prices}))
+    (tmp_path / "own.yaml").write_text(GROUPS)
+    done = terminal.run("plan", "train", "--experiment", "own.yaml", "--format", "json")
+    plan = json.loads(done.out)
+    assert plan["refusals"] == []
+    request = plan["jobs"][0]["request"]
+    account.api.check("CreateTrainingJob", request)
+    assert {"InstanceType", "InstanceCount"}.isdisjoint(request["ResourceConfig"])
+    images, train = request["InputDataConfig"]
+    assert images["DataSource"]["S3DataSource"]["InstanceGroupNames"] == ["feed"]
+    assert (train["CompressionType"], train["RecordWrapperType"]) == ("Gzip", "RecordIO")
+    assert (train["ShuffleConfig"], train["ContentType"]) == ({"Seed": 0}, "text/csv")
+    assert json.loads(request["HyperParameters"]["sagemaker_distribution_instance_groups"]) == ["train"]
+    [metric] = request["AlgorithmSpecification"]["MetricDefinitions"]
+    assert metric == {"Name": "train:loss", "Regex": "loss=([0-9.]+)"}
+    # 850 s and 150 s to stop and to upload, on 5 instances: 2 at 0.002 USD a second and 3 at 0.0001.
+    assert plan["worst_case"]["billable_instance_seconds"] == 5_000
+    assert plan["worst_case"]["usd"] == pytest.approx(4.3)
+    texts = {
+        ("", ""): "2 x ml.g5.12xlarge (4 A10G GPUs with 22 GiB each) and 3 x ml.c5.xlarge (no GPU)",
+        (
+            "[feed]",
+            "[fed]",
+        ): "channel 'images' is for the instance group 'fed', which aws.request.ResourceConfig.Instance",
+        ("instance_count: 2", "instance_count: 1"): "machine has 1 x ml.g5.12xlarge, which is no group of aws.request",
+    }
+    for change, text in texts.items():
+        (tmp_path / "own.yaml").write_text(GROUPS.replace(*change))
+        assert text in " ".join(terminal.run("plan", "train", "--experiment", "own.yaml").out.split())

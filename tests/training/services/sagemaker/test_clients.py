@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.support.aws.account import ACCOUNT, ROLE, Account
 from tests.training.services.sagemaker.conftest import Terminal
 from training.contract.errors import (
     AccessError,
+    CredentialsError,
     InputError,
     JobExists,
     JobNotFound,
@@ -27,7 +29,7 @@ from training.services.sagemaker.clients import (
     response_error,
     role_of,
 )
-from training.services.sagemaker.service import log_address
+from training.services.sagemaker.service import SageMakerService, log_address
 
 START = "https://team.awsapps.com/start"
 SESSION = f"""
@@ -78,7 +80,7 @@ def test_a_region_that_does_not_answer_is_an_error(account: Account, monkeypatch
 @pytest.mark.parametrize(
     ("code", "message", "kind", "expected"),
     [
-        ("ExpiredTokenException", "expired", AccessError, "credentials have expired: renew them"),
+        ("ExpiredTokenException", "expired", CredentialsError, "credentials have expired: renew them"),
         ("UnrecognizedClientException", "bad token", AccessError, "AWS does not know the credentials (bad token)"),
         ("AccessDeniedException", "no iam:PassRole", AccessError, "access is denied: no iam:PassRole. docs/aws.md"),
         ("ResourceInUse", "", JobExists, "Job a already exists at SageMaker"),
@@ -189,3 +191,47 @@ def test_attach_refuses_credentials_of_another_account(terminal: Terminal, accou
         f"error: the jobs of group {name} belong to AWS account 210987654321, but the credentials belong to account "
         f"{ACCOUNT}: set AWS_PROFILE to a profile of account 210987654321. attach does not read aws.profile.\n"
     )
+
+
+def keys_file(folder: Path, key: str) -> Path:
+    file = folder / "credentials"
+    file.write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = example\n")
+    return file
+
+
+def test_a_service_waits_for_new_credentials_and_goes_on(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("training.services.sagemaker.clients.RENEWAL_SECONDS", 0.05)
+    account.api.expired_keys.add("AKIAOLD")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(keys_file(tmp_path, "AKIAOLD")))
+    with pytest.raises(CredentialsError, match="credentials have expired: renew them"):
+        SageMakerService(Clients(credentials_wait_minutes=0)).describe("job")
+    clients = Clients()
+    renewal = threading.Timer(0.5, keys_file, (tmp_path, "AKIANEW"))
+    renewal.start()
+    with pytest.raises(JobNotFound):  # the answer to the call with the new credentials
+        SageMakerService(clients).describe("job")
+    renewal.join()
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("AWS credentials have expired. Waiting for new ones (`aws sso login`, ")
+    assert line.endswith(" for at most 60 minutes. Running jobs continue.")
+
+
+def test_credentials_in_the_environment_cannot_be_renewed(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    account.api.expired_keys.add("AKIAEXAMPLE")
+    with pytest.raises(CredentialsError, match="credentials have expired"):
+        SageMakerService(Clients()).describe("job")
+
+
+def test_aws_login_is_refused_in_a_sentence(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    (tmp_path / "config").write_text("[profile me]\nlogin_session = arn:aws:iam::123456789012:user/me\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    with pytest.raises(
+        AccessError, match=r"credentials of `aws login` need a package .* `pip install 'botocore\[crt\]'`"
+    ):
+        account_of(Clients(profile="me"))
