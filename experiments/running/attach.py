@@ -346,7 +346,7 @@ def _expressions(description: Description) -> dict[str, str]:
     """Return the job's metric definitions that can be used, by a name that MLflow accepts."""
     usable = {}
     for each in description["AlgorithmSpecification"].get("MetricDefinitions", []):
-        name = re.sub(r"[^A-Za-z0-9_.-]", "_", each["Name"])  # as ours are written: `train:loss` is `train_loss`
+        name = re.sub(r"[^A-Za-z0-9_.:-]", "_", each["Name"])
         definition = MetricDefinition(name=name, regex=each["Regex"])
         try:
             check_metric(definition)

@@ -114,7 +114,7 @@ def test_a_job_that_has_ended_is_recorded_once_and_without_likely_secrets(team: 
     [run] = team.runs()
     assert (run.info.status, run.info.run_name) == ("FINISHED", name)
     assert run.data.tags["arm"] == name
-    assert team.curve(run, "train_loss") == {1: 1.0, 2: 0.5, 3: 0.3333}
+    assert team.curve(run, "train:loss") == {1: 1.0, 2: 0.5, 3: 0.3333}
     billed = team.harness.service.describe(name)["BillableTimeInSeconds"]
     metrics, params, tags = run.data.metrics, run.data.params, tags_of(run)
     assert (metrics["eval_accuracy"], metrics["cost/billable_seconds"]) == (0.91, billed)
@@ -159,7 +159,7 @@ def test_a_running_job_is_followed_on_after_its_command_was_killed(team: Team, w
     assert (code, "Following training job running-job" in out) == (0, True)
     [run] = team.runs()
     assert run.info.status == "FINISHED"
-    assert team.curve(run, "train_loss") == {1: 1.0, 2: 0.5, 3: 0.3333}
+    assert team.curve(run, "train:loss") == {1: 1.0, 2: 0.5, 3: 0.3333}
     assert len(team.runs("group")) == 1
     assert team.account.jobs.names() == [name]
 
