@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-from tracking.recording.trainer_log import Announcement, TablePart, TrainerSteps, table_part, trainer_values
+from tracking.recording.trainer_log import TablePart, TrainerSteps, table_part, trainer_values
 from training.contract.events import Event, parse_line
 from training.contract.metric_expressions import MetricExpressions
 from training.contract.service import OTHER_INSTANCE_PREFIX
@@ -99,8 +99,7 @@ class ScriptLogReader:
         self._samples_per_step = samples_per_step
         known = {name: metric.higher_is_better for name, metric in METRICS_BY_NAME.items()}
         self._higher_is_better = {**known, **(higher_is_better or {})}
-        self._announcement = Announcement()
-        self._trainer = TrainerSteps(self._announcement)
+        self._trainer = TrainerSteps()
         self._is_trainer = False
         """True if Trainer's dicts give the steps."""
         self._rate = SteadyRate()
@@ -213,7 +212,6 @@ class ScriptLogReader:
             self._read_table(*table, time)
             return
         by_trainer = self._named(trainer_values(part))
-        self._announcement.read(part)
         if (step := self._trainer.read(part, self._held.epoch if self._held else None)) is not None:
             self._release(step)
         matched = dict(self._expressions.matches(part))
@@ -256,7 +254,7 @@ class ScriptLogReader:
             self._record(values, time, epoch)
         elif "train_runtime" in values:
             self._record_at(self._trainer.last_step or self._trainer.step_at(epoch), values, time, epoch)
-        elif "loss" in by_trainer and not self._announcement.steps_per_epoch:
+        elif "loss" in by_trainer:
             self._held = _Line(self._line_count, epoch, time, values)
         else:
             self._record_at(self._trainer.step_at(epoch), values, time, epoch)
@@ -274,9 +272,6 @@ class ScriptLogReader:
             self._step = self._steps_done = self._steps_before + step
             if not self._declared and not {"train_runtime", "eval_runtime"} & values.keys():
                 self._rate.add_steps(self._step, time)
-            samples = self._announcement.samples_after(step)
-            if samples is not None and "samples" not in self._declared:
-                self._samples = self._samples_before + samples
         self._record(values, time, epoch)
 
     def _record(self, values: Mapping[str, float], time: float, epoch: float | None = None) -> None:
@@ -297,7 +292,7 @@ class ScriptLogReader:
         self._samples_before += self._trained[1]
         self._steps_before = self._step or 0
         self._trained = None
-        self._trainer = TrainerSteps(self._announcement)
+        self._trainer = TrainerSteps()
         self._rate.add_evaluation(None)
 
     def _read_table(self, kind: TablePart, name: str, value: float, time: float) -> None:

@@ -151,23 +151,6 @@ def result_of(events: list[Event]) -> dict[str, Any]:
     return dict(events[-1].fields)
 
 
-def test_the_announced_block_of_trainer_gives_steps_and_samples_at_once() -> None:
-    block = [
-        "***** Running training *****",
-        "  Num examples = 100",
-        f"  {TOTAL_BATCH} = 16",
-        "  Total optimization steps = 14",
-    ]
-    dicts = [f"{{'loss': 1.0, 'epoch': {epoch}}}" for epoch in ("0.4286", "0.8571", "1", "1.429", "2")]
-    summary = "{'train_runtime': 9.0, 'train_samples_per_second': 22.2, 'epoch': 2.0}"
-    events = read([*block, *dicts, summary], {}, line_seconds=2.0)
-    metrics = series(events)
-    assert [step for step, _, _ in metrics["loss"]] == [3, 6, 7, 10, 14]
-    assert [value for _, _, value in metrics["samples"]] == [48, 96, 100, 148, 200, 200]
-    # From step 3 to step 14 in four lines of 2 s; a step has 200/14 samples.
-    assert result_of(events)["metrics"][STEADY] == pytest.approx(11 / 8 * 200 / 14)
-
-
 def test_a_trainer_script_that_logs_no_loss_has_the_steps_of_its_bar() -> None:
     lines = [
         "\r  0%|          | 0/3 [00:00<?, ?it/s]",
@@ -183,9 +166,6 @@ def test_a_trainer_script_that_logs_no_loss_has_the_steps_of_its_bar() -> None:
     assert [(step, value) for step, _, value in metrics["train_loss"]] == [(3, 1.2)]
     assert {(step, value) for step, _, value in metrics["samples"]} == {(3, 48.0)}
     assert result_of(events)["rate_unknown"] == "short"
-
-
-TOTAL_BATCH = "Total train batch size (w. parallel, distributed & accumulation)"
 
 
 def test_a_trainer_script_has_a_steady_rate_without_its_evaluations() -> None:
