@@ -28,8 +28,6 @@ from training.contract.frozen import broken_rule, dotted
 PLAN_FILE = "plan.json"
 SWEEP_FILE = "sweep.json"
 DESIGN = "platform.design"
-FIRST_RULES = 3
-"""First version of the rules that is known. Groups of version 1 have no tag."""
 METRIC_SCALES = "platform.metric_scales"
 """Tag of a script's run with the declared `unit` and `better` by metric name, as JSON."""
 SCALES_COLUMN = "metric_scales"
@@ -125,9 +123,8 @@ def read_design(tags: Mapping[str, str]) -> Design | None:
         design = _DESIGN.validate_json(tags[DESIGN])
     except ValidationError as error:
         raise _unreadable(tags, "it must be a JSON object as `trainfare compare` writes it") from error
-    if not FIRST_RULES <= design.rules <= RULES:
-        known = f"versions {FIRST_RULES} to {RULES}"
-        raise _unreadable(tags, f"its rules have version {design.rules}, and this version of trainfare has {known}")
+    if design.rules != RULES:
+        raise _unreadable(tags, f"its rules have version {design.rules}, and this version of trainfare has {RULES}")
     return design
 
 

@@ -101,15 +101,10 @@ class Job:
     def compared(self, column: str) -> float:
         """Return the number that comparisons use, or NaN if it is missing.
 
-        The cost of a script that was stopped at its target counts up to the evaluation that reached it. Earlier
-        versions chose the values of `auto` in a trial, which costs and seconds up to a target leave out.
+        The cost of a script that was stopped at its target counts up to the evaluation that reached it.
         """
-        value, trial, billed = (self.number(name) for name in (column, "time_trial_seconds", "cost_billable_seconds"))
-        if column in COSTS and 0 < (to_target := self.number("target_billable_seconds")) < billed:
-            return value * to_target / billed
-        if not 0 < trial < billed:
-            return value
-        return value - trial if column == "target_seconds" else value * (1 - trial / billed * (column in COSTS))
+        value, billed, to_target = map(self.number, (column, "cost_billable_seconds", "target_billable_seconds"))
+        return value * to_target / billed if column in COSTS and 0 < to_target < billed else value
 
     @property
     def setup_seconds(self) -> float:
