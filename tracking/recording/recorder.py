@@ -379,7 +379,6 @@ class Recorder:
         tags = {
             "platform.instance_type": description.get("ResourceConfig", {}).get("SelectedInstanceType"),
             "platform.model_uri": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
-            "platform.model_failure": description.get("ModelFailure"),
             "platform.failure_class": failure.failure_class if failure else None,
             "platform.failure_message": failure.message if failure else None,
             MISSING: ", ".join(missing) or "no",

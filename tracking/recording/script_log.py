@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-from tracking.recording.trainer_log import TablePart, TrainerSteps, table_part, trainer_values
+from tracking.recording.trainer_log import TrainerSteps, table_row, trainer_values
 from training.contract.events import Event, parse_line
 from training.contract.metric_expressions import MetricExpressions
 from training.contract.service import OTHER_INSTANCE_PREFIX
@@ -207,9 +207,11 @@ class ScriptLogReader:
         return {named[name]: float(value) for name, value in values.items()}
 
     def _read_part(self, part: str, time: float) -> None:
-        if table := table_part(part):
+        if row := table_row(part):
             self._release(None)
-            self._read_table(*table, time)
+            name = metric_name(row[0])
+            if name not in self._names_in_dicts and name != "epoch":  # no dict of the same training reported it
+                self._emit_metric({name: row[1]}, time)
             return
         by_trainer = self._named(trainer_values(part))
         if (step := self._trainer.read(part, self._held.epoch if self._held else None)) is not None:
@@ -294,15 +296,6 @@ class ScriptLogReader:
         self._trained = None
         self._trainer = TrainerSteps()
         self._rate.add_evaluation(None)
-
-    def _read_table(self, kind: TablePart, name: str, value: float, time: float) -> None:
-        """Emit a row of a table, unless a dict of the same training already reported it."""
-        if kind == "header":
-            self._line_count += 1
-        elif metric_name(name) not in self._names_in_dicts and name != "epoch":
-            self._emit_metric({metric_name(name): value}, time)
-            if name == "eval_runtime":
-                self._end_evaluation(value, time)
 
     def _end_training(self, values: Mapping[str, float], time: float) -> None:
         """Emit the samples of a training that ended, and its seconds without the evaluations."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import NamedTuple
 
 from training.contract.metric_expressions import number
 
@@ -25,35 +24,28 @@ _BAR = re.compile(
 _BAR_STEP_UNITS = re.compile(r"(?:it|batch|batches|step|steps)/s|s/(?:it|batch|batches|step|steps)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bar:
+class Bar(NamedTuple):
     """One state of a progress bar."""
 
-    description: str
     n: int
     total: int
 
 
 def bar_of(part: str) -> Bar | None:
-    """Return the progress bar in this part if it counts steps, else None."""
+    """Return the progress bar in this part if it counts steps and has no description, as a training's, else None."""
     match = _BAR.search(_ESCAPE.sub("", part)) if "%|" in part else None
-    if match is None or not _BAR_STEP_UNITS.fullmatch(match["unit"]) or not int(match["n"]) <= int(match["total"]) > 0:
+    if match is None or match["description"] or not _BAR_STEP_UNITS.fullmatch(match["unit"]):
         return None
-    return Bar(
-        description=(match["description"] or "").strip(),
-        n=int(match["n"]),
-        total=int(match["total"]),
-    )
+    bar = Bar(int(match["n"]), int(match["total"]))
+    return bar if bar.n <= bar.total > 0 else None
 
 
 _TRAINER_NAME = r"[A-Za-z_][^'\s=:]{0,160}"
 # Numbers are bare, quoted (from transformers 5 on), or wrapped in their type (np.float64(0.5), tensor(0.5)).
 _TRAINER_ENTRY = re.compile(rf"'({_TRAINER_NAME})': (?:'({NUMBER})'|(?:\w[\w.]*\()?({NUMBER})[,)}}\s])")
-_TABLE_HEADER = re.compile(r"\*{5} (\w+) metrics \*{5}")
-_TABLE_ROW = re.compile(rf"  ({_TRAINER_NAME}) +=  *(?:((?:\d+ days?, )?\d+:\d\d:\d\d(?:\.\d+)?)|({NUMBER}))$")
+_TABLE_ROW = re.compile(rf"  ({_TRAINER_NAME}) +=  *({NUMBER})$")
 
 _NOT_A_METRIC = "total_flos"
-TablePart = Literal["header", "row"]
 
 
 def trainer_values(text: str) -> dict[str, float]:
@@ -67,27 +59,14 @@ def trainer_values(text: str) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None and name != _NOT_A_METRIC}
 
 
-def table_part(text: str) -> tuple[TablePart, str, float] | None:
-    """Parse a line of a table that `Trainer.log_metrics` printed: its header, or the name and value of a row.
+def table_row(text: str) -> tuple[str, float] | None:
+    """Return the name and the number of a row of a table that `Trainer.log_metrics` printed.
 
-    Durations (`0:00:12.34`) are converted to seconds. Values that are not plain numbers, such as `1737GF`, are omitted.
+    Rows whose value is no plain number, such as `1737GF` or `0:00:12.34`, are left out.
     """
-    if header := _TABLE_HEADER.search(text):
-        return "header", header[1], math.nan
     row = _TABLE_ROW.match(text)
-    if row is None or row[1] == _NOT_A_METRIC:
-        return None
-    value = seconds(row[2]) if row[2] else number(row[3])
-    return None if value is None else ("row", row[1], value)
-
-
-def seconds(duration: str) -> float:
-    """Convert a duration such as `1 day, 2:03:04.5` to seconds. It has no sign and may have no hours."""
-    days, _, clock = duration.rpartition(", ")
-    total = 0.0
-    for part in clock.split(":"):
-        total = 60 * total + float(part)
-    return total + (86_400 * int(days.split()[0]) if days else 0)
+    value = number(row[2]) if row and row[1] != _NOT_A_METRIC else None
+    return None if row is None or value is None else (row[1], value)
 
 
 class TrainerSteps:
@@ -109,7 +88,7 @@ class TrainerSteps:
         `awaited` is the epoch of the last training dict, if its step is not known yet.
         """
         bar = bar_of(part)
-        if bar is None or bar.description:
+        if bar is None:
             return None
         # An earlier bar may have been another one: the first after a dict is the training's.
         is_new = self._bar is None or (awaited is not None and self._known is None)
