@@ -115,9 +115,8 @@ class ScriptPlan:
 class ModelPlan:
     """Metadata for logging the model of a completed job that the model's files do not contain."""
 
-    keeps: Literal["best", "winner", "each"] | None = None
-    """Models of the group to log: see the field `log_model`. None, in plans from before, logs each and deletes no
-    artifact."""
+    keeps: Literal["best", "winner", "each"] = "each"
+    """Models of the group to log: see the field `log_model`."""
     is_of_pairs: bool = False
     """True for a model of text pairs."""
     answering: Mapping[str, float] = field(default_factory=dict)
