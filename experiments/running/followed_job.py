@@ -302,8 +302,6 @@ class FollowedJob:
             self._log_artifacts()
         finals = recorder.finish(description, failure, missing)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning, missing_text(missing))
-        if lost := description.get("ModelFailure"):
-            self._progress.line(lost)
         if failure and not failure.is_stop:
             self._progress.show_log(failure, self.job.name)
         return Outcome(
