@@ -48,7 +48,6 @@ class Design:
     """`repeat` runs a successful job again, once, if others disturbed its measurement. The second job then counts in
     place of the first, whatever its result."""
     rules: int = RULES
-    """Version of the rules."""
     families: int = 1
     """Comparisons with other baselines among which the error is divided too."""
 

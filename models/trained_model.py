@@ -52,7 +52,6 @@ class TrainedModel:
     metrics: Mapping[str, float]
     """Finite metrics of the last evaluation, by name, such as `eval_accuracy`."""
     target_metric: str | None
-    """Metric of the experiment's target."""
     evaluation_key: str | None
     """Key of the evaluation rows; None if the run does not record it."""
     data_key: str | None
@@ -61,7 +60,6 @@ class TrainedModel:
     model_artifact: str | None
     """URI of the model as a run artifact, `runs:/RUN/model`, if the server has no logged models."""
     model_failure: str | None
-    """Reason why the run has no MLflow model."""
     artifact_uri: str | None
     """The model artifact of the training job: `file:///...model.tar.gz` or `s3://...`."""
     artifact_deleted: str
@@ -69,7 +67,6 @@ class TrainedModel:
     versions: str
     """Libraries that trained it: `torch 2.13.0, transformers 5.23.0`."""
     evaluation: Evaluation = UNKNOWN
-    """Settings with which it was evaluated."""
     quality: str = ""
     """Digest of the user's own quality function; empty without one."""
     chosen: str = ""

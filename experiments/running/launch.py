@@ -165,19 +165,15 @@ class Prepared:
     arms: tuple[Arm, ...]
     """Arms with all inputs of the jobs."""
     parallel: int
-    """Jobs to run at the same time."""
     design: Design | None
     """Looks of a comparison or at a sweep's repeats; None without looks."""
     fail_on: frozenset[str]
-    """Results for which the command fails."""
     inputs: Sequence[Inputs | None] = ()
     """Inputs of each arm; None if they are refused."""
     context: ServiceContext | None = None
     """Service of the jobs; None if it is refused."""
     budget_text: Sequence[str] = ()
-    """Sentences about the budget; empty without one."""
     seed_offset: int = 0
-    """Seed offset of the group, once it is known."""
 
     @property
     def arm_inputs(self) -> list[tuple[Arm, Inputs]]:
@@ -330,7 +326,6 @@ def prepare(context: ServiceContext, job: PlannedJob) -> PlannedJob:
 
 
 def priced(context: ServiceContext, job: PlannedJob) -> PlannedJob:
-    """Return a job with the prices of its instance types."""
     spec = job.spec
     fallback_prices = {each: price for each in spec.fallback_instance_types if (price := context.price(each))}
     return replace(job, price=context.price(spec.instance_type), fallback_prices=fallback_prices)

@@ -136,7 +136,6 @@ def is_running(description: Description) -> bool:
 
 
 def print_log(service: str, name: str) -> None:
-    """Print the log of a job."""
     opened = SERVICES[service].open_service()
     opened.describe(name)
     cursor = None

@@ -271,7 +271,6 @@ class FailingArms:
                 self._deaths.setdefault(run.arm, {})[run.id] = run.death
 
     def add(self, outcome: Outcome) -> None:
-        """Add the outcome of a job."""
         if outcome.death:
             self._deaths.setdefault(outcome.planned.arm, {})[outcome.run_id] = outcome.death
 
@@ -333,7 +332,6 @@ class LiveCosts:
     ledger: Ledger
     echo: Callable[[str], None]
     state: Spending | None = None
-    """The latest state; None before the first one."""
     _due: float = 0.0
     _followed: frozenset[str] = field(default_factory=frozenset)
     _has_news: bool = False
@@ -411,7 +409,6 @@ class GroupProgress:
     """Progress of one group, over all its waves."""
 
     echo: Callable[[str], None]
-    """Prints a line."""
     show_status: Callable[[str], None] | None = None
     """Replaces the last line of a terminal; an empty text removes it. None in a log."""
     expected: ExpectedSeconds = lambda _: None

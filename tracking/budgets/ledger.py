@@ -76,7 +76,6 @@ class Reservation:
     """True once the launcher has checked the sum of all reservations. Only then is the job submitted."""
 
     def as_text(self) -> str:
-        """Return the reservation as the text of a tag."""
         fields: dict[str, object] = {"limit_seconds": self.limit_seconds, "granted": self.is_granted}
         fields |= {"seconds": self.worst.seconds, "usd": self.worst.usd}
         return json.dumps({**fields, "pool_seconds": self.pool.seconds, "pool_usd": self.pool.usd})
@@ -114,7 +113,6 @@ class JobRecord:
     is_submitted: bool = False
     """True if the job was certainly submitted."""
     has_ended: bool = False
-    """True if its outcome is recorded."""
     was_billed: bool = True
     """False for an ended job that never ran."""
     cost: Amount | None = None
@@ -139,7 +137,6 @@ class JobRecord:
 
 
 Records = Mapping[str, JobRecord]
-"""Records of a group's jobs by name."""
 
 
 def charge(record: JobRecord, unknown: Amount) -> Amount:
@@ -295,7 +292,6 @@ def budget_failure(failure: Failure, description: Description, planned: PlannedJ
 
 
 BUDGET = "platform.budget"
-"""Tag of a group's run with its budget."""
 BUDGET_END = "platform.budget_end"
 """Tag of the run of a group that its budget ended."""
 
@@ -315,13 +311,11 @@ class BudgetEnd:
 
     budget: Budget
     spent: Amount
-    """Cost of all jobs."""
     not_started: int | None
     """Jobs that were due and did not fit; None if their number is not known."""
 
     @property
     def left(self) -> Budget:
-        """Part of the budget that was not spent."""
         return self.budget.left(self.spent)
 
 

@@ -39,7 +39,6 @@ class Plan:
     """All jobs of one command."""
 
     parallel: int
-    """Jobs that run at the same time."""
     jobs: tuple[PlannedJob, ...]
     """Jobs in the order of their start."""
     design: Design | None = None

@@ -60,7 +60,6 @@ class DataSource:
     source: str
     """URI, path or description of its origin."""
     digest: str
-    """Hash of its content."""
     rows: Mapping[str, int]
     """Rows by split."""
     evaluation_key: str = ""
@@ -104,7 +103,6 @@ class ScriptPlan:
     samples_per_step: int | None = None
     """Declared samples of one step; None if the meter counts them."""
     higher_is_better: Mapping[str, bool] = field(default_factory=dict)
-    """Declared directions of metrics."""
     target: ScriptTarget | None = None
     """Target that the recorder looks for; None without one."""
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -118,7 +116,6 @@ class ModelPlan:
     keeps: Literal["best", "winner", "each"] = "each"
     """Models of the group to log: see the field `log_model`."""
     is_of_pairs: bool = False
-    """True for a model of text pairs."""
     answering: Mapping[str, float] = field(default_factory=dict)
     """Options of the task that the model needs to answer as in its evaluation."""
 
@@ -143,11 +140,9 @@ class PlannedJob:
     price: Price | None = None
     """Price of one instance; None if it is free or the price is unknown."""
     fallback_prices: Mapping[str, Price] = field(default_factory=dict)
-    """Prices of the fallback instance types, by type."""
     script: ScriptPlan | None = None
     """Plan to read a script's log; None for our own job, which emits events."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Additional tags of its run."""
     model: ModelPlan | None = None
     """Plan to log the job's model; None logs no model."""
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -155,7 +150,6 @@ class PlannedJob:
 
     @property
     def run_name(self) -> str:
-        """Name of the job's run, see `job_title`."""
         return job_title(self.arm, self.repeat, self.tags.get("platform.role"))
 
     @property

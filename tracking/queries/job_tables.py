@@ -144,7 +144,6 @@ def counted_run(runs: Iterable[Run]) -> Run:
 
 
 def has_ended(run: Run) -> bool:
-    """Return whether the run's outcome is recorded."""
     return bool(RunStatus.is_terminated(RunStatus.from_string(run.info.status)))
 
 

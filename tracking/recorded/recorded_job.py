@@ -142,7 +142,6 @@ def job_of(row: Mapping[Any, Any]) -> Job:
 
 
 def finite_or_zero(value: float) -> float:
-    """Return the value, or 0 for NaN and infinities."""
     return value if math.isfinite(value) else 0.0
 
 
@@ -166,7 +165,6 @@ class Times:
     checkpoints: int
     """Number of checkpoints, with the one at the end; 0 if the training writes none."""
     steps: int
-    """Optimizer steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +191,6 @@ class Spent:
     seconds: float
     """Running time, without waits for capacity."""
     interruptions: float
-    """Number of interruptions."""
     instance_seconds: float
     """Running time times the number of instances: what would be billed without a discount."""
     billable_instance_seconds: float | None

@@ -117,7 +117,6 @@ class Deduplicator:
         self.curves: dict[str, float] = {}
         """Last value of each metric that has points."""
         self._last_steps: dict[str, int] = {}
-        """Last step of each metric."""
         self._last_steps_before_start: dict[str, int] = {}
         """Last step of each metric at the latest start of the job."""
         self._last_progress: dict[str, tuple[int, float]] = {}

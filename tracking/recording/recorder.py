@@ -96,11 +96,9 @@ class JobRun:
 
     id: str
     arm: str = ""
-    """Label of the job's arm."""
     is_described: bool = False
     """True if the job was submitted and everything known before its start is written."""
     has_ended: bool = False
-    """True if the job's outcome is recorded."""
     is_incomplete: bool = False
     """True if records of an ended job are missing; `attach` reads them if they have arrived."""
     failure: Failure | None = None
@@ -123,11 +121,9 @@ class Outcome:
     refusal: InputError | QuotaError | None = None
     """Error with which the service refused to start the job."""
     cost: Amount = NOTHING
-    """Cost of the job."""
 
 
 def recorded_outcome(planned: PlannedJob, run: JobRun) -> Outcome:
-    """Return the outcome of a job whose run has ended."""
     return Outcome(planned=planned, run_id=run.id, failure=run.failure, death=run.death, cost=cost_of(run.metrics))
 
 

@@ -542,5 +542,4 @@ class SteadyRate:
 
     @property
     def has_steps(self) -> bool:
-        """True if any line showed a step."""
         return bool(self._marks)

@@ -174,7 +174,6 @@ def environment(request: Request, base: Path, *, cores: int, gpus: tuple[str, ..
 
 
 def python(request: Request) -> str:
-    """Return the interpreter that runs the script."""
     return str(request.get("Environment", {}).get(PYTHON_VARIABLE, sys.executable))
 
 
