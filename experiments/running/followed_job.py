@@ -110,7 +110,6 @@ class FollowedJob:
         self._recorder.log_data()  # after the submission: the chart is drawn while the job starts
 
     def refuse(self, refusal: InputError | QuotaError) -> Outcome:
-        """End the run of a job that the service refused to start."""
         failure = Failure("Refused", str(refusal))
         self._recorder.finish_refused(failure)
         self._progress.show_outcome({}, failure)
@@ -129,7 +128,6 @@ class FollowedJob:
 
     @property
     def wait(self) -> Wait | None:
-        """Wait of the job before it trains; None if it does not wait."""
         description = self._follower.description
         if description and self.has_ended and self._follower.missing:
             return Wait(reason=missing_text(self._follower.missing), since=end_of(description))
@@ -313,7 +311,6 @@ class FollowedJob:
         )
 
     def _log_artifacts(self) -> None:
-        """Write the artifacts that a script logged to its own MLflow."""
         try:
             archive = self.job.service.fetch_output(self.job.name, SCRIPT_ARTIFACTS)
             if archive is not None:
@@ -434,7 +431,6 @@ class JobProgress:
             self.line(compiler_warning)
 
     def show_log(self, failure: Failure, job_name: str) -> None:
-        """Print the traceback of a failed job and the location of its log."""
         for line in failure.traceback.splitlines()[-_TRACEBACK_LINES:]:
             self._echo(f"    {line}")
         self.line(f"job {job_name}, log: {failure.log_location}")

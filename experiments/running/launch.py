@@ -205,7 +205,6 @@ class Preparation:
         return stage_inputs(arms, self.echo)
 
     def open_context(self, experiment: Experiment) -> ServiceContext:
-        """Open the service of the experiment's jobs. Raises InputError, AccessError."""
         return open_service_context(experiment, self.echo)
 
     def with_inputs(self, prepared: AnyPrepared) -> AnyPrepared:
@@ -234,7 +233,6 @@ class LaunchPlan(Prepared):
         return group_key(self.verb, self.name, self.arms, self.repeats, staged, self.design, place)
 
     def jobs(self, group_id: str) -> list[PlannedJob]:
-        """Return the jobs of a group in the order of their starts."""
         staged = [inputs for _, inputs in self.arm_inputs]
         jobs = plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design, self.seed_offset)
         role = {"platform.role": TRAINING} if self.verb == "train" else {}
@@ -249,7 +247,6 @@ class LaunchPlan(Prepared):
         }
 
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
-        """Return the jobs of a group with their arms and inputs."""
         arms = {arm.label: (arm, inputs) for arm, inputs in self.arm_inputs}
         first = [(*arms[label], job) for label, job in self.calibrations(group_id).items()]
         return [*first, *((*arms[job.arm], job) for job in self.jobs(group_id))]

@@ -111,7 +111,6 @@ def has_terminal() -> bool:
 
 
 def confirm(question: str) -> bool:
-    """Ask at the terminal, and return whether the answer is yes."""
     answer = ""
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         answer = input(f"{question} [y/N] ")

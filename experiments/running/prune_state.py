@@ -75,7 +75,6 @@ class Folder:
     kept: str = ""
     """Reason why it is kept; empty if it may be deleted."""
     runs: Sequence[Any] = ()
-    """MLflow runs of its job."""
 
     @property
     def kind(self) -> str:

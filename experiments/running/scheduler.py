@@ -230,7 +230,6 @@ class _Jobs:
         self._failing.add(outcome)
 
     def _block(self, job: PlannedJob, reason: str) -> None:
-        """Remember the wait of a job that is not submitted yet."""
         since = self._blocked[2] if self._blocked else time.monotonic()
         self._blocked = job.run_name, reason, since
 

@@ -111,7 +111,6 @@ class JobRecord:
     unlimited: Amount | None = None
     """Worst case of a job that a launcher without a budget opened."""
     is_submitted: bool = False
-    """True if the job was certainly submitted."""
     has_ended: bool = False
     was_billed: bool = True
     """False for an ended job that never ran."""
@@ -293,7 +292,6 @@ def budget_failure(failure: Failure, description: Description, planned: PlannedJ
 
 BUDGET = "platform.budget"
 BUDGET_END = "platform.budget_end"
-"""Tag of the run of a group that its budget ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -341,7 +339,6 @@ def group_budget(store: Store, group: Group) -> GroupBudget:
 
 
 def read_budget_end(tags: Mapping[str, str]) -> BudgetEnd | None:
-    """Return the state of the budget that ended a group; None if none did."""
     return _END.validate_json(tags[BUDGET_END]) if tags.get(BUDGET_END) else None
 
 
@@ -469,7 +466,6 @@ class Ledger:
 
     @property
     def ended(self) -> BudgetEnd | None:
-        """State of the budget when it ended the group; None if it did not."""
         return read_budget_end(self.store.call(self.store.client.get_run, self.group.run_id).data.tags)
 
     def log(self, running: Amount = NOTHING) -> Spending:

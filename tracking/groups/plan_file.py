@@ -31,7 +31,6 @@ DESIGN = "platform.design"
 METRIC_SCALES = "platform.metric_scales"
 """Tag of a script's run with the declared `unit` and `better` by metric name, as JSON."""
 SCALES_COLUMN = "metric_scales"
-"""Column of that tag in the table of jobs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +139,6 @@ Scales = Mapping[str, Mapping[str, str]]
 
 
 def read_scales(text: str | None) -> Scales:
-    """Return the declarations; empty if the run has none."""
     scales: Scales = json.loads(text or "{}")
     return {name.replace(".", "_").replace("/", "_"): each for name, each in scales.items()}
 

@@ -104,7 +104,6 @@ class ScriptPlan:
     """Declared samples of one step; None if the meter counts them."""
     higher_is_better: Mapping[str, bool] = field(default_factory=dict)
     target: ScriptTarget | None = None
-    """Target that the recorder looks for; None without one."""
     packages: Mapping[str, str] = field(default_factory=dict)
     """Versions of the packages that were installed for the script; empty without an environment of its own."""
 
@@ -144,7 +143,6 @@ class PlannedJob:
     """Plan to read a script's log; None for our own job, which emits events."""
     tags: Mapping[str, str] = field(default_factory=dict)
     model: ModelPlan | None = None
-    """Plan to log the job's model; None logs no model."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Values of the fields that any arm of the group sets, by dotted name: parameters of its run."""
 
@@ -154,7 +152,6 @@ class PlannedJob:
 
     @property
     def is_again(self) -> bool:
-        """True if the job runs only if the measurement of an equal job was disturbed."""
         return self.tags.get("platform.role") == AGAIN
 
     @property

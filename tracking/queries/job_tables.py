@@ -49,7 +49,6 @@ looks like a missing one."""
 NOT_SET = "None"
 """Parameter of a field that another arm sets, and that has no value in this one."""
 _MAX_LISTED = 10
-"""Largest number of experiments that an error message lists."""
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 Item = TypeVar("Item")
 
@@ -213,7 +212,6 @@ def parent_run(client: MlflowClient, group: str) -> Run | None:
 
 
 def deleted_jobs(client: MlflowClient, group: str, experiment_id: str) -> list[str]:
-    """Return the names of a group's deleted runs."""
     with server_errors(client, f"list the deleted runs of group {group!r}"):
         runs = client.search_runs([experiment_id], tagged(kind="job", group=group), ViewType.DELETED_ONLY)
     return [str(run.info.run_name) for run in runs]

@@ -125,7 +125,6 @@ def _newest_groups(store: Store, experiment_ids: list[str], max_results: int, **
 
 
 def _free_port() -> int:
-    """Return 5000, or another port that is free now."""
     for port in (PORT, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just released is free

@@ -134,11 +134,9 @@ class Arm:
 
     @property
     def setup_seconds(self) -> list[float]:
-        """Compile plus warm-up seconds of the compared jobs."""
         return [job.setup_seconds for job in self.compared if math.isfinite(job.setup_seconds)]
 
     def setting(self, column: str) -> list[float]:
-        """Return the distinct values of a parameter over all the arm's jobs."""
         return sorted(set(finite(self.jobs, column)))
 
 
@@ -178,7 +176,6 @@ _SETTING_NAMES = {
     "data_key": "data",
 }
 _SHOWN_CHARACTERS = 12
-"""Number of characters shown of a data key, which is a hash."""
 
 
 def with_common_arms(table: pd.DataFrame) -> pd.DataFrame:
@@ -317,7 +314,6 @@ def target_of(*arms: Arm) -> Target | None:
 
 
 def misses_target(job: Job) -> bool:
-    """Return True if a job was to end at a target and did not reach it."""
     return job_target(job) is not None and not job.number("target_reached") > 0
 
 

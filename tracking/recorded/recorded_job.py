@@ -76,7 +76,6 @@ class Job:
 
     @property
     def is_again(self) -> bool:
-        """True if the job ran because the measurement of an equal job was disturbed."""
         return self.text.get("role") == AGAIN
 
     @property
@@ -124,7 +123,6 @@ class Job:
 
 
 def job_of(row: Mapping[Any, Any]) -> Job:
-    """Return a row of `job_tables.jobs` as a job."""
     text = {str(k): v for k, v in row.items() if isinstance(v, str)}
     numbers = {str(k): float(v) for k, v in row.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     return Job(
@@ -323,6 +321,5 @@ def terms_of(
 
 
 def _tag(job: Job, column: str) -> float | None:
-    """Return a number that a run stores as a tag, or None."""
     text, value = job.text.get(column), job.number(column)
     return value if math.isfinite(value) else float(text) if text else None

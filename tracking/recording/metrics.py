@@ -87,7 +87,6 @@ def hyperparameters(event: Event, settings: Mapping[str, str] = MappingProxyType
 
 
 def _parameter(field: str, hyperparameters: Mapping[str, Any]) -> str:
-    """Return the name of the parameter that holds a field of an experiment."""
     own = field.removeprefix("script.hyperparameters.").removeprefix("script.files.")
     name = own if own != field else OTHER_NAMES.get(field, field.replace(".", "_"))
     return f"hp.{name}" if own != field or name in hyperparameters else field
@@ -299,7 +298,6 @@ def warm_pool_metrics(description: Description, price: Price | None) -> dict[str
 
 
 def pool_tags(description: Description) -> dict[str, str]:
-    """Return the tag with the state of a job's warm pool, if it has one."""
     status = description.get("WarmPoolStatus", {}).get("Status")
     return {WARM_POOL: str(status)} if status else {}
 

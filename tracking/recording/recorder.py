@@ -128,7 +128,6 @@ def recorded_outcome(planned: PlannedJob, run: JobRun) -> Outcome:
 
 
 def cost_of(metrics: Mapping[str, float]) -> Amount:
-    """Return the cost in the metrics of a job that has ended."""
     return Amount(
         seconds=InstanceSeconds(metrics.get("cost/billable_instance_seconds", 0.0)), usd=metrics.get("cost/usd")
     )
@@ -194,7 +193,6 @@ def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
 
 
 def job_runs(store: Store, group: Group) -> dict[str, JobRun]:
-    """Return the runs of the group's jobs by the name of the job."""
     return {name: job_run(run) for name, run in child_runs(store, group).items()}
 
 
@@ -326,7 +324,6 @@ class Recorder:
         self._store.tag(self.run_id, {DESCRIBED: "true"})
 
     def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
-        """Write new lines, events and system metrics."""
         events = self._deduplicator.new_events(events)
         self.log.append(lines)
         if self._compiler_active is False:
@@ -398,7 +395,6 @@ class Recorder:
         return finals
 
     def finish_refused(self, failure: Failure) -> None:
-        """End the run of a job that the service refused to start."""
         note = job_note(self._planned, {}, failure, [])
         tags = {"platform.failure_class": failure.failure_class, "platform.failure_message": failure.message}
         self._store.tag(self.run_id, {**tags, MLFLOW_RUN_NOTE: note})
@@ -406,7 +402,6 @@ class Recorder:
 
     @property
     def compiler_warning(self) -> str | None:
-        """Reason why the job's figures do not match its compiler setting according to its log, or None."""
         return compiler_warning(self._planned.spec.compiler, self._compiler_active)
 
     def _on_start(self, event: Event) -> None:
@@ -476,7 +471,6 @@ def death_of(failure: Failure, events: Iterable[Event]) -> Death | None:
 
 
 def recorded_death(tags: Mapping[str, str | None]) -> Death | None:
-    """Return the exception in a run's tags, or None."""
     exception, moment = tags.get(EXCEPTION), tags.get(MOMENT)
     known = next((each for each in MOMENTS if each == moment), None)
     return Death(exception=exception, moment=known) if exception and known else None

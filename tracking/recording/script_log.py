@@ -44,7 +44,6 @@ _LEAST_TICKS = 10
 LOGGED = "logged/"
 """Prefix of a metric of a script whose name looks like one of ours."""
 _NOT_A_NAME = re.compile(r"[^\w\-. /]+")
-"""Characters that MLflow refuses in names."""
 _EVALUATION = re.compile(r"(?:validation|valid|val|eval)[_/]")
 _OWN = frozenset(
     {"best", "calibration", "cost", "machine", "memory", "model", "probe", "projected", "script", "system", "target"}
@@ -199,7 +198,6 @@ class ScriptLogReader:
             self._emit("logged", event.time, **event.fields)
 
     def _named(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Return values under the names under which they are recorded."""
         named = {name: metric_name(name) for name in values}
         self._renamed |= {
             name: own for name, own in named.items() if _NOT_A_NAME.search(name) or own.startswith(LOGGED)
@@ -269,7 +267,6 @@ class ScriptLogReader:
             self._record_at(step, line.values, line.time, line.epoch)
 
     def _record_at(self, step: int | None, values: Mapping[str, float], time: float, epoch: float) -> None:
-        """Record a dict of Trainer at a step of its training."""
         if step is not None:
             self._step = self._steps_done = self._steps_before + step
             if not self._declared and not {"train_runtime", "eval_runtime"} & values.keys():

@@ -249,7 +249,6 @@ def _state(folder: JobFolder) -> State:
 
 
 def _with_times(name: str, value: Any) -> Any:
-    """Return a value of the state with its times converted to `datetime`."""
     if isinstance(value, list):
         return [{key: _with_times(key, each) for key, each in entry.items()} for entry in value]
     if name.endswith("Time"):
