@@ -138,13 +138,13 @@ class JobRecord:
 Records = Mapping[str, JobRecord]
 
 
-def charge(record: JobRecord, unknown: Amount) -> Amount:
-    """Return the share of the budget that a job takes. `unknown` is the worst case of a job that recorded none."""
+def charge(record: JobRecord) -> Amount:
+    """Return the share of the budget that a job takes."""
     if not record.has_ended:
-        return record.worst or (unknown if record.is_submitted else NOTHING)
+        return record.worst or NOTHING
     if not record.was_billed:
         return NOTHING
-    worst = record.worst or unknown
+    worst = record.worst or NOTHING
     if record.cost is None:
         return worst
     usd = worst.usd if record.cost.usd is None else record.cost.usd
@@ -153,9 +153,9 @@ def charge(record: JobRecord, unknown: Amount) -> Amount:
     return Amount(seconds=record.cost.seconds, usd=usd) + pool
 
 
-def committed(records: Records, unknown: Amount, *, without: str = "") -> Amount:
+def committed(records: Records, *, without: str = "") -> Amount:
     """Return the share of the budget that all jobs take, except the one named `without`."""
-    return total(charge(each, unknown) for name, each in records.items() if name != without)
+    return total(charge(each) for name, each in records.items() if name != without)
 
 
 def recorded_cost(records: Records) -> Amount:
@@ -246,8 +246,7 @@ def reserve(request: Request) -> Generator[Step, Records | None, Reservation | N
     yield Write(reserved=answer)
     records = yield "read"
     assert records is not None
-    unknown = reservation(request.planned).worst
-    if not request.budget.allows(committed(records, unknown)):
+    if not request.budget.allows(committed(records)):
         yield Write(reserved=None)
         return NoRoom(is_contended=True)
     granted = replace(answer, is_granted=True)
@@ -263,8 +262,7 @@ def room(request: Request, records: Records) -> Reservation | NoRoom:
     planned, own = request.planned, records.get(request.name, JobRecord())
     if own.granted or own.is_submitted or own.has_ended:
         return own.granted or replace(reservation(planned), is_granted=True)
-    unknown = reservation(planned).worst
-    free = request.budget.left(committed(records, unknown, without=request.name))
+    free = request.budget.left(committed(records, without=request.name))
     shortest = shortest_useful_seconds(records, planned.arm, request.least_seconds)
     price = planned.dearest_price
     limit = fitting_limit(planned.spec, price, free, shortest_seconds=shortest, jobs=request.jobs)
@@ -453,10 +451,8 @@ class Ledger:
     def spending(self, running: Amount = NOTHING) -> Spending:
         """Return the state of the budget; `running` is the cost so far of the jobs that have not ended."""
         records = read_records(self.store, self.group)
-        # A job that recorded no worst case was started by an earlier version: nothing is known about it here.
-        known = [charge(record, NOTHING) for record in records.values()]
         spent = recorded_cost(records) + running
-        return Spending(budget=group_budget(self.store, self.group).budget, spent=spent, committed=total(known))
+        return Spending(budget=group_budget(self.store, self.group).budget, spent=spent, committed=committed(records))
 
     def end(self, not_started: int | None = None) -> None:
         """Record that the budget ended the group before these jobs could start. None: their number is not known."""
@@ -510,7 +506,7 @@ def read_records(store: Store, group: Group) -> dict[str, JobRecord]:
 
 
 def _record(runs: list[Run]) -> JobRecord:
-    """Return the record of a job. It has one run, unless an earlier version opened more, or a user deleted one."""
+    """Return the record of a job. It has one run, and those that a user deleted."""
     run = counted_run(runs)
     tags, failed = run.data.tags, run.info.status != "FINISHED"
     ended, cost = has_ended(run), _cost(run, "cost/billable_instance_seconds", "cost/usd")

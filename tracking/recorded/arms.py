@@ -279,7 +279,7 @@ def work_unit(*arms: Arm) -> Literal["samples", "tokens"]:
     """Return the column in which the work of arms is counted.
 
     Language models whose data was cut or packed differently have samples of different sizes, so their work is counted
-    in tokens without padding. Jobs of earlier versions did not record them.
+    in tokens without padding.
     """
     jobs = [job for arm in arms for job in arm.succeeded]
     tasks = [TASKS.get(job.text.get("hp_task") or "", Task) for job in jobs if job.number("tokens") > 0]
