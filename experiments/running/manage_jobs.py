@@ -35,11 +35,12 @@ def print_jobs(service: str, prices: str | None) -> None:
     price_of = SERVICES[service].prices(prices, print_line)
     types = {instance_type_of(each) for each in descriptions if billed_seconds(each)}
     known = {each: price for each in sorted(types) if (price := price_of(each))}
-    answer({"jobs": [_fields(each, known) for each in descriptions]})
+    rows = [_fields(each, known) for each in descriptions]
+    answer({"jobs": rows})
     if not shows_text():
         return
     # A truncated name cannot be passed to `stop`: print whole names, also if the output is not a terminal.
-    PlainConsole(width=200).print(_table(descriptions, known))
+    PlainConsole(width=200).print(_table(rows))
     if summary := total(descriptions, known):
         print_line(summary)
     ended = sum(not is_running(each) for each in descriptions)
@@ -60,26 +61,23 @@ def _all_jobs(service: Service) -> list[Description]:
     return [*map(service.describe, described), *ended[MAX_DESCRIBED:]]
 
 
-def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Table:
+def _table(rows: Sequence[dict[str, Any]]) -> Table:
     table = Table(box=None, header_style="bold")
-    names = [each["TrainingJobName"] for each in descriptions]
-    statuses = [each["SecondaryStatus"] for each in descriptions]
-    for title, texts in (("job", names), ("status", statuses)):  # only the reason may be cut off
-        table.add_column(title, no_wrap=True, min_width=max(map(len, texts), default=0))
+    for title, field in (("job", "name"), ("status", "status")):  # only the reason may be cut off
+        table.add_column(title, no_wrap=True, min_width=max((len(row[field]) for row in rows), default=0))
     table.add_column("started", no_wrap=True, min_width=16)
     table.add_column("billable s", no_wrap=True, justify="right")
     table.add_column("USD", no_wrap=True, justify="right")
     table.add_column("reason", overflow="ellipsis", no_wrap=True)
-    for description in descriptions:
-        so_far = " so far" if is_running(description) else ""
-        seconds, cost = billed_seconds(description), usd(description, known)
+    for row in rows:
+        so_far = " so far" if row["is_running"] else ""
         table.add_row(
-            description["TrainingJobName"],
-            description["SecondaryStatus"],
-            f"{description['CreationTime'].astimezone():%Y-%m-%d %H:%M}",
-            "" if seconds is None else f"{seconds:.0f}{so_far}",
-            "" if cost is None else f"{cost:.2f}{so_far}",
-            failure.text if (failure := service_failure(description)) else "",
+            row["name"],
+            row["status"],
+            f"{datetime.fromisoformat(row['created']).astimezone():%Y-%m-%d %H:%M}",
+            "" if row["billable_seconds"] is None else f"{row['billable_seconds']:.0f}{so_far}",
+            "" if row["usd"] is None else f"{row['usd']:.2f}{so_far}",
+            row["reason"],
         )
     return table
 
