@@ -148,7 +148,7 @@ def has_ended(run: Run) -> bool:
 
 def _runs_of(client: MlflowClient, name: str) -> list[Run]:
     """Return a job's own run, or the runs of the jobs of a group, by the id of a run, a job's name or a group's id."""
-    run = _run(client, name) if _RUN_ID.fullmatch(name) else None
+    run = run_named(client, name) if _RUN_ID.fullmatch(name) else None
     if run and run.data.tags.get("platform.kind") == "job":
         return [run]
     group = run.data.tags.get("platform.group") if run else name
@@ -160,16 +160,17 @@ def _runs_of(client: MlflowClient, name: str) -> list[Run]:
     return runs
 
 
-def _run(client: MlflowClient, run_id: str) -> Run:
+def run_named(client: MlflowClient, run_id: str) -> Run:
+    """Return a run by its id. Raises `InputError` if it does not exist or is deleted."""
     with server_errors(client, f"show run {run_id}"):
         try:
             run = client.get_run(run_id)
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
-            raise InputError(f"runs: the tracking server has no run '{run_id}'.") from error
+            raise InputError(f"the tracking server has no run '{run_id}'.") from error
     if run.info.lifecycle_stage == "deleted":
-        raise InputError(f"runs: run '{run_id}' is deleted; restore it with `mlflow runs restore --run-id {run_id}`.")
+        raise InputError(f"run '{run_id}' is deleted; restore it with `mlflow runs restore --run-id {run_id}`.")
     return run
 
 
