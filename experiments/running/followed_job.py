@@ -2,7 +2,7 @@
 
 A job for which the service had no instances is started again, a few times and never twice at once. While it waits, its
 service has nothing to stop. So a request to stop it is a tag of its run, which every launcher reads before and after it
-starts an attempt. A request counts for good, also for a command that attaches later."""
+starts an attempt."""
 
 from __future__ import annotations
 
@@ -338,9 +338,8 @@ def attempt_name(job_name: str, attempt: int) -> str:
     """Return the service's name of a job's attempt. The first attempt, number 0, has the job's own name instead.
 
     The name follows from the job's name alone, and a service accepts each name once. So all launchers of a job start
-    the same attempt, and none runs twice. A launcher that attaches later reads the failed attempts, and ends at the one
-    that runs. An attempt without an instance costs nothing, so the part of a budget that is reserved for the job
-    suffices for the attempt that runs.
+    the same attempt, and none runs twice. An attempt without an instance costs nothing, so the part of a budget that is
+    reserved for the job suffices for the attempt that runs.
     """
     suffix = f"-c{attempt}"
     if len(job_name) + len(suffix) <= MAX_NAME_CHARACTERS:

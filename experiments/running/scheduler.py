@@ -2,8 +2,6 @@
 
 The runs on the tracking server decide what remains to do: a job whose run has ended is kept, a running job is attached
 to, and a job without a run is started. So the loop can be stopped at any time and started again.
-
-The progress of the group is a line that a terminal updates every second, or a line a minute in a log.
 """
 
 from __future__ import annotations
@@ -57,8 +55,6 @@ def run_jobs(
     progress: GroupProgress | None = None,
 ) -> list[Outcome]:
     """Run the remaining jobs of `planned`, at most `parallel` at a time, and return the outcomes in the same order.
-
-    `progress` shows the group's progress; by default it is logged.
 
     The result is shorter than `planned` if the group's budget has no room for more jobs, which is recorded as the end
     of the budget, if jobs were left out because all repeats of their arm would fail (see `without_left_out`), or if the

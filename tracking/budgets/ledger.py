@@ -16,7 +16,6 @@ larger one.
 from __future__ import annotations
 
 import functools
-import json
 import math
 import time
 from collections.abc import Collection, Generator, Mapping
@@ -76,9 +75,10 @@ class Reservation:
     """True once the launcher has checked the sum of all reservations. Only then is the job submitted."""
 
     def as_text(self) -> str:
-        fields: dict[str, object] = {"limit_seconds": self.limit_seconds, "granted": self.is_granted}
-        fields |= {"seconds": self.worst.seconds, "usd": self.worst.usd}
-        return json.dumps({**fields, "pool_seconds": self.pool.seconds, "pool_usd": self.pool.usd})
+        return _RESERVATION.dump_json(self).decode()
+
+
+_RESERVATION = TypeAdapter(Reservation)
 
 
 def reservation(planned: PlannedJob, limit_seconds: int | None = None) -> Reservation:
@@ -90,15 +90,7 @@ def reservation(planned: PlannedJob, limit_seconds: int | None = None) -> Reserv
 
 def read_reservation(text: str) -> Reservation | None:
     """Return the reservation in a tag's text; None if it is withdrawn."""
-    if text == WITHDRAWN:
-        return None
-    fields = json.loads(text)
-    return Reservation(
-        limit_seconds=int(fields["limit_seconds"]),
-        worst=Amount(seconds=InstanceSeconds(fields["seconds"]), usd=fields["usd"]),
-        pool=Amount(seconds=InstanceSeconds(fields["pool_seconds"]), usd=fields["pool_usd"]),
-        is_granted=bool(fields["granted"]),
-    )
+    return None if text == WITHDRAWN else _RESERVATION.validate_json(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,10 +365,7 @@ class Ledger:
         return open_run(self.store, self.group, planned)
 
     def limit_seconds(self, planned: PlannedJob, run: JobRun, jobs: int = 1) -> int | None:
-        """Reserve the worst case of a job before it is submitted, and return the time limit with which it fits.
-
-        None without a budget. `jobs` could start now and share what is left. Raises BudgetFull.
-        """
+        """Reserve the worst case of a job, and return the time limit with which it fits; None without a budget."""
         if not self.is_limited:
             return None
         answer = self.reserve(planned, run.id, jobs)
@@ -409,10 +398,7 @@ class Ledger:
         return answer
 
     def reserve(self, planned: PlannedJob, run_id: str, jobs: int = 1) -> Reservation | NoRoom:
-        """Reserve the worst case of a job, whose run is `run_id`, before it is submitted.
-
-        Launchers with the same state folder take turns, because they share one reservation for each job.
-        """
+        """Reserve the worst case of a job, whose run is `run_id`, before it is submitted."""
         with held_lock(home() / "budget.lock"):
             record = read_records(self.store, self.group).get(planned.spec.name, JobRecord())
             if record.unlimited is not None and not record.is_submitted:

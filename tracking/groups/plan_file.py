@@ -1,7 +1,6 @@
 """Artifacts and tags of a group's run: plan, looks, results of a sweep, units of metrics.
 
-With the plan any launcher can follow the group and start missing jobs. Reports judge the group by the looks that it ran
-under.
+With the plan any launcher can follow the group and start missing jobs.
 """
 
 from __future__ import annotations

@@ -205,7 +205,6 @@ def pages(search: Callable[..., PagedList[Item]], *args: Any, **kwargs: Any) -> 
 
 
 def parent_run(client: MlflowClient, group: str) -> Run | None:
-    """Return the parent run of a group, or None if it does not exist."""
     runs = runs_where(client, tagged(kind="group", group=group), page_runs=100)
     # If a launcher died and another one resumed the group, the parent run of the second launcher counts.
     kept = [run for run in runs if run.data.tags.get("platform.group_state") != "continued"]

@@ -155,7 +155,6 @@ def split_calibrations(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]
 
 
 def finite(jobs: Sequence[Job], column: str) -> list[float]:
-    """Return the finite numbers of these jobs, as comparisons use them."""
     return [value for job in jobs if math.isfinite(value := job.compared(column))]
 
 

@@ -282,10 +282,7 @@ def running_seconds(job: Job, column: str) -> float:
 
 
 def estimate_of_probe(probe: Job, discounts: Mapping[str, Discount]) -> SpotEstimate | None:
-    """Return the estimate for the training that a probe projects; None for jobs of this machine, and if it is unknown.
-
-    The experiment's discount counts first, then the discount of earlier jobs of the instance type.
-    """
+    """Return the estimate for the training that a probe projects; None for jobs of this machine, or if unknown."""
     rate, startup = _tag(probe, RATE), startup_seconds(probe)
     total, steps = running_seconds(probe, "projected_billable_seconds"), probe.number("projected_steps")
     if rate is None or startup is None or not (total > 0 and steps > 0):

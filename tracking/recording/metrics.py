@@ -1,10 +1,6 @@
 """Metrics and parameters of a job's run: the points of its events, each once, and its phases and costs at the end.
 
 Points carry the job's own clock, and the same log always gives the same points, which MLflow stores once.
-
-The duration of a warm pool is known only when the next job takes its instances or the pool expires. Until then the
-job's run has a tag for its open pool. Each later command on SageMaker checks the open pools and records the cost of
-those that have closed.
 """
 
 from __future__ import annotations
@@ -303,7 +299,7 @@ def pool_tags(description: Description) -> dict[str, str]:
 
 
 def record_warm_pool_costs(store: Store, service: Service) -> None:
-    """Write the cost of each pool that has closed since its run ended."""
+    """Write the cost of each pool that has closed since its run ended: it expired, or a later job took it."""
     since_ms = int(1000 * (time.time() - MAX_AGE_DAYS * 86_400))
     ids = store.call(all_experiment_ids, store.client)
     queries = [f"{tagged(warm_pool=status)} and attributes.start_time > {since_ms}" for status in OPEN_POOL]

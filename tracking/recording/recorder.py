@@ -199,10 +199,9 @@ def job_runs(store: Store, group: Group) -> dict[str, JobRun]:
 def request_stop(store: Store, *, group: str | None = None, job_name: str | None = None) -> Sequence[str]:
     """Record the request in the open runs of a group's jobs or of one job. Return the names of their last attempts.
 
-    A job that waits for its next attempt has nothing at its service to stop, so its launchers read the request. It
-    counts for good, also for a command that attaches later. Jobs that were never submitted are left out: a command that
-    follows the group starts them. So are imported jobs, which trainfare does not start. `job_name` may also be the name
-    of a further attempt.
+    It counts for good, also for a command that attaches later. Jobs that were never submitted are left out: a command
+    that follows the group starts them. So are imported jobs, which trainfare does not start. `job_name` may also be the
+    name of a further attempt.
     """
     selections = [{"group": group}] if group else [{"job_name": str(job_name)}, {"service_name": str(job_name)}]
     queries = [f"{tagged(kind='job', **tags)} and attributes.status = 'RUNNING'" for tags in selections]

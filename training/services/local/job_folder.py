@@ -1,9 +1,7 @@
 """Folder of a local job: its files, its state as `describe` returns it, its supervisor's lock, and its log's times.
 
 The lines that a script prints have no times. Therefore marks of (time, log size in bytes) are written while the job
-runs. They give each line the time at which it first appeared, which is the same for every reader.
-
-Only packages of the standard library are imported.
+runs. They give each line the time at which it first appeared, the same for every reader. Standard library only.
 """
 
 from __future__ import annotations

@@ -55,7 +55,6 @@ FINAL_STATUSES = {
 
 
 def main(staged: str, final: str) -> None:
-    """Create the job and run it to its end."""
     if os.fork() > 0:
         os._exit(0)  # The caller waits only for this process. Its child continues; the caller need not reap it.
     # Blocked signals stay pending until the code waits for them, so no stop is lost and no handler interrupts the code.
@@ -94,7 +93,6 @@ def _reply(word: str) -> None:
 
 
 def _supervise(folder: JobFolder, record: Record) -> None:
-    """Run the job, and record a failure if an error occurs."""
     try:
         supervise(folder, folder.request(), record)
     except (toolkit.DataError, InputError) as error:
