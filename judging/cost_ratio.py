@@ -76,7 +76,6 @@ Ends = tuple[float, float, float, float]
 
 
 def _of_successful(arm: Sequence[float], baseline: Sequence[float], level: float, rounding: float) -> Ends:
-    """Compare the logarithms of the costs of successful jobs."""
     ranks = rank_test(arm, baseline)
     if min(len(arm), len(baseline)) >= MIN_RANKED and ranks.fits(level / 2):
         estimate = location(arm) - location(baseline)

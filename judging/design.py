@@ -20,11 +20,9 @@ from judging.non_inferiority import ERROR
 
 RULES = 4
 """Version of the rules by which comparisons are judged. docs/judging.md lists them."""
-FIRST_WITH_SEEDS = 4
-"""First version of the rules by which arms that learn in another way pass at the last look alone: a few of their seeds
-may diverge, and three seeds often show none of them."""
 MIN_SEEDS = 5
-"""Fewest seeds that can pass such an arm."""
+"""Fewest seeds that can pass an arm that learns in another way, at the last look alone: a few of its seeds may diverge,
+and three seeds often show none of them."""
 _GRID = 301
 """Points of the numerical integration, an odd number. With twice as many, levels change by less than 1e-9."""
 _REACH = 6.0
@@ -50,7 +48,6 @@ class Design:
     """`repeat` runs a successful job again, once, if others disturbed its measurement. The second job then counts in
     place of the first, whatever its result."""
     rules: int = RULES
-    """Version of the rules."""
     families: int = 1
     """Comparisons with other baselines among which the error is divided too."""
 

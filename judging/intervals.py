@@ -30,9 +30,7 @@ class Interval:
     low: float
     high: float
     n_arm: int
-    """Repeats of the arm."""
     n_baseline: int
-    """Repeats of the baseline."""
 
     @property
     def is_informative(self) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Literal
 
 from judging.cost_ratio import CostRatio, cost_ratio
-from judging.design import FIRST_WITH_SEEDS, MIN_SEEDS, Design
+from judging.design import MIN_SEEDS, Design
 from judging.non_inferiority import ERROR, assess_quality
 from judging.quality import Measure, Quality
 from judging.result import Result, paired_scores, scores, unscored
@@ -138,7 +138,7 @@ def _quality(
     values, commonest = pairs if is_paired else sides, max(known, default=math.nan)
     at = partial(assess_quality, measure, *values, margin=design.margin, is_paired=is_paired, commonest=commonest)
     quality = at(level=level)
-    if quality is None or is_paired or design.rules < FIRST_WITH_SEEDS:
+    if quality is None or is_paired:
         return quality
     # Only the last look can pass an arm that learns in another way, so it has the whole error for that.
     passing = at(level=ERROR) if number == len(design.looks) - 1 and quality.seeds >= MIN_SEEDS else None

@@ -31,7 +31,6 @@ class Training:
     work_seconds: float
     """Time of everything after the start-up, without checkpoints."""
     checkpoint_seconds: float = 0.0
-    """Time to write one checkpoint."""
 
 
 def daly_interval(checkpoint_seconds: float, seconds_between_interruptions: float) -> float:

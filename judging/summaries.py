@@ -18,11 +18,8 @@ class Summary:
 
     median: float
     low: float
-    """Smallest value."""
     high: float
-    """Largest value."""
     n: int
-    """Number of values."""
     typical: float
     """Typical value that reports show; see `typical`."""
 

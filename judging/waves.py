@@ -29,7 +29,6 @@ class Progress:
     looks: tuple[Mapping[str, Look], ...]
     """The looks so far, by arm. An arm is missing where it or the baseline had fewer than two costs."""
     stopped: Mapping[str, Reason]
-    """The arms that have stopped, with their reasons."""
     due: tuple[Job, ...]
     """Jobs of the current wave that have not ended, in the order to start them; empty if the comparison is complete."""
     begun: frozenset[Job]

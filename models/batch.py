@@ -40,7 +40,6 @@ class InputRow(NamedTuple):
     place: str
     """Location of the row for messages, such as `a.jsonl line 3`."""
     id: Any
-    """Value of the id column, if the user names one."""
     inputs: Any
     """The model's input: a value, such as a text, or values by role."""
 

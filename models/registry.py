@@ -110,7 +110,6 @@ def is_same_data(one: TrainedModel, other: TrainedModel) -> bool:
 class Registered:
     version: Version
     is_new: bool
-    """True if the model was not registered before."""
     replaced: Version | None
     """Version that the alias named before, if it was a different one."""
 
@@ -203,7 +202,6 @@ def checked_name(name: str) -> str:
 
 
 def checked_alias(alias: str) -> str:
-    """Return a user's alias. Raises `InputError` if MLflow forbids it."""
     if not _ALIAS.fullmatch(alias) or _RESERVED.fullmatch(alias):
         raise InputError(
             f"alias is '{alias}': use at most 255 letters, digits, '-' and '_'. MLflow reserves latest and v1, v2, ..."

@@ -18,7 +18,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from models.inference.evaluation import UNKNOWN, Evaluation, evaluation_of
 from models.quality import without_own
-from tracking.queries.job_tables import NOT_SET, quoted, runs_where, tagged, tags_of
+from tracking.queries.job_tables import NOT_SET, quoted, run_named, runs_where, tagged, tags_of
 from tracking.queries.metric_histories import number
 from tracking.recorded.recorded_job import EVALUATIONS
 from tracking.server.store import Store, require_answer
@@ -52,7 +52,6 @@ class TrainedModel:
     metrics: Mapping[str, float]
     """Finite metrics of the last evaluation, by name, such as `eval_accuracy`."""
     target_metric: str | None
-    """Metric of the experiment's target."""
     evaluation_key: str | None
     """Key of the evaluation rows; None if the run does not record it."""
     data_key: str | None
@@ -61,7 +60,6 @@ class TrainedModel:
     model_artifact: str | None
     """URI of the model as a run artifact, `runs:/RUN/model`, if the server has no logged models."""
     model_failure: str | None
-    """Reason why the run has no MLflow model."""
     artifact_uri: str | None
     """The model artifact of the training job: `file:///...model.tar.gz` or `s3://...`."""
     artifact_deleted: str
@@ -69,7 +67,6 @@ class TrainedModel:
     versions: str
     """Libraries that trained it: `torch 2.13.0, transformers 5.23.0`."""
     evaluation: Evaluation = UNKNOWN
-    """Settings with which it was evaluated."""
     quality: str = ""
     """Digest of the user's own quality function; empty without one."""
     chosen: str = ""
@@ -91,12 +88,12 @@ def trained_model(store: Store, run: str) -> TrainedModel:
     name = run.strip()
     if name.startswith("models:/"):
         version = Versions(store).by_uri(name)
-        return trained_model_of(store, _run(store, version.run_id))
+        return trained_model_of(store, run_named(store.client, version.run_id))
     name = name.removeprefix("runs:/").partition("/")[0]
     if not name:
         raise InputError(f"run is '{run}', but it must be {_NAMES}.")
     if _RUN_ID.fullmatch(name):
-        found = _run(store, name)
+        found = run_named(store.client, name)
         kind, group = found.data.tags.get("platform.kind"), found.data.tags.get("platform.group")
         if kind == "job":
             return trained_model_of(store, found)
@@ -155,19 +152,7 @@ def _of_group(store: Store, group: str) -> TrainedModel:
     from models.winner import winner
 
     chosen = winner(store.client, group)
-    return replace(trained_model_of(store, _run(store, chosen.run_id)), chosen=chosen.why)
-
-
-def _run(store: Store, run_id: str) -> Run:
-    try:
-        run: Run = store.call(store.client.get_run, run_id)
-    except TrackingError as error:
-        if error_code(error) == "RESOURCE_DOES_NOT_EXIST":
-            raise InputError(f"run is '{run_id}', which does not exist on the tracking server {store.uri}.") from error
-        raise
-    if run.info.lifecycle_stage == "deleted":
-        raise InputError(f"run is '{run_id}', which is deleted: `mlflow runs restore --run-id {run_id}` restores it.")
-    return run
+    return replace(trained_model_of(store, run_named(store.client, chosen.run_id)), chosen=chosen.why)
 
 
 def _jobs_with(store: Store, tag: str, value: str) -> list[Run]:

@@ -94,7 +94,7 @@ def attempt(
         raise NoJob(output)
     [name] = names
     job, description = JobFolder(Path(service.log_location(name)).parent), service.describe(name)
-    events = EventReader().read(job.lines())
+    events = EventReader().read(job.log.read_text("utf-8", "replace").splitlines())
     has_failed = description["TrainingJobStatus"] != "Completed"
     return CommandRun(
         events=events,

@@ -294,8 +294,6 @@ def likely_secrets(description: Description) -> list[str]:
 
 
 def without_likely_secrets(description: Description) -> Description:
-    """Return the description with a placeholder for each likely secret."""
-
     def hidden(entries: Mapping[str, str]) -> dict[str, str]:
         values = decoded(entries)
         return {name: HIDDEN if is_likely_secret(name, values[name]) else text for name, text in entries.items()}

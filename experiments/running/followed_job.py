@@ -2,7 +2,7 @@
 
 A job for which the service had no instances is started again, a few times and never twice at once. While it waits, its
 service has nothing to stop. So a request to stop it is a tag of its run, which every launcher reads before and after it
-starts an attempt. A request counts for good, also for a command that attaches later."""
+starts an attempt."""
 
 from __future__ import annotations
 
@@ -109,7 +109,6 @@ class FollowedJob:
         self._recorder.log_data()  # after the submission: the chart is drawn while the job starts
 
     def refuse(self, refusal: InputError | QuotaError) -> Outcome:
-        """End the run of a job that the service refused to start."""
         failure = Failure("Refused", str(refusal))
         self._recorder.finish_refused(failure)
         self._progress.show_outcome({}, failure)
@@ -128,7 +127,6 @@ class FollowedJob:
 
     @property
     def wait(self) -> Wait | None:
-        """Wait of the job before it trains; None if it does not wait."""
         description = self._follower.description
         if description and self.has_ended and self._follower.missing:
             return Wait(reason=missing_text(self._follower.missing), since=end_of(description))
@@ -302,8 +300,6 @@ class FollowedJob:
             self._log_artifacts()
         finals = recorder.finish(description, failure, missing)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning, missing_text(missing))
-        if lost := description.get("ModelFailure"):
-            self._progress.line(lost)
         if failure and not failure.is_stop:
             self._progress.show_log(failure, self.job.name)
         return Outcome(
@@ -315,7 +311,6 @@ class FollowedJob:
         )
 
     def _log_artifacts(self) -> None:
-        """Write the artifacts that a script logged to its own MLflow."""
         try:
             archive = self.job.service.fetch_output(self.job.name, SCRIPT_ARTIFACTS)
             if archive is not None:
@@ -339,9 +334,8 @@ def attempt_name(job_name: str, attempt: int) -> str:
     """Return the service's name of a job's attempt. The first attempt, number 0, has the job's own name instead.
 
     The name follows from the job's name alone, and a service accepts each name once. So all launchers of a job start
-    the same attempt, and none runs twice. A launcher that attaches later reads the failed attempts, and ends at the one
-    that runs. An attempt without an instance costs nothing, so the part of a budget that is reserved for the job
-    suffices for the attempt that runs.
+    the same attempt, and none runs twice. An attempt without an instance costs nothing, so the part of a budget that is
+    reserved for the job suffices for the attempt that runs.
     """
     return short_name(job_name, f"-c{attempt}")
 
@@ -428,7 +422,6 @@ class JobProgress:
             self.line(compiler_warning)
 
     def show_log(self, failure: Failure, job_name: str) -> None:
-        """Print the traceback of a failed job and the location of its log."""
         for line in failure.traceback.splitlines()[-_TRACEBACK_LINES:]:
             self._echo(f"    {line}")
         self.line(f"job {job_name}, log: {failure.log_location}")

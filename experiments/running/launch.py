@@ -166,19 +166,15 @@ class Prepared:
     arms: tuple[Arm, ...]
     """Arms with all inputs of the jobs."""
     parallel: int
-    """Jobs to run at the same time."""
     design: Design | None
     """Looks of a comparison or at a sweep's repeats; None without looks."""
     fail_on: frozenset[str]
-    """Results for which the command fails."""
     inputs: Sequence[Inputs | None] = ()
     """Inputs of each arm; None if they are refused."""
     context: ServiceContext | None = None
     """Service of the jobs; None if it is refused."""
     budget_text: Sequence[str] = ()
-    """Sentences about the budget; empty without one."""
     seed_offset: int = 0
-    """Seed offset of the group, once it is known."""
 
     @property
     def arm_inputs(self) -> list[tuple[Arm, Inputs]]:
@@ -210,7 +206,6 @@ class Preparation:
         return stage_inputs(arms, self.echo)
 
     def open_context(self, experiment: Experiment) -> ServiceContext:
-        """Open the service of the experiment's jobs. Raises InputError, AccessError."""
         return open_service_context(experiment, self.echo)
 
     def with_inputs(self, prepared: AnyPrepared) -> AnyPrepared:
@@ -239,7 +234,6 @@ class LaunchPlan(Prepared):
         return group_key(self.verb, self.name, self.arms, self.repeats, staged, self.design, place)
 
     def jobs(self, group_id: str) -> list[PlannedJob]:
-        """Return the jobs of a group in the order of their starts."""
         staged = [inputs for _, inputs in self.arm_inputs]
         jobs = plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design, self.seed_offset)
         if self.verb != "train":
@@ -264,7 +258,6 @@ class LaunchPlan(Prepared):
         }
 
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
-        """Return the jobs of a group with their arms and inputs."""
         arms = {arm.label: (arm, inputs) for arm, inputs in self.arm_inputs}
         first = [(*arms[label], job) for label, job in self.calibrations(group_id).items()]
         return [*first, *((*arms[job.arm], job) for job in self.jobs(group_id))]
@@ -341,7 +334,6 @@ def prepare(context: ServiceContext, job: PlannedJob) -> PlannedJob:
 
 
 def priced(context: ServiceContext, job: PlannedJob) -> PlannedJob:
-    """Return a job with the prices of its instance types."""
     spec = job.spec
     fallback_prices = {each: price for each in spec.fallback_instance_types if (price := context.price(each))}
     return replace(job, price=mean_price(spec.resources, context.price), fallback_prices=fallback_prices)

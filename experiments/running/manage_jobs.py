@@ -48,11 +48,12 @@ def print_jobs(service: str, prices: str | None) -> None:
         for kind in instances_of(each.get("ResourceConfig", {}))
     }
     known = {each: price for each in sorted(types) if (price := price_of(each))}
-    answer({"jobs": [_fields(each, known, at) for each in descriptions]})
+    rows = [_fields(each, known, at) for each in descriptions]
+    answer({"jobs": rows})
     if not shows_text():
         return
     # A truncated name cannot be passed to `stop`: print whole names, also if the output is not a terminal.
-    PlainConsole(width=200).print(_table(descriptions, known, at))
+    PlainConsole(width=200).print(_table(rows))
     if summary := total(descriptions, known, at):
         print_line(summary)
     ended = sum(not is_running(each) for each in descriptions)
@@ -73,27 +74,23 @@ def _all_jobs(service: Service) -> list[Description]:
     return [*map(service.describe, described), *ended[MAX_DESCRIBED:]]
 
 
-def _table(descriptions: Sequence[Description], known: dict[str, Price], at: datetime) -> Table:
+def _table(rows: Sequence[dict[str, Any]]) -> Table:
     table = Table(box=None, header_style="bold")
-    names = [each["TrainingJobName"] for each in descriptions]
-    statuses = [each["SecondaryStatus"] for each in descriptions]
-    for title, texts in (("job", names), ("status", statuses)):  # only the reason may be cut off
-        table.add_column(title, no_wrap=True, min_width=max(map(len, texts), default=0))
+    for title, field in (("job", "name"), ("status", "status")):  # only the reason may be cut off
+        table.add_column(title, no_wrap=True, min_width=max((len(row[field]) for row in rows), default=0))
     table.add_column("started", no_wrap=True, min_width=16)
     table.add_column("billable s", no_wrap=True, justify="right")
     table.add_column("USD", no_wrap=True, justify="right")
     table.add_column("reason", overflow="ellipsis", no_wrap=True)
-    for description in descriptions:
-        is_bound = description.get("EnableManagedSpotTraining")  # the discount is known at the end
-        so_far = (" at least" if is_bound else " so far") if is_running(description) else ""
-        seconds, cost = billed_seconds(description, at), usd(description, known, at)
+    for row in rows:
+        so_far = "" if not row["is_running"] else " at least" if row["is_spot"] else " so far"
         table.add_row(
-            description["TrainingJobName"],
-            description["SecondaryStatus"],
-            f"{description['CreationTime'].astimezone():%Y-%m-%d %H:%M}",
-            "" if seconds is None else f"{seconds:.0f}{so_far}",
-            "" if cost is None else f"{cost:.2f}{so_far}",
-            failure.text if (failure := service_failure(description)) else "",
+            row["name"],
+            row["status"],
+            f"{datetime.fromisoformat(row['created']).astimezone():%Y-%m-%d %H:%M}",
+            "" if row["billable_seconds"] is None else f"{row['billable_seconds']:.0f}{so_far}",
+            "" if row["usd"] is None else f"{row['usd']:.2f}{so_far}",
+            row["reason"],
         )
     return table
 
@@ -104,6 +101,7 @@ def _fields(description: Description, known: dict[str, Price], at: datetime) -> 
         "name": description["TrainingJobName"],
         "status": description["SecondaryStatus"],
         "is_running": is_running(description),
+        "is_spot": bool(description.get("EnableManagedSpotTraining")),
         "created": description["CreationTime"].isoformat(),
         "instance_type": instance_type_of(description),
         "billable_seconds": billed_seconds(description, at),
@@ -143,7 +141,6 @@ def is_running(description: Description) -> bool:
 
 
 def print_log(service: str, name: str) -> None:
-    """Print the log of a job."""
     opened = SERVICES[service].open_service()
     opened.describe(name)
     cursor = None

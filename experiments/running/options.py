@@ -33,14 +33,12 @@ def check_not_empty(fields: Mapping[str, str]) -> None:
 
 
 def one_of(name: str, text: str, known: Sequence[str]) -> str:
-    """Return the text, which must be one of `known`."""
     if text not in known:
         raise InputError(f"--{name} is '{text}': it must be one of {', '.join(known)}.{nearest(text, known)}")
     return text
 
 
 def read_flag(fields: Mapping[str, str], name: str, default: str = "false") -> bool:
-    """Return a field that is `true` or `false`."""
     if (text := fields.get(name, default)) not in {"true", "false"}:
         raise InputError(f"--{name} is '{text}': it must be true or false.")
     return text == "true"
@@ -60,7 +58,6 @@ def read_choices(name: str, text: str, known: Sequence[Name]) -> frozenset[Name]
 
 
 def read_fail_on(fields: Mapping[str, str]) -> frozenset[str]:
-    """Return the results for which a command fails."""
     from reports.comparison.report import FAIL_ON
 
     return read_choices("fail-on", fields.get("fail-on", ""), FAIL_ON)
@@ -90,7 +87,6 @@ def read_seconds(name: str, text: str) -> float:
 
 
 def read_whole(name: str, text: str, low: int, high: int) -> int:
-    """Return a whole number from `low` to `high`."""
     if not text.strip().isdecimal() or not low <= int(text) <= high:
         raise InputError(f"--{name} is '{text}': it must be a whole number from {low} to {high}.")
     return int(text)

@@ -29,7 +29,6 @@ UNWANTED_RESULT = 3
 PROGRESS_VARIABLE = "TRAINFARE_PROGRESS"
 """Variable with which `src/trainfare.py` asks for all text, and for each status as a line that begins with `\\r`."""
 _answer: Mapping[str, Any] = {}
-"""Answer of the command, so far."""
 _answer_stream: TextIO | None = None
 """Where the answer is to be written as JSON; None if it is not, or was written."""
 
@@ -94,7 +93,6 @@ def _show_status(text: str) -> None:
 
 
 def print_error(text: str) -> None:
-    """Print a line on standard error."""
     _write(without_control_characters(text), sys.stderr)
 
 
@@ -113,7 +111,6 @@ def has_terminal() -> bool:
 
 
 def confirm(question: str) -> bool:
-    """Ask at the terminal, and return whether the answer is yes."""
     answer = ""
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         answer = input(f"{question} [y/N] ")

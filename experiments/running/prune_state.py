@@ -75,7 +75,6 @@ class Folder:
     kept: str = ""
     """Reason why it is kept; empty if it may be deleted."""
     runs: Sequence[Any] = ()
-    """MLflow runs of its job."""
 
     @property
     def kind(self) -> str:
@@ -191,7 +190,6 @@ def _running_jobs(root: Path) -> Iterator[_Need]:
     for path in (path for path in (root / "jobs").glob("[!.]*") if path.is_dir()):
         folder = JobFolder(path)
         try:
-            folder.state()  # the service describes a damaged job as failed, but it may still be running
             status = LocalService(root).describe(path.name)["TrainingJobStatus"]
             text = json.dumps(folder.request())
             if status not in TERMINAL_STATUSES or folder.is_supervised():

@@ -2,8 +2,6 @@
 
 The runs on the tracking server decide what remains to do: a job whose run has ended is kept, a running job is attached
 to, and a job without a run is started. So the loop can be stopped at any time and started again.
-
-The progress of the group is a line that a terminal updates every second, or a line a minute in a log.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from judging.deterministic_failures import Death, deterministic_failure
 from tracking.budgets.ledger import Ledger
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import JobRun, Outcome, Recorder, job_runs, recorded_outcome
+from tracking.recording.recorder import Outcome, Recorder, job_runs, recorded_outcome
 from tracking.server.store import Store
 from training.contract.errors import BudgetFull, QuotaError, TrainfareError
 from training.contract.failures import Failure
@@ -57,8 +55,6 @@ def run_jobs(
     progress: GroupProgress | None = None,
 ) -> list[Outcome]:
     """Run the remaining jobs of `planned`, at most `parallel` at a time, and return the outcomes in the same order.
-
-    `progress` shows the group's progress; by default it is logged.
 
     The result is shorter than `planned` if the group's budget has no room for more jobs, which is recorded as the end
     of the budget, if jobs were left out because all repeats of their arm would fail (see `without_left_out`), or if the
@@ -137,7 +133,10 @@ class _Jobs:
         self._budget_wait = BudgetWait(echo)
         self.ledger = Ledger(store, service, group)
         self._runs = job_runs(store, group)
-        self._failing = FailingArms(store, self._runs.values(), echo)
+        self._deaths = {run.id: (run.arm, run.death) for run in self._runs.values()}
+        """Arm and exception of each job, by the id of its run."""
+        self._left_out: set[str] = set()
+        """Arms of which jobs are left out."""
         self.active: dict[str, FollowedJob] = {}
         self.outcomes: dict[str, Outcome] = {}
         for job in planned:
@@ -162,7 +161,7 @@ class _Jobs:
         that run.
         """
         job = self.waiting[0]
-        if job.spec.name not in self._runs and self._failing.leaves_out(job):
+        if job.spec.name not in self._runs and self._leaves_out(job):
             self.waiting.popleft()
             return True
         if not self._budget_wait.is_over(len(self.active)):
@@ -227,10 +226,19 @@ class _Jobs:
 
     def _record(self, outcome: Outcome) -> None:
         self.outcomes[outcome.planned.spec.name] = outcome
-        self._failing.add(outcome)
+        self._deaths[outcome.run_id] = outcome.planned.arm, outcome.death
+
+    def _leaves_out(self, job: PlannedJob) -> bool:
+        """Return True if the job must not be started. Report its arm once, and record it for the report."""
+        failure = failing_arms(self._deaths.values()).get(job.arm)
+        if failure and job.arm not in self._left_out:
+            self._left_out.add(job.arm)
+            self._echo(f"  {job.arm}: no further repeats are started: they would fail as well ({failure.exception})")
+            died = next(run_id for run_id, (arm, death) in self._deaths.items() if death and arm == job.arm)
+            self._store.tag(died, {LEFT_OUT: "true"})
+        return failure is not None
 
     def _block(self, job: PlannedJob, reason: str) -> None:
-        """Remember the wait of a job that is not submitted yet."""
         since = self._blocked[2] if self._blocked else time.monotonic()
         self._blocked = job.run_name, reason, since
 
@@ -257,44 +265,18 @@ class _Jobs:
             followed.close()
 
 
-class FailingArms:
-    """Exceptions of which the jobs of a group died, from the runs on the tracking server."""
-
-    def __init__(self, store: Store, runs: Iterable[JobRun], echo: Callable[[str], None]) -> None:
-        """`echo` reports each arm of which jobs are left out, once."""
-        self._store, self._echo = store, echo
-        self._deaths: dict[str, dict[str, Death]] = {}
-        """By arm and by the id of the job's run."""
-        self._reported: set[str] = set()
-        for run in runs:
-            if run.death:
-                self._deaths.setdefault(run.arm, {})[run.id] = run.death
-
-    def add(self, outcome: Outcome) -> None:
-        """Add the outcome of a job."""
-        if outcome.death:
-            self._deaths.setdefault(outcome.planned.arm, {})[outcome.run_id] = outcome.death
-
-    def leaves_out(self, job: PlannedJob) -> bool:
-        """Return True if the job must not be started. Report its arm, and record it for the report."""
-        deaths = self._deaths.get(job.arm, {})
-        failure = deterministic_failure(list(deaths.values()))
-        if failure and job.arm not in self._reported:
-            self._reported.add(job.arm)
-            self._echo(f"  {job.arm}: no further repeats are started: they would fail as well ({failure.exception})")
-            self._store.tag(next(iter(deaths)), {LEFT_OUT: "true"})
-        return failure is not None
+def failing_arms(deaths: Iterable[tuple[str, Death | None]]) -> dict[str, Death]:
+    """Return the exception of each arm whose further repeats would all fail, from the arms and deaths of its jobs."""
+    by_arm: dict[str, list[Death]] = {}
+    for arm, death in deaths:
+        by_arm.setdefault(arm, []).extend([death] if death else [])
+    return {arm: failure for arm, of_arm in by_arm.items() if (failure := deterministic_failure(of_arm))}
 
 
-def without_left_out(jobs: Sequence[PlannedJob], outcomes: Iterable[Outcome]) -> list[PlannedJob]:
+def without_left_out(jobs: Sequence[PlannedJob], outcomes: Collection[Outcome]) -> list[PlannedJob]:
     """Return the jobs without those that were left out because all repeats of their arm would fail."""
-    deaths: dict[str, list[Death]] = {}
-    ended = set()
-    for outcome in outcomes:
-        ended.add(outcome.planned.spec.name)
-        if outcome.death:
-            deaths.setdefault(outcome.planned.arm, []).append(outcome.death)
-    failing = {arm for arm, of_arm in deaths.items() if deterministic_failure(of_arm)}
+    ended = {outcome.planned.spec.name for outcome in outcomes}
+    failing = failing_arms((outcome.planned.arm, outcome.death) for outcome in outcomes)
     return [job for job in jobs if job.spec.name in ended or job.arm not in failing]
 
 
@@ -333,7 +315,6 @@ class LiveCosts:
     ledger: Ledger
     echo: Callable[[str], None]
     state: Spending | None = None
-    """The latest state; None before the first one."""
     _due: float = 0.0
     _followed: frozenset[str] = field(default_factory=frozenset)
     _has_news: bool = False
@@ -411,7 +392,6 @@ class GroupProgress:
     """Progress of one group, over all its waves."""
 
     echo: Callable[[str], None]
-    """Prints a line."""
     show_status: Callable[[str], None] | None = None
     """Replaces the last line of a terminal; an empty text removes it. None in a log."""
     expected: ExpectedSeconds = lambda _: None

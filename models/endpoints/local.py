@@ -230,7 +230,6 @@ class ServerFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def failure_reason(self) -> str:
-        """Return a phrase with the last lines of the log."""
         with contextlib.suppress(OSError):
             lines = (self.path / "log.txt").read_text("utf-8", "replace").strip().splitlines()[-TAIL_LINES:]
             if text := " / ".join(line.strip() for line in lines if line.strip()):

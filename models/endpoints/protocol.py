@@ -69,7 +69,6 @@ class EndpointState:
 
     name: str
     service: str
-    """Name of its service."""
     status: str
     """Status in SageMaker's spelling, such as Creating, InService or Failed."""
     identity: str

@@ -62,7 +62,6 @@ class Loaded:
     is_cut: bool
     """True if the caller requested `max_length`; False if it is the model's own limit."""
     takes_types: bool
-    """True if the model takes token types."""
     device: str
     """`cpu` or `cuda`."""
     precision: str
@@ -81,7 +80,6 @@ class Loaded:
 
     @property
     def pads_left(self) -> bool:
-        """True if shorter rows are padded on the left."""
         return str(self.tokenizer.padding_side) == "left"
 
     def rows(self, texts: Sequence[str | tuple[str, str]]) -> list[TokenRow]:

@@ -50,7 +50,6 @@ def log_models(
 ) -> None:
     """Log the models that the group keeps, unless their runs already have them.
 
-    Without a rule in the plan (`ModelPlan.keeps`), every completed job that saved a model keeps it.
     Each failure is printed and stored in the run's tag `platform.model_failure`. If the server stops answering, the
     remaining models are skipped.
     """
@@ -116,7 +115,7 @@ def delete_artifacts(store: Store, group: Group, outcomes: Sequence[Outcome], ho
     Nothing is deleted unless MLflow holds every model that the group keeps. Artifacts of scripts stay, because they may
     contain more than a model. `home` is the state folder. Raises TrackingError.
     """
-    own = [each for each in outcomes if each.planned.model and each.planned.model.keeps and not each.planned.script]
+    own = [each for each in outcomes if each.planned.model and not each.planned.script]
     folders = {each.run_id: home.resolve() / "outputs" / each.planned.spec.name for each in own if not each.failure}
     present = {run_id: folder for run_id, folder in folders.items() if folder.is_dir()}
     runs = _runs(store, group) if present else {}

@@ -53,7 +53,6 @@ def unfinished_folder(location: Path) -> TemporaryDirectory[str]:
 
 
 def _fetch(store: Store, trained: TrainedModel, folder: Path, echo: Echo) -> None:
-    """Fetch the model into a temporary folder and rename it at the end."""
     try:
         with unfinished_folder(folder.parent) as name:
             fetch = _fetch_logged if trained.model_uri else _unpack
@@ -73,7 +72,6 @@ def _fetch(store: Store, trained: TrainedModel, folder: Path, echo: Echo) -> Non
 
 
 def _fetch_logged(store: Store, trained: TrainedModel, scratch: Path, echo: Echo) -> Path:
-    """Download an MLflow model, and return its Transformers folder."""
     server = str(store.client.tracking_uri)
     store.subject = f"model {trained.model_uri}"
     location = find_artifact_location(store, trained)
@@ -89,7 +87,6 @@ def _fetch_logged(store: Store, trained: TrainedModel, scratch: Path, echo: Echo
 
 
 def _unpack(_: Store, trained: TrainedModel, scratch: Path, echo: Echo) -> Path:
-    """Unpack the job's artifact while it is read, and return its folder."""
     uri, folder = str(trained.artifact_uri), scratch / "model"
     echo(f"Fetching the model artifact {uri}")
     folder.mkdir()

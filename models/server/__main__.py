@@ -26,11 +26,9 @@ from training.contract.errors import InputError, TrainfareError
 from training.job.tasks import TASKS
 
 IDLE_SECONDS = 75
-"""Longest time that a connection may be idle between two requests."""
 MAX_CONNECTIONS = 512
 """Most connections at the same time; further requests get the status 503."""
 GRACE_SECONDS = 10
-"""Time for running requests to finish when the server must stop."""
 
 
 def main(arguments: Sequence[str]) -> int:

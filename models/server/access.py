@@ -13,7 +13,6 @@ from training.contract.errors import InputError
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 LEAST_TOKEN_LENGTH = 16
-"""Shortest token, in characters."""
 
 
 def allowed_hosts(host: str, token: str | None) -> Sequence[str]:

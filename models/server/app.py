@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 6 * 2**20
 """Largest body that SageMaker passes to an endpoint."""
 BODY_SECONDS = 30.0
-"""Longest time for a body to arrive."""
 MAX_INPUTS = 1024
 """Most inputs of one request. For more, predict a file."""
 FIELDS = ("inputs", "parameters")

@@ -123,7 +123,7 @@ COSTS = (
     ),
     Fault(
         "tracking/budgets/ledger.py",
-        "        return record.worst or (unknown if record.is_submitted else NOTHING)\n",
+        "        return record.worst or NOTHING\n",
         "        return NOTHING\n",
         "Running jobs take nothing of the budget.",
         "tests/tracking/budgets/test_records.py::test_a_job_that_has_not_ended_counts_with_its_largest_reservation",

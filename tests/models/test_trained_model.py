@@ -49,8 +49,8 @@ def test_unknown_names_are_refused(tracked: Tracked) -> None:
     report = str(tracked.client.create_run(tracked.experiment_id, tags={"platform.kind": "report"}).info.run_id)
     for name, message in {
         "nothing": "run is 'nothing', which is not a run, job or group on the tracking server sqlite:",
-        "f" * 32: f"run is '{'f' * 32}', which does not exist on the tracking server sqlite:",
-        gone: f"run is '{gone}', which is deleted: `mlflow runs restore --run-id {gone}` restores it.",
+        "f" * 32: f"the tracking server has no run '{'f' * 32}'.",
+        gone: f"run '{gone}' is deleted; restore it with `mlflow runs restore --run-id {gone}`.",
         foreign: f"run is '{foreign}', which is not the run of a job or of a group.",
         report: f"run is '{report}', which is not the run of a job or of a group: it is the run of a report.",
         "a'b\"c": "the name 'a\\'b\"c' contains both kinds of quotes",

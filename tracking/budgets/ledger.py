@@ -16,7 +16,6 @@ larger one.
 from __future__ import annotations
 
 import functools
-import json
 import math
 import time
 from collections.abc import Collection, Generator, Mapping
@@ -76,10 +75,10 @@ class Reservation:
     """True once the launcher has checked the sum of all reservations. Only then is the job submitted."""
 
     def as_text(self) -> str:
-        """Return the reservation as the text of a tag."""
-        fields: dict[str, object] = {"limit_seconds": self.limit_seconds, "granted": self.is_granted}
-        fields |= {"seconds": self.worst.seconds, "usd": self.worst.usd}
-        return json.dumps({**fields, "pool_seconds": self.pool.seconds, "pool_usd": self.pool.usd})
+        return _RESERVATION.dump_json(self).decode()
+
+
+_RESERVATION = TypeAdapter(Reservation)
 
 
 def reservation(planned: PlannedJob, limit_seconds: int | None = None) -> Reservation:
@@ -91,15 +90,7 @@ def reservation(planned: PlannedJob, limit_seconds: int | None = None) -> Reserv
 
 def read_reservation(text: str) -> Reservation | None:
     """Return the reservation in a tag's text; None if it is withdrawn."""
-    if text == WITHDRAWN:
-        return None
-    fields = json.loads(text)
-    return Reservation(
-        limit_seconds=int(fields["limit_seconds"]),
-        worst=Amount(seconds=InstanceSeconds(fields["seconds"]), usd=fields["usd"]),
-        pool=Amount(seconds=InstanceSeconds(fields["pool_seconds"]), usd=fields["pool_usd"]),
-        is_granted=bool(fields["granted"]),
-    )
+    return None if text == WITHDRAWN else _RESERVATION.validate_json(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,9 +103,7 @@ class JobRecord:
     unlimited: Amount | None = None
     """Worst case of a job that a launcher without a budget opened."""
     is_submitted: bool = False
-    """True if the job was certainly submitted."""
     has_ended: bool = False
-    """True if its outcome is recorded."""
     was_billed: bool = True
     """False for an ended job that never ran."""
     cost: Amount | None = None
@@ -139,16 +128,15 @@ class JobRecord:
 
 
 Records = Mapping[str, JobRecord]
-"""Records of a group's jobs by name."""
 
 
-def charge(record: JobRecord, unknown: Amount) -> Amount:
-    """Return the share of the budget that a job takes. `unknown` is the worst case of a job that recorded none."""
+def charge(record: JobRecord) -> Amount:
+    """Return the share of the budget that a job takes."""
     if not record.has_ended:
-        return record.worst or (unknown if record.is_submitted else NOTHING)
+        return record.worst or NOTHING
     if not record.was_billed:
         return NOTHING
-    worst = record.worst or unknown
+    worst = record.worst or NOTHING
     if record.cost is None:
         return worst
     usd = worst.usd if record.cost.usd is None else record.cost.usd
@@ -157,9 +145,9 @@ def charge(record: JobRecord, unknown: Amount) -> Amount:
     return Amount(seconds=record.cost.seconds, usd=usd) + pool
 
 
-def committed(records: Records, unknown: Amount, *, without: str = "") -> Amount:
+def committed(records: Records, *, without: str = "") -> Amount:
     """Return the share of the budget that all jobs take, except the one named `without`."""
-    return total(charge(each, unknown) for name, each in records.items() if name != without)
+    return total(charge(each) for name, each in records.items() if name != without)
 
 
 def recorded_cost(records: Records) -> Amount:
@@ -250,8 +238,7 @@ def reserve(request: Request) -> Generator[Step, Records | None, Reservation | N
     yield Write(reserved=answer)
     records = yield "read"
     assert records is not None
-    unknown = reservation(request.planned).worst
-    if not request.budget.allows(committed(records, unknown)):
+    if not request.budget.allows(committed(records)):
         yield Write(reserved=None)
         return NoRoom(is_contended=True)
     granted = replace(answer, is_granted=True)
@@ -267,8 +254,7 @@ def room(request: Request, records: Records) -> Reservation | NoRoom:
     planned, own = request.planned, records.get(request.name, JobRecord())
     if own.granted or own.is_submitted or own.has_ended:
         return own.granted or replace(reservation(planned), is_granted=True)
-    unknown = reservation(planned).worst
-    free = request.budget.left(committed(records, unknown, without=request.name))
+    free = request.budget.left(committed(records, without=request.name))
     shortest = shortest_useful_seconds(records, planned.arm, request.least_seconds)
     price = planned.dearest_price
     limit = fitting_limit(planned.spec, price, free, shortest_seconds=shortest, jobs=request.jobs)
@@ -295,9 +281,7 @@ def budget_failure(failure: Failure, description: Description, planned: PlannedJ
 
 
 BUDGET = "platform.budget"
-"""Tag of a group's run with its budget."""
 BUDGET_END = "platform.budget_end"
-"""Tag of the run of a group that its budget ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,13 +299,11 @@ class BudgetEnd:
 
     budget: Budget
     spent: Amount
-    """Cost of all jobs."""
     not_started: int | None
     """Jobs that were due and did not fit; None if their number is not known."""
 
     @property
     def left(self) -> Budget:
-        """Part of the budget that was not spent."""
         return self.budget.left(self.spent)
 
 
@@ -347,7 +329,6 @@ def group_budget(store: Store, group: Group) -> GroupBudget:
 
 
 def read_budget_end(tags: Mapping[str, str]) -> BudgetEnd | None:
-    """Return the state of the budget that ended a group; None if none did."""
     return _END.validate_json(tags[BUDGET_END]) if tags.get(BUDGET_END) else None
 
 
@@ -384,10 +365,7 @@ class Ledger:
         return open_run(self.store, self.group, planned)
 
     def limit_seconds(self, planned: PlannedJob, run: JobRun, jobs: int = 1) -> int | None:
-        """Reserve the worst case of a job before it is submitted, and return the time limit with which it fits.
-
-        None without a budget. `jobs` could start now and share what is left. Raises BudgetFull.
-        """
+        """Reserve the worst case of a job, and return the time limit with which it fits; None without a budget."""
         if not self.is_limited:
             return None
         answer = self.reserve(planned, run.id, jobs)
@@ -420,10 +398,7 @@ class Ledger:
         return answer
 
     def reserve(self, planned: PlannedJob, run_id: str, jobs: int = 1) -> Reservation | NoRoom:
-        """Reserve the worst case of a job, whose run is `run_id`, before it is submitted.
-
-        Launchers with the same state folder take turns, because they share one reservation for each job.
-        """
+        """Reserve the worst case of a job, whose run is `run_id`, before it is submitted."""
         with held_lock(home() / "budget.lock"):
             record = read_records(self.store, self.group).get(planned.spec.name, JobRecord())
             if record.unlimited is not None and not record.is_submitted:
@@ -462,10 +437,8 @@ class Ledger:
     def spending(self, running: Amount = NOTHING) -> Spending:
         """Return the state of the budget; `running` is the cost so far of the jobs that have not ended."""
         records = read_records(self.store, self.group)
-        # A job that recorded no worst case was started by an earlier version: nothing is known about it here.
-        known = [charge(record, NOTHING) for record in records.values()]
         spent = recorded_cost(records) + running
-        return Spending(budget=group_budget(self.store, self.group).budget, spent=spent, committed=total(known))
+        return Spending(budget=group_budget(self.store, self.group).budget, spent=spent, committed=committed(records))
 
     def end(self, not_started: int | None = None) -> None:
         """Record that the budget ended the group before these jobs could start. None: their number is not known."""
@@ -475,7 +448,6 @@ class Ledger:
 
     @property
     def ended(self) -> BudgetEnd | None:
-        """State of the budget when it ended the group; None if it did not."""
         return read_budget_end(self.store.call(self.store.client.get_run, self.group.run_id).data.tags)
 
     def log(self, running: Amount = NOTHING) -> Spending:
@@ -520,7 +492,7 @@ def read_records(store: Store, group: Group) -> dict[str, JobRecord]:
 
 
 def _record(runs: list[Run]) -> JobRecord:
-    """Return the record of a job. It has one run, unless an earlier version opened more, or a user deleted one."""
+    """Return the record of a job. It has one run, and those that a user deleted."""
     run = counted_run(runs)
     tags, failed = run.data.tags, run.info.status != "FINISHED"
     ended, cost = has_ended(run), _cost(run, "cost/billable_instance_seconds", "cost/usd")

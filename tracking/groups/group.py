@@ -66,7 +66,6 @@ class Group:
     experiment_name: str = ""
     """Name of our experiment."""
     verb: str = ""
-    """Command that opened the group."""
     seed_offset: int = 0
     """Number that its jobs add to the experiment's seed, unless the user set that. Fixed when the group opens."""
 
@@ -300,7 +299,6 @@ class Subject:
     """Job or group for which a run is opened."""
 
     experiment_id: str
-    """MLflow experiment of its run."""
     identity: Mapping[str, str]
     """Tags that all of its runs share, and no other run has."""
     tags: Mapping[str, str]

@@ -1,7 +1,6 @@
 """Artifacts and tags of a group's run: plan, looks, results of a sweep, units of metrics.
 
-With the plan any launcher can follow the group and start missing jobs. Reports judge the group by the looks that it ran
-under.
+With the plan any launcher can follow the group and start missing jobs.
 """
 
 from __future__ import annotations
@@ -28,12 +27,9 @@ from training.contract.frozen import broken_rule, dotted
 PLAN_FILE = "plan.json"
 SWEEP_FILE = "sweep.json"
 DESIGN = "platform.design"
-FIRST_RULES = 3
-"""First version of the rules that is known. Groups of version 1 have no tag."""
 METRIC_SCALES = "platform.metric_scales"
 """Tag of a script's run with the declared `unit` and `better` by metric name, as JSON."""
 SCALES_COLUMN = "metric_scales"
-"""Column of that tag in the table of jobs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +37,6 @@ class Plan:
     """All jobs of one command."""
 
     parallel: int
-    """Jobs that run at the same time."""
     jobs: tuple[PlannedJob, ...]
     """Jobs in the order of their start."""
     design: Design | None = None
@@ -125,9 +120,8 @@ def read_design(tags: Mapping[str, str]) -> Design | None:
         design = _DESIGN.validate_json(tags[DESIGN])
     except ValidationError as error:
         raise _unreadable(tags, "it must be a JSON object as `trainfare compare` writes it") from error
-    if not FIRST_RULES <= design.rules <= RULES:
-        known = f"versions {FIRST_RULES} to {RULES}"
-        raise _unreadable(tags, f"its rules have version {design.rules}, and this version of trainfare has {known}")
+    if design.rules != RULES:
+        raise _unreadable(tags, f"its rules have version {design.rules}, and this version of trainfare has {RULES}")
     return design
 
 
@@ -144,7 +138,6 @@ Scales = Mapping[str, Mapping[str, str]]
 
 
 def read_scales(text: str | None) -> Scales:
-    """Return the declarations; empty if the run has none."""
     scales: Scales = json.loads(text or "{}")
     return {name.replace(".", "_").replace("/", "_"): each for name, each in scales.items()}
 

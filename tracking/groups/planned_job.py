@@ -60,7 +60,6 @@ class DataSource:
     source: str
     """URI, path or description of its origin."""
     digest: str
-    """Hash of its content."""
     rows: Mapping[str, int]
     """Rows by split."""
     evaluation_key: str = ""
@@ -104,9 +103,7 @@ class ScriptPlan:
     samples_per_step: int | None = None
     """Declared samples of one step; None if the meter counts them."""
     higher_is_better: Mapping[str, bool] = field(default_factory=dict)
-    """Declared directions of metrics."""
     target: ScriptTarget | None = None
-    """Target that the recorder looks for; None without one."""
     packages: Mapping[str, str] = field(default_factory=dict)
     """Versions of the packages that were installed for the script; empty without an environment of its own."""
 
@@ -115,11 +112,9 @@ class ScriptPlan:
 class ModelPlan:
     """Metadata for logging the model of a completed job that the model's files do not contain."""
 
-    keeps: Literal["best", "winner", "each"] | None = None
-    """Models of the group to log: see the field `log_model`. None, in plans from before, logs each and deletes no
-    artifact."""
+    keeps: Literal["best", "winner", "each"] = "each"
+    """Models of the group to log: see the field `log_model`."""
     is_of_pairs: bool = False
-    """True for a model of text pairs."""
     answering: Mapping[str, float] = field(default_factory=dict)
     """Options of the task that the model needs to answer as in its evaluation."""
 
@@ -144,24 +139,19 @@ class PlannedJob:
     price: Price | None = None
     """Price of one instance; None if it is free or the price is unknown."""
     fallback_prices: Mapping[str, Price] = field(default_factory=dict)
-    """Prices of the fallback instance types, by type."""
     script: ScriptPlan | None = None
     """Plan to read a script's log; None for our own job, which emits events."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Additional tags of its run."""
     model: ModelPlan | None = None
-    """Plan to log the job's model; None logs no model."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Values of the fields that any arm of the group sets, by dotted name: parameters of its run."""
 
     @property
     def run_name(self) -> str:
-        """Name of the job's run, see `job_title`."""
         return job_title(self.arm, self.repeat, self.tags.get("platform.role"))
 
     @property
     def is_again(self) -> bool:
-        """True if the job runs only if the measurement of an equal job was disturbed."""
         return self.tags.get("platform.role") == AGAIN
 
     @property

@@ -49,7 +49,6 @@ looks like a missing one."""
 NOT_SET = "None"
 """Parameter of a field that another arm sets, and that has no value in this one."""
 _MAX_LISTED = 10
-"""Largest number of experiments that an error message lists."""
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 Item = TypeVar("Item")
 
@@ -144,13 +143,12 @@ def counted_run(runs: Iterable[Run]) -> Run:
 
 
 def has_ended(run: Run) -> bool:
-    """Return whether the run's outcome is recorded."""
     return bool(RunStatus.is_terminated(RunStatus.from_string(run.info.status)))
 
 
 def _runs_of(client: MlflowClient, name: str) -> list[Run]:
     """Return a job's own run, or the runs of the jobs of a group, by the id of a run, a job's name or a group's id."""
-    run = _run(client, name) if _RUN_ID.fullmatch(name) else None
+    run = run_named(client, name) if _RUN_ID.fullmatch(name) else None
     if run and run.data.tags.get("platform.kind") == "job":
         return [run]
     group = run.data.tags.get("platform.group") if run else name
@@ -162,16 +160,17 @@ def _runs_of(client: MlflowClient, name: str) -> list[Run]:
     return runs
 
 
-def _run(client: MlflowClient, run_id: str) -> Run:
+def run_named(client: MlflowClient, run_id: str) -> Run:
+    """Return a run by its id. Raises `InputError` if it does not exist or is deleted."""
     with server_errors(client, f"show run {run_id}"):
         try:
             run = client.get_run(run_id)
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
-            raise InputError(f"runs: the tracking server has no run '{run_id}'.") from error
+            raise InputError(f"the tracking server has no run '{run_id}'.") from error
     if run.info.lifecycle_stage == "deleted":
-        raise InputError(f"runs: run '{run_id}' is deleted; restore it with `mlflow runs restore --run-id {run_id}`.")
+        raise InputError(f"run '{run_id}' is deleted; restore it with `mlflow runs restore --run-id {run_id}`.")
     return run
 
 
@@ -206,7 +205,6 @@ def pages(search: Callable[..., PagedList[Item]], *args: Any, **kwargs: Any) -> 
 
 
 def parent_run(client: MlflowClient, group: str) -> Run | None:
-    """Return the parent run of a group, or None if it does not exist."""
     runs = runs_where(client, tagged(kind="group", group=group), page_runs=100)
     # If a launcher died and another one resumed the group, the parent run of the second launcher counts.
     kept = [run for run in runs if run.data.tags.get("platform.group_state") != "continued"]
@@ -214,7 +212,6 @@ def parent_run(client: MlflowClient, group: str) -> Run | None:
 
 
 def deleted_jobs(client: MlflowClient, group: str, experiment_id: str) -> list[str]:
-    """Return the names of a group's deleted runs."""
     with server_errors(client, f"list the deleted runs of group {group!r}"):
         runs = client.search_runs([experiment_id], tagged(kind="job", group=group), ViewType.DELETED_ONLY)
     return [str(run.info.run_name) for run in runs]

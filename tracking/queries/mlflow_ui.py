@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from mlflow import get_tracking_uri
-from mlflow.entities import Experiment, Run
+from mlflow.entities import Run
 
-from tracking.queries.job_tables import tagged
+from tracking.queries.job_tables import all_experiment_ids, experiment_named, tagged
 from tracking.server.database import database_file
 from tracking.server.store import Store
-from training.contract.errors import InputError, TrackingError, nearest
+from training.contract.errors import InputError, TrackingError
 from training.contract.plain_text import without_secrets
 
 HOST, PORT = "127.0.0.1", 5000
@@ -67,17 +67,13 @@ def experiment_to_show(store: Store, name: str | None) -> tuple[str, Run | None]
     called `name`. Without `name` it is the one with the newest jobs. Raises `InputError` if the experiment does not
     exist, or if the store has no jobs.
     """
-    experiments: list[Experiment] = store.call(store.client.search_experiments)
-    ids, stem = [each.experiment_id for each in experiments], Path(name).stem if name else None
-    if newest := _newest_groups(store, ids, 1, **({"experiment": stem} if stem else {})):
-        return str(newest[0].info.experiment_id), newest[0]
-    if match := next((each for each in experiments if each.name in {name, stem}), None):
-        return str(match.experiment_id), next(iter(_newest_groups(store, [match.experiment_id], 1)), None)
+    experiments, stem = store.call(all_experiment_ids, store.client), Path(name or "").stem
+    if newest := _newest_group(store, experiments, **({"experiment": stem} if stem else {})):
+        return str(newest.info.experiment_id), newest
     if name is None:
         raise InputError(f"the tracking store {store.uri} has no jobs yet. Run some with `make compare`.")
-    groups = _newest_groups(store, ids, 1000)
-    known = {each.name for each in experiments} | {run.data.tags.get("platform.experiment", "") for run in groups}
-    raise InputError(f"the tracking store {store.uri} has no experiment '{name}'.{nearest(str(stem), known)}")
+    experiment_id = str(experiment_named(store.client, name, stem).experiment_id)
+    return experiment_id, _newest_group(store, [experiment_id])
 
 
 def serve(store: Store, log: Path, ready: Callable[[str], None]) -> None:
@@ -119,13 +115,13 @@ def serve(store: Store, log: Path, ready: Callable[[str], None]) -> None:
     raise TrackingError(f"`mlflow ui` ended with exit status {code}: {last} (log: {log})")
 
 
-def _newest_groups(store: Store, experiment_ids: list[str], max_results: int, **tags: str) -> list[Run]:
+def _newest_group(store: Store, experiment_ids: list[str], **tags: str) -> Run | None:
     query, order = tagged(kind="group", **tags), ["attributes.start_time DESC"]
-    return list(store.call(store.client.search_runs, experiment_ids, query, order_by=order, max_results=max_results))
+    found = store.call(store.client.search_runs, experiment_ids, query, order_by=order, max_results=1)
+    return next(iter(found), None)
 
 
 def _free_port() -> int:
-    """Return 5000, or another port that is free now."""
     for port in (PORT, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just released is free

@@ -134,11 +134,9 @@ class Arm:
 
     @property
     def setup_seconds(self) -> list[float]:
-        """Compile plus warm-up seconds of the compared jobs."""
         return [job.setup_seconds for job in self.compared if math.isfinite(job.setup_seconds)]
 
     def setting(self, column: str) -> list[float]:
-        """Return the distinct values of a parameter over all the arm's jobs."""
         return sorted(set(finite(self.jobs, column)))
 
 
@@ -157,7 +155,6 @@ def split_calibrations(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]
 
 
 def finite(jobs: Sequence[Job], column: str) -> list[float]:
-    """Return the finite numbers of these jobs, as comparisons use them."""
     return [value for job in jobs if math.isfinite(value := job.compared(column))]
 
 
@@ -178,7 +175,6 @@ _SETTING_NAMES = {
     "data_key": "data",
 }
 _SHOWN_CHARACTERS = 12
-"""Number of characters shown of a data key, which is a hash."""
 
 
 def with_common_arms(table: pd.DataFrame) -> pd.DataFrame:
@@ -282,7 +278,7 @@ def work_unit(*arms: Arm) -> Literal["samples", "tokens"]:
     """Return the column in which the work of arms is counted.
 
     Language models whose data was cut or packed differently have samples of different sizes, so their work is counted
-    in tokens without padding. Jobs of earlier versions did not record them.
+    in tokens without padding.
     """
     jobs = [job for arm in arms for job in arm.succeeded]
     tasks = [TASKS.get(job.text.get("hp_task") or "", Task) for job in jobs if job.number("tokens") > 0]
@@ -317,7 +313,6 @@ def target_of(*arms: Arm) -> Target | None:
 
 
 def misses_target(job: Job) -> bool:
-    """Return True if a job was to end at a target and did not reach it."""
     return job_target(job) is not None and not job.number("target_reached") > 0
 
 

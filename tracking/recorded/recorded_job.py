@@ -76,7 +76,6 @@ class Job:
 
     @property
     def is_again(self) -> bool:
-        """True if the job ran because the measurement of an equal job was disturbed."""
         return self.text.get("role") == AGAIN
 
     @property
@@ -101,15 +100,10 @@ class Job:
     def compared(self, column: str) -> float:
         """Return the number that comparisons use, or NaN if it is missing.
 
-        The cost of a script that was stopped at its target counts up to the evaluation that reached it. Earlier
-        versions chose the values of `auto` in a trial, which costs and seconds up to a target leave out.
+        The cost of a script that was stopped at its target counts up to the evaluation that reached it.
         """
-        value, trial, billed = (self.number(name) for name in (column, "time_trial_seconds", "cost_billable_seconds"))
-        if column in COSTS and 0 < (to_target := self.number("target_billable_seconds")) < billed:
-            return value * to_target / billed
-        if not 0 < trial < billed:
-            return value
-        return value - trial if column == "target_seconds" else value * (1 - trial / billed * (column in COSTS))
+        value, billed, to_target = map(self.number, (column, "cost_billable_seconds", "target_billable_seconds"))
+        return value * to_target / billed if column in COSTS and 0 < to_target < billed else value
 
     @property
     def setup_seconds(self) -> float:
@@ -129,7 +123,6 @@ class Job:
 
 
 def job_of(row: Mapping[Any, Any]) -> Job:
-    """Return a row of `job_tables.jobs` as a job."""
     text = {str(k): v for k, v in row.items() if isinstance(v, str)}
     numbers = {str(k): float(v) for k, v in row.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     return Job(
@@ -147,7 +140,6 @@ def job_of(row: Mapping[Any, Any]) -> Job:
 
 
 def finite_or_zero(value: float) -> float:
-    """Return the value, or 0 for NaN and infinities."""
     return value if math.isfinite(value) else 0.0
 
 
@@ -171,7 +163,6 @@ class Times:
     checkpoints: int
     """Number of checkpoints, with the one at the end; 0 if the training writes none."""
     steps: int
-    """Optimizer steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +189,6 @@ class Spent:
     seconds: float
     """Running time, without waits for capacity."""
     interruptions: float
-    """Number of interruptions."""
     instance_seconds: float
     """Running time times the number of instances: what would be billed without a discount."""
     billable_instance_seconds: float | None
@@ -292,10 +282,7 @@ def running_seconds(job: Job, column: str) -> float:
 
 
 def estimate_of_probe(probe: Job, discounts: Mapping[str, Discount]) -> SpotEstimate | None:
-    """Return the estimate for the training that a probe projects; None for jobs of this machine, and if it is unknown.
-
-    The experiment's discount counts first, then the discount of earlier jobs of the instance type.
-    """
+    """Return the estimate for the training that a probe projects; None for jobs of this machine, or if unknown."""
     rate, startup = _tag(probe, RATE), startup_seconds(probe)
     total, steps = running_seconds(probe, "projected_billable_seconds"), probe.number("projected_steps")
     if rate is None or startup is None or not (total > 0 and steps > 0):
@@ -331,6 +318,5 @@ def terms_of(
 
 
 def _tag(job: Job, column: str) -> float | None:
-    """Return a number that a run stores as a tag, or None."""
     text, value = job.text.get(column), job.number(column)
     return value if math.isfinite(value) else float(text) if text else None

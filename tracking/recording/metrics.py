@@ -1,10 +1,6 @@
 """Metrics and parameters of a job's run: the points of its events, each once, and its phases and costs at the end.
 
 Points carry the job's own clock, and the same log always gives the same points, which MLflow stores once.
-
-The duration of a warm pool is known only when the next job takes its instances or the pool expires. Until then the
-job's run has a tag for its open pool. Each later command on SageMaker checks the open pools and records the cost of
-those that have closed.
 """
 
 from __future__ import annotations
@@ -87,7 +83,6 @@ def hyperparameters(event: Event, settings: Mapping[str, str] = MappingProxyType
 
 
 def _parameter(field: str, hyperparameters: Mapping[str, Any]) -> str:
-    """Return the name of the parameter that holds a field of an experiment."""
     own = field.removeprefix("script.hyperparameters.").removeprefix("script.files.")
     name = own if own != field else OTHER_NAMES.get(field, field.replace(".", "_"))
     return f"hp.{name}" if own != field or name in hyperparameters else field
@@ -117,7 +112,6 @@ class Deduplicator:
         self.curves: dict[str, float] = {}
         """Last value of each metric that has points."""
         self._last_steps: dict[str, int] = {}
-        """Last step of each metric."""
         self._last_steps_before_start: dict[str, int] = {}
         """Last step of each metric at the latest start of the job."""
         self._last_progress: dict[str, tuple[int, float]] = {}
@@ -300,13 +294,12 @@ def warm_pool_metrics(description: Description, price: Price | None) -> dict[str
 
 
 def pool_tags(description: Description) -> dict[str, str]:
-    """Return the tag with the state of a job's warm pool, if it has one."""
     status = description.get("WarmPoolStatus", {}).get("Status")
     return {WARM_POOL: str(status)} if status else {}
 
 
 def record_warm_pool_costs(store: Store, service: Service) -> None:
-    """Write the cost of each pool that has closed since its run ended."""
+    """Write the cost of each pool that has closed since its run ended: it expired, or a later job took it."""
     since_ms = int(1000 * (time.time() - MAX_AGE_DAYS * 86_400))
     ids = store.call(all_experiment_ids, store.client)
     queries = [f"{tagged(warm_pool=status)} and attributes.start_time > {since_ms}" for status in OPEN_POOL]

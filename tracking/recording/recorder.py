@@ -96,11 +96,9 @@ class JobRun:
 
     id: str
     arm: str = ""
-    """Label of the job's arm."""
     is_described: bool = False
     """True if the job was submitted and everything known before its start is written."""
     has_ended: bool = False
-    """True if the job's outcome is recorded."""
     is_incomplete: bool = False
     """True if records of an ended job are missing; `attach` reads them if they have arrived."""
     failure: Failure | None = None
@@ -123,16 +121,13 @@ class Outcome:
     refusal: InputError | QuotaError | None = None
     """Error with which the service refused to start the job."""
     cost: Amount = NOTHING
-    """Cost of the job."""
 
 
 def recorded_outcome(planned: PlannedJob, run: JobRun) -> Outcome:
-    """Return the outcome of a job whose run has ended."""
     return Outcome(planned=planned, run_id=run.id, failure=run.failure, death=run.death, cost=cost_of(run.metrics))
 
 
 def cost_of(metrics: Mapping[str, float]) -> Amount:
-    """Return the cost in the metrics of a job that has ended."""
     return Amount(
         seconds=InstanceSeconds(metrics.get("cost/billable_instance_seconds", 0.0)), usd=metrics.get("cost/usd")
     )
@@ -198,17 +193,15 @@ def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
 
 
 def job_runs(store: Store, group: Group) -> dict[str, JobRun]:
-    """Return the runs of the group's jobs by the name of the job."""
     return {name: job_run(run) for name, run in child_runs(store, group).items()}
 
 
 def request_stop(store: Store, *, group: str | None = None, job_name: str | None = None) -> Sequence[str]:
     """Record the request in the open runs of a group's jobs or of one job. Return the names of their last attempts.
 
-    A job that waits for its next attempt has nothing at its service to stop, so its launchers read the request. It
-    counts for good, also for a command that attaches later. Jobs that were never submitted are left out: a command that
-    follows the group starts them. So are imported jobs, which trainfare does not start. `job_name` may also be the name
-    of a further attempt.
+    It counts for good, also for a command that attaches later. Jobs that were never submitted are left out: a command
+    that follows the group starts them. So are imported jobs, which trainfare does not start. `job_name` may also be the
+    name of a further attempt.
     """
     selections = [{"group": group}] if group else [{"job_name": str(job_name)}, {"service_name": str(job_name)}]
     queries = [f"{tagged(kind='job', **tags)} and attributes.status = 'RUNNING'" for tags in selections]
@@ -330,7 +323,6 @@ class Recorder:
         self._store.tag(self.run_id, {DESCRIBED: "true"})
 
     def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
-        """Write new lines, events and system metrics."""
         events = self._deduplicator.new_events(events)
         self.log.append(lines)
         if self._compiler_active is False:
@@ -379,7 +371,6 @@ class Recorder:
         tags = {
             "platform.instance_type": description.get("ResourceConfig", {}).get("SelectedInstanceType"),
             "platform.model_uri": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
-            "platform.model_failure": description.get("ModelFailure"),
             "platform.failure_class": failure.failure_class if failure else None,
             "platform.failure_message": failure.message if failure else None,
             MISSING: ", ".join(missing) or "no",
@@ -403,7 +394,6 @@ class Recorder:
         return finals
 
     def finish_refused(self, failure: Failure) -> None:
-        """End the run of a job that the service refused to start."""
         note = job_note(self._planned, {}, failure, [])
         tags = {"platform.failure_class": failure.failure_class, "platform.failure_message": failure.message}
         self._store.tag(self.run_id, {**tags, MLFLOW_RUN_NOTE: note})
@@ -411,7 +401,6 @@ class Recorder:
 
     @property
     def compiler_warning(self) -> str | None:
-        """Reason why the job's figures do not match its compiler setting according to its log, or None."""
         return compiler_warning(self._planned.spec.compiler, self._compiler_active)
 
     def _on_start(self, event: Event) -> None:
@@ -481,7 +470,6 @@ def death_of(failure: Failure, events: Iterable[Event]) -> Death | None:
 
 
 def recorded_death(tags: Mapping[str, str | None]) -> Death | None:
-    """Return the exception in a run's tags, or None."""
     exception, moment = tags.get(EXCEPTION), tags.get(MOMENT)
     known = next((each for each in MOMENTS if each == moment), None)
     return Death(exception=exception, moment=known) if exception and known else None

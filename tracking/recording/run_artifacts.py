@@ -46,7 +46,6 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def job_note(planned: PlannedJob, metrics: Mapping[str, float], failure: Failure | None, log_tail: list[str]) -> str:
-    """Return the Markdown description of a job's run."""
     spec = planned.spec
     rows = ", ".join(f"{count} {split}" for split, count in planned.data.rows.items())
     lines = [

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-from tracking.recording.trainer_log import Announcement, TablePart, TrainerSteps, table_part, trainer_values
+from tracking.recording.trainer_log import TrainerSteps, table_row, trainer_values
 from training.contract.events import Event, parse_line
 from training.contract.metric_expressions import MetricExpressions
 from training.contract.service import OTHER_INSTANCE_PREFIX
@@ -44,7 +44,6 @@ _LEAST_TICKS = 10
 LOGGED = "logged/"
 """Prefix of a metric of a script whose name looks like one of ours."""
 _NOT_A_NAME = re.compile(r"[^\w\-. /]+")
-"""Characters that MLflow refuses in names."""
 _EVALUATION = re.compile(r"(?:validation|valid|val|eval)[_/]")
 _OWN = frozenset(
     {"best", "calibration", "cost", "machine", "memory", "model", "probe", "projected", "script", "system", "target"}
@@ -99,8 +98,7 @@ class ScriptLogReader:
         self._samples_per_step = samples_per_step
         known = {name: metric.higher_is_better for name, metric in METRICS_BY_NAME.items()}
         self._higher_is_better = {**known, **(higher_is_better or {})}
-        self._announcement = Announcement()
-        self._trainer = TrainerSteps(self._announcement)
+        self._trainer = TrainerSteps()
         self._is_trainer = False
         """True if Trainer's dicts give the steps."""
         self._rate = SteadyRate()
@@ -200,7 +198,6 @@ class ScriptLogReader:
             self._emit("logged", event.time, **event.fields)
 
     def _named(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Return values under the names under which they are recorded."""
         named = {name: metric_name(name) for name in values}
         self._renamed |= {
             name: own for name, own in named.items() if _NOT_A_NAME.search(name) or own.startswith(LOGGED)
@@ -208,12 +205,13 @@ class ScriptLogReader:
         return {named[name]: float(value) for name, value in values.items()}
 
     def _read_part(self, part: str, time: float) -> None:
-        if table := table_part(part):
+        if row := table_row(part):
             self._release(None)
-            self._read_table(*table, time)
+            name = metric_name(row[0])
+            if name not in self._names_in_dicts and name != "epoch":  # no dict of the same training reported it
+                self._emit_metric({name: row[1]}, time)
             return
         by_trainer = self._named(trainer_values(part))
-        self._announcement.read(part)
         if (step := self._trainer.read(part, self._held.epoch if self._held else None)) is not None:
             self._release(step)
         matched = dict(self._expressions.matches(part))
@@ -256,7 +254,7 @@ class ScriptLogReader:
             self._record(values, time, epoch)
         elif "train_runtime" in values:
             self._record_at(self._trainer.last_step or self._trainer.step_at(epoch), values, time, epoch)
-        elif "loss" in by_trainer and not self._announcement.steps_per_epoch:
+        elif "loss" in by_trainer:
             self._held = _Line(self._line_count, epoch, time, values)
         else:
             self._record_at(self._trainer.step_at(epoch), values, time, epoch)
@@ -269,14 +267,10 @@ class ScriptLogReader:
             self._record_at(step, line.values, line.time, line.epoch)
 
     def _record_at(self, step: int | None, values: Mapping[str, float], time: float, epoch: float) -> None:
-        """Record a dict of Trainer at a step of its training."""
         if step is not None:
             self._step = self._steps_done = self._steps_before + step
             if not self._declared and not {"train_runtime", "eval_runtime"} & values.keys():
                 self._rate.add_steps(self._step, time)
-            samples = self._announcement.samples_after(step)
-            if samples is not None and "samples" not in self._declared:
-                self._samples = self._samples_before + samples
         self._record(values, time, epoch)
 
     def _record(self, values: Mapping[str, float], time: float, epoch: float | None = None) -> None:
@@ -297,17 +291,8 @@ class ScriptLogReader:
         self._samples_before += self._trained[1]
         self._steps_before = self._step or 0
         self._trained = None
-        self._trainer = TrainerSteps(self._announcement)
+        self._trainer = TrainerSteps()
         self._rate.add_evaluation(None)
-
-    def _read_table(self, kind: TablePart, name: str, value: float, time: float) -> None:
-        """Emit a row of a table, unless a dict of the same training already reported it."""
-        if kind == "header":
-            self._line_count += 1
-        elif metric_name(name) not in self._names_in_dicts and name != "epoch":
-            self._emit_metric({metric_name(name): value}, time)
-            if name == "eval_runtime":
-                self._end_evaluation(value, time)
 
     def _end_training(self, values: Mapping[str, float], time: float) -> None:
         """Emit the samples of a training that ended, and its seconds without the evaluations."""
@@ -554,5 +539,4 @@ class SteadyRate:
 
     @property
     def has_steps(self) -> bool:
-        """True if any line showed a step."""
         return bool(self._marks)

@@ -54,7 +54,6 @@ from training.services.sagemaker.traits import TRAITS
 OWNER_TAG = "trainfare:endpoint"
 """Tag that marks our resources; its value is the endpoint's name."""
 PREFIX = "trainfare-"
-"""Prefix of the names of our models and endpoint configurations."""
 VARIANT = "AllTraffic"
 """Name of the only variant that we create. The names of log streams begin with it."""
 TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}", re.ASCII)
@@ -213,7 +212,6 @@ class SageMakerEndpoints:
         return plan, storage, files, key
 
     def _wait(self, spec: EndpointSpec, echo: Echo) -> None:
-        """Wait until the endpoint answers. Raises EndpointFailed with the reason."""
         name = spec.name
         for _ in self._checks(f"Endpoint {name}: Creating...", spec.wait_seconds, echo):
             if (endpoint := self._find(ENDPOINT, name)) is None:

@@ -55,7 +55,7 @@ def test_the_ui_shows_the_named_or_latest_experiment(experiment_ids: dict[str, s
     store = open_store()
     for name, expected in shown.items():
         assert experiment_to_show(store, name)[0] == experiment_ids[expected]
-    with pytest.raises(InputError, match=r"has no experiment 'emty'\. Did you mean 'empty'\?$"):
+    with pytest.raises(InputError, match=r"experiment 'emty' does not exist .*\. Did you mean 'empty'\?$"):
         ui({"experiment": "emty"})
 
 

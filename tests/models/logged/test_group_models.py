@@ -20,7 +20,7 @@ from tracking.recording.recorder import Outcome
 from training.contract.errors import InputError
 from training.contract.failures import Failure
 
-Rule = Literal["best", "winner", "each"] | None
+Rule = Literal["best", "winner", "each"]
 
 ACCURACIES = {"none-0": 0.8, "none-1": 0.9, "inductor-0": 0.95, "inductor-1": 0.7}
 
@@ -98,18 +98,10 @@ def test_the_best_repeat_of_each_arm_is_logged_and_every_artifact_deleted(jobs_o
     assert jobs.logged == ["inductor-0", "none-1"]
 
 
-@pytest.mark.parametrize(
-    ("rule", "logged", "artifacts"),
-    [
-        ("each", sorted(ACCURACIES), []),
-        # Plans of earlier versions.
-        (None, sorted(ACCURACIES), sorted(ACCURACIES)),
-    ],
-)
-def test_other_rules(jobs_of: Callable[[Rule], Jobs], rule: Rule, logged: list[str], artifacts: list[str]) -> None:
-    jobs = jobs_of(rule)
+def test_each_model_is_logged_if_the_group_keeps_each(jobs_of: Callable[[Rule], Jobs]) -> None:
+    jobs = jobs_of("each")
     jobs.close()
-    assert (jobs.logged, jobs.artifacts) == (logged, artifacts)
+    assert (jobs.logged, jobs.artifacts) == (sorted(ACCURACIES), [])
 
 
 def test_a_failed_job_is_never_the_best_and_keeps_its_artifact(jobs_of: Callable[[Rule], Jobs]) -> None:

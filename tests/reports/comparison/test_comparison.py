@@ -227,15 +227,3 @@ def test_samples_of_the_warm_up_are_work(tracked: Any) -> None:
     jobs = comparison_of(tracked).arms[0].jobs
     assert [job.setup_seconds for job in jobs] == [12.0] * 3
     assert [job.setup_beyond_steady_seconds for job in jobs] == pytest.approx([10.0, 7.0, 12.0])
-
-
-def test_costs_of_earlier_jobs_are_without_their_trial_of_auto(tracked: Any) -> None:
-    """Earlier versions chose the values of `auto` in a trial, which took 10 of the first job's 110 seconds."""
-    trial = {"time/trial_seconds": 10.0, "target/seconds": 60.0}
-    tracked.trained("none", 0, 110.0, metrics=trial, baseline=True)
-    tracked.trained("none", 1, 100.0, metrics={"target/seconds": 50.0}, baseline=True)
-    comparison = comparison_of(tracked)
-    [only] = comparison.arms
-    assert only.values("cost_billable_seconds") == [pytest.approx(100.0), 100.0]
-    assert only.values("target_seconds") == [50.0, 50.0]
-    assert comparison.billable_instance_seconds == 210

@@ -267,13 +267,13 @@ def test_every_form_shows_the_looks_and_what_stopped_the_arms(tracked: Any) -> N
     assert list(numbers["stopped"]) == ["early", "late"]
 
 
-def test_a_stored_group_is_reported_by_the_rules_it_ran_under(tracked: Any) -> None:
-    """0.893 has the logarithm -0.113169. The error is 0.0333310 with 4 degrees of freedom, see `worked_cases`, and by
-    version 3 the interval reaches 0.106278 to each side."""
-    report = reported(tracked, Design(looks=(3, 9), rules=3), spread(100.0), inductor=spread(89.3))
+def test_a_stored_group_is_reported_by_the_looks_it_ran_under(tracked: Any) -> None:
+    """0.893 has the logarithm -0.113169. The error is 0.0333310 with 4 degrees of freedom, see `worked_cases`, and the
+    interval reaches 0.106278 to each side."""
+    report = reported(tracked, Design(looks=(3, 9)), spread(100.0), inductor=spread(89.3))
     numbers = summary(report)
-    assert numbers["rules"] == 3
-    assert "Judged by version 3 of the rules" in html_page(report)
+    assert numbers["rules"] == RULES
+    assert f"Judged by version {RULES} of the rules" in html_page(report)
     look = numbers["looks"][0]["arms"]["inductor"]
     # Hwang, Shih and DeCani's spending at a third of the repeats: 0.05 * (1 - e^-1) / (1 - e^-3).
     assert look["level"] == pytest.approx(0.0332620, rel=1e-4)

@@ -126,7 +126,6 @@ class TrainingJob:
             "LastModifiedTime": transitions[-1]["StartTime"],
             **self._reason(local),
             **self._billed(),
-            "FinalMetricDataList": local.get("FinalMetricDataList", []) if self._uploaded else [],
         }
 
     def _final(self, local: Description) -> str | None:

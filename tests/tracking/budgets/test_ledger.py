@@ -205,4 +205,4 @@ def test_processes_with_two_state_folders_never_reserve_too_much(
     granted = [record.granted for record in read_records(ledger.store, ledger.group).values() if record.granted]
     assert 1 <= len(granted) <= 3
     assert ledger.spending().committed.seconds <= 800
-    assert json.loads(granted[0].as_text())["granted"] is True
+    assert json.loads(granted[0].as_text())["is_granted"] is True

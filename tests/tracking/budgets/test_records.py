@@ -29,7 +29,6 @@ from training.contract.failures import Failure
 from training.contract.price import InstanceSeconds, Price
 from training.services.budget import NOTHING, Amount, Budget
 
-UNKNOWN = Amount(seconds=InstanceSeconds(9999.0), usd=None)
 PRICE = Price(usd_per_hour=3.6, source="table", date="2026-11-01")  # 0.001 USD a second
 
 
@@ -59,37 +58,36 @@ def test_a_reservation_survives_its_tag(job: PlannedJob) -> None:
 
 
 def test_a_job_that_has_not_ended_counts_with_its_largest_reservation() -> None:
-    assert charge(JobRecord(reserved={"a": reserved(10), "b": reserved(20)}), UNKNOWN) == amount(170, 1.0)
-    assert charge(JobRecord(reserved={"a": reserved(10, is_granted=False)}), UNKNOWN).seconds == 160
-    assert charge(JobRecord(unlimited=amount(7)), UNKNOWN) == amount(7)
-    assert charge(JobRecord(is_submitted=True), UNKNOWN) == UNKNOWN
-    assert charge(JobRecord(), UNKNOWN) == NOTHING
+    assert charge(JobRecord(reserved={"a": reserved(10), "b": reserved(20)})) == amount(170, 1.0)
+    assert charge(JobRecord(reserved={"a": reserved(10, is_granted=False)})).seconds == 160
+    assert charge(JobRecord(unlimited=amount(7))) == amount(7)
+    assert charge(JobRecord()) == NOTHING
 
 
 def test_an_ended_job_counts_with_its_cost() -> None:
     ended = JobRecord(has_ended=True, cost=amount(33, 0.5), reserved={"a": reserved(100)})
-    assert charge(ended, UNKNOWN) == amount(33, 0.6)  # its warm pool may have cost 0.1
-    assert charge(replace(ended, pool_cost=amount(2, 0.01)), UNKNOWN) == amount(35, 0.51)
-    assert charge(replace(ended, reserved={"a": reserved(100, pool=60)}), UNKNOWN) == amount(93, 0.6)
+    assert charge(ended) == amount(33, 0.6)  # its warm pool may have cost 0.1
+    assert charge(replace(ended, pool_cost=amount(2, 0.01))) == amount(35, 0.51)
+    assert charge(replace(ended, reserved={"a": reserved(100, pool=60)})) == amount(93, 0.6)
 
 
 def test_a_cost_that_is_not_recorded_counts_with_the_worst_case() -> None:
     lost = JobRecord(has_ended=True, reserved={"a": reserved(100)})
-    assert charge(lost, UNKNOWN) == amount(250, 1.0)
-    assert charge(replace(lost, cost=amount(33), pool_cost=NOTHING), UNKNOWN) == amount(33, 1.0)
-    assert charge(replace(lost, was_billed=False), UNKNOWN) == NOTHING
+    assert charge(lost) == amount(250, 1.0)
+    assert charge(replace(lost, cost=amount(33), pool_cost=NOTHING)) == amount(33, 1.0)
+    assert charge(replace(lost, was_billed=False)) == NOTHING
     # The cost is recorded before the end: until then, more may be billed.
-    assert charge(replace(lost, has_ended=False, cost=amount(33)), UNKNOWN) == amount(250, 1.0)
+    assert charge(replace(lost, has_ended=False, cost=amount(33))) == amount(250, 1.0)
 
 
 def test_costs_are_summed_where_they_are_known() -> None:
     records = {
         "a": JobRecord(has_ended=True, cost=amount(10, 0.5), pool_cost=amount(1, 0.25)),
-        "b": JobRecord(has_ended=True, cost=amount(20)),
+        "b": JobRecord(has_ended=True, cost=amount(20), unlimited=amount(40)),
         "c": JobRecord(reserved={"x": reserved(100)}),
     }
     assert recorded_cost(records) == amount(31, 0.75)
-    assert committed(records, UNKNOWN, without="c") == amount(31)
+    assert committed(records, without="c") == amount(31)
     assert recorded_cost({}) == NOTHING
 
 

@@ -48,10 +48,6 @@ PYTHON_VARIABLE = "TRAINFARE_PYTHON"
 IMAGE_VARIABLES = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "UTF-8"}
 
 
-class ModelLost(Exception):
-    """A job saved no model that can be kept. The message is one sentence about its model folder."""
-
-
 def check_inputs(request: Request) -> None:
     """Raise DataError if the source or a channel differs from the digest that was recorded when it was made."""
     source = str(toolkit.decoded(request["HyperParameters"])["sagemaker_submit_directory"])
@@ -178,7 +174,6 @@ def environment(request: Request, base: Path, *, cores: int, gpus: tuple[str, ..
 
 
 def python(request: Request) -> str:
-    """Return the interpreter that runs the script."""
     return str(request.get("Environment", {}).get(PYTHON_VARIABLE, sys.executable))
 
 
@@ -191,13 +186,13 @@ def artifact_path(request: Request) -> Path:
 def upload_model(base: Path, request: Request) -> Path | None:
     """Pack the model folder, delete it, and return the archive's path, or None if the job saved no model.
 
-    Raises ModelLost if the job put something else in its place, or DataError if the model cannot be packed.
+    The folder may be a link, such as to the best checkpoint. Raises DataError if the model cannot be packed.
     """
     model = base / "model"
     artifact = artifact_path(request)
     unfinished = artifact.with_name(f".{artifact.name}.new")
     try:
-        saved = _saved_files(model, base, request)
+        saved = sorted(model.iterdir()) if model.is_dir() else []
         if not saved:
             return None
         artifact.parent.mkdir(parents=True, exist_ok=True)
@@ -213,17 +208,3 @@ def upload_model(base: Path, request: Request) -> Path | None:
         raise _folder_error(error, artifact.parent, size_bytes) from error
     shutil.rmtree(model, ignore_errors=True)  # does not follow a link
     return artifact
-
-
-def _saved_files(model: Path, base: Path, request: Request) -> list[Path]:
-    """Return what the model folder contains, in order. A link is followed only within the job's own folders."""
-    target = Path(os.path.realpath(model))
-    checkpoints = request.get("CheckpointConfig", {}).get("S3Uri")
-    own = [base, *([local_path(checkpoints)] if checkpoints else [])]
-    if not target.exists():
-        reason = "was deleted by the job"
-    elif not any(target.is_relative_to(folder.resolve()) for folder in own):
-        reason = f"is a link to {target}, which is not in the job's own folders"
-    else:
-        return sorted(target.iterdir()) if target.is_dir() else [target]
-    raise ModelLost(f"no model was kept: the model folder (SM_MODEL_DIR) {reason}")

@@ -23,7 +23,6 @@ def is_full(path: Path) -> bool:
 
 
 def names_full_disk(lines: Iterable[str]) -> bool:
-    """Return whether a log contains the system's message about a full disk."""
     return any(_FULL_TEXT.search(line) for line in lines)
 
 

@@ -1,9 +1,7 @@
 """Folder of a local job: its files, its state as `describe` returns it, its supervisor's lock, and its log's times.
 
 The lines that a script prints have no times. Therefore marks of (time, log size in bytes) are written while the job
-runs. They give each line the time at which it first appeared, which is the same for every reader.
-
-Only packages of the standard library are imported.
+runs. They give each line the time at which it first appeared, the same for every reader. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,9 +12,8 @@ import json
 import os
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -29,7 +26,6 @@ from training.services.local.disk import FULL_ERRORS
 
 TAIL_BYTES = 64 * 1024
 """Number of bytes at the end of a log in which the reason for a failure is searched."""
-MAX_LINE_CHARACTERS = 1_000_000
 _MAX_JSON_BYTES = 64 * 1024 * 1024
 """Size of the largest state or request. A request has at most some hundred kilobytes."""
 
@@ -115,17 +111,9 @@ class JobFolder:
         self._spare.write_bytes(b"\n" * _SPARE_BYTES)
 
     def write_final_state(self, state: State) -> None:
-        """Replace the state atomically, in the reserved space if the disk is full, and free what is left of it."""
-        try:
-            self.write_state(state)
-        except OSError as error:
-            if error.errno not in FULL_ERRORS or not self._spare.exists():
-                raise
-            with self._spare.open("r+b") as spare:  # in place: these blocks are already on the disk
-                spare.write(json.dumps(state).encode())
-            self._spare.replace(self.path / "state.json")
-        else:
-            self._spare.unlink(missing_ok=True)
+        """Replace the state atomically, after the reserved space is freed for it."""
+        self._spare.unlink(missing_ok=True)
+        self.write_state(state)
 
     @property
     def _spare(self) -> Path:
@@ -151,13 +139,6 @@ class JobFolder:
         except OSError as error:
             raise DamagedJob(f"{self.log} is damaged: {error.strerror}") from error
 
-    def lines(self) -> Iterator[str]:
-        """Yield the log's lines without line ends. A line of more than `MAX_LINE_CHARACTERS` is yielded in parts."""
-        if stream := self.open_log():
-            with TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="\n") as log:
-                while line := log.readline(MAX_LINE_CHARACTERS):
-                    yield line.rstrip("\n")
-
     def log_tail(self) -> list[str]:
         stream = self.open_log()
         if stream is None:
@@ -176,8 +157,7 @@ class JobFolder:
 
 def first_state(supervisor_pid: int) -> State:
     now = time.time()
-    state: State = {"SupervisorPid": supervisor_pid, "CreationTime": now}
-    state |= {"SecondaryStatusTransitions": [], "FinalMetricDataList": []}
+    state: State = {"SupervisorPid": supervisor_pid, "CreationTime": now, "SecondaryStatusTransitions": []}
     return with_transition(state, "Starting", "Starting the training job", now)
 
 
@@ -252,17 +232,15 @@ class Record:
         """Add a field to the job's description. The next transition writes it."""
         self._state = self._state | {field: value}
 
-    def end_billing(self) -> float:
-        """End billing and return the current time, in seconds since the epoch. `end` writes it to disk."""
-        now = time.time()
-        self._state = with_billing(self._state, now)
-        return now
+    def end_billing(self) -> None:
+        """End billing now. `end` writes it to disk."""
+        self._state = with_billing(self._state, time.time())
 
-    def fail(self, failure: Failure, reason: str, **fields: Any) -> None:
+    def fail(self, failure: Failure, reason: str) -> None:
         """Record that the job failed, and end billing if it has not ended. `reason` has SageMaker's form."""
         if "TrainingEndTime" not in self._state:
             self.end_billing()
-        self.end("Failed", "Training job failed", **fields, **failure_fields(failure, reason))
+        self.end("Failed", "Training job failed", **failure_fields(failure, reason))
 
     def end(self, secondary_status: str, message: str, **fields: Any) -> None:
         """Record the end of the job. Call `end_billing` first. `fields` are added to the job's description."""

@@ -46,7 +46,6 @@ class Program:
     memory_bytes: int | None
     """Limit on the data segment of each process in bytes; None for no limit."""
     limit_seconds: float
-    """Seconds after which the program is stopped."""
     grace_seconds: float
     """Seconds between SIGTERM and SIGKILL."""
 

@@ -29,7 +29,7 @@ from state.home import SLOTS_VARIABLE, check_compile_cache, slots_folder
 from state.own_process import own_process
 from state.regular_files import open_regular
 from training.contract.errors import ArtifactError, InputError, JobExists, JobNotFound, ServiceError
-from training.contract.failures import OTHER, Failure
+from training.contract.failures import Failure
 from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request
 from training.services.local import processes, slots, supervisor, toolkit
@@ -64,8 +64,7 @@ class LocalService:
     A request's Environment may also contain TRAINFARE_CORES (number of cores for the job; default all),
     TRAINFARE_MEMORY_GIB (limit on the data segment of each process) and TRAINFARE_STOP_GRACE_SECONDS (default 120).
     TRAINFARE_MEASURE_LOAD=1 measures the load of other processes beside a job that does not do it itself. A description
-    also contains `BillableSecondsExact` (float), that load (`MachineLoadMetrics`), and the reason why no model was kept
-    (`ModelFailure`).
+    also contains `BillableSecondsExact` (float) and that load (`MachineLoadMetrics`).
     """
 
     traits, name = TRAITS, TRAITS.name
@@ -133,12 +132,9 @@ class LocalService:
             raise ServiceError(f"Job {folder.name} could not be started: {reason}.")
 
     def describe(self, job_name: str) -> Description:
-        """Return the job's state now; a job whose folder is damaged has failed. Raises JobNotFound."""
+        """Return the job's state now. Raises JobNotFound, and DamagedJob for a folder that cannot be read."""
         folder = self._job(job_name)
-        try:
-            request, state = folder.request(), _state(folder)
-        except DamagedJob as error:
-            return _damaged(folder, str(error))
+        request, state = folder.request(), _state(folder)
         fields = {"Environment": {}} | {name: value for name, value in request.items() if name not in OMITTED_FIELDS}
         changing = {name: _with_times(name, value) for name, value in state.items() if name != "SupervisorPid"}
         return cast(Description, fields | changing)
@@ -162,11 +158,9 @@ class LocalService:
     def logs(self, job_name: str, cursor: str | None = None) -> LogPage:
         """Return the log lines after `cursor`, a number of bytes, or from the start."""
         folder = self._job(job_name)
-        if cursor is not None and not re.fullmatch(r"[0-9]{1,18}", cursor):
-            raise ServiceError(f"'{cursor}' is not a cursor of the local service; it must be a number of bytes.")
         offset_bytes = int(cursor or 0)
         # Read the status before the log: if the job has ended, the log that is read next is complete.
-        complete = _has_ended(folder)
+        complete = _state(folder)["TrainingJobStatus"] in TERMINAL_STATUSES
         stream = folder.open_log()
         if stream is None:
             return LogPage(lines=[], cursor=str(offset_bytes))
@@ -188,7 +182,7 @@ class LocalService:
     def jobs(self, *, running_only: bool = False) -> list[Description]:
         jobs: list[Description] = []
         for file in self._path("").glob("[!.]*/state.json"):
-            with suppress(JobNotFound, FileNotFoundError):  # just deleted
+            with suppress(JobNotFound, FileNotFoundError, DamagedJob):  # just deleted, or it cannot be read
                 jobs.append(self.describe(file.parent.name))
         if running_only:
             jobs = [job for job in jobs if job["TrainingJobStatus"] not in TERMINAL_STATUSES]
@@ -252,28 +246,10 @@ def _state(folder: JobFolder) -> State:
     return failed | failure_fields(ABANDONED, f"InternalServerError: Killed: {ABANDONED.message}")
 
 
-def _has_ended(folder: JobFolder) -> bool:
-    try:
-        return _state(folder)["TrainingJobStatus"] in TERMINAL_STATUSES
-    except DamagedJob:
-        return True
-
-
-def _damaged(folder: JobFolder, reason: str) -> Description:
-    """Return the description of a job whose files cannot be read. Its times are the times of its folder."""
-    changed = datetime.fromtimestamp(folder.path.stat().st_mtime, UTC)
-    known = {"TrainingJobName": folder.name, "CreationTime": changed, "LastModifiedTime": changed}
-    known |= {"SecondaryStatusTransitions": [], "Environment": {}}
-    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed"}
-    failed |= failure_fields(Failure(OTHER, f"{reason}."), f"InternalServerError: {reason}.")
-    return cast(Description, known | failed)
-
-
 def _with_times(name: str, value: Any) -> Any:
-    """Return a value of the state with its times converted to `datetime`."""
     if isinstance(value, list):
         return [{key: _with_times(key, each) for key, each in entry.items()} for entry in value]
-    if name.endswith("Time") or name == "Timestamp":
+    if name.endswith("Time"):
         return datetime.fromtimestamp(value, UTC)
     return value
 

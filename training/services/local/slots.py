@@ -70,7 +70,6 @@ def machine(environment: Mapping[str, str]) -> Machine:
 
 
 def gpu_listing() -> str:
-    """Return the output of `nvidia-smi --list-gpus`; empty without that program."""
     if shutil.which("nvidia-smi") is None:
         return ""
     return subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False).stdout
@@ -153,7 +152,6 @@ def shortage(request: SlotRequest, reason: str) -> str:
 
 
 def _try_slot(root: Path, request: SlotRequest, machine: Machine, holder: str) -> Slot | str:
-    """Return a slot, or what is missing."""
     gpu_names = [f"gpu-{gpu}" for gpu in machine.gpus]
     core_names = [f"core-{core}" for core in machine.cores]
     gpus = _lock_some(root, gpu_names, request.gpus)
@@ -231,7 +229,6 @@ def _ticket(queue: Path) -> Iterator[Path]:
 
 
 def _is_abandoned(ticket: Path) -> bool:
-    """Return whether the process that made a ticket has exited."""
     try:
         if is_exclusively_locked(ticket):
             return False

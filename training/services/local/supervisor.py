@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import math
 import os
 import re
 import shutil
@@ -18,9 +17,8 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from state.home import slots_folder
 from state.own_process import own_process
@@ -57,7 +55,6 @@ FINAL_STATUSES = {
 
 
 def main(staged: str, final: str) -> None:
-    """Create the job and run it to its end."""
     if os.fork() > 0:
         os._exit(0)  # The caller waits only for this process. Its child continues; the caller need not reap it.
     # Blocked signals stay pending until the code waits for them, so no stop is lost and no handler interrupts the code.
@@ -96,7 +93,6 @@ def _reply(word: str) -> None:
 
 
 def _supervise(folder: JobFolder, record: Record) -> None:
-    """Run the job, and record a failure if an error occurs."""
     try:
         supervise(folder, folder.request(), record)
     except (toolkit.DataError, InputError) as error:
@@ -135,7 +131,7 @@ def supervise(folder: JobFolder, request: Request, record: Record) -> None:
     if load:
         record.add(FIELD, load.metrics())
     if outcome.ended_by == "itself" and outcome.exit_code != 0:
-        _finish_failed(folder, request, record, outcome)
+        _finish_failed(folder, record, outcome)
     else:
         _finish(folder, request, record, outcome)
 
@@ -179,27 +175,19 @@ def _program(folder: JobFolder, request: Request, slot: slots.Slot) -> processes
 def _finish(folder: JobFolder, request: Request, record: Record, outcome: processes.Outcome) -> None:
     """End a job that completed or was stopped. A stopped job keeps the model that it saved, as on SageMaker."""
     record.enter("Uploading", "Uploading the model")
-    try:
-        if artifact := container.upload_model(folder.base, request):
-            record.add("ModelArtifacts", {"S3ModelArtifacts": artifact.as_uri()})
-    except container.ModelLost as error:  # the training itself is complete
-        record.add("ModelFailure", str(error))
-    ended = record.end_billing()
-    record.end(*FINAL_STATUSES[outcome.ended_by], FinalMetricDataList=_metrics(folder, request, ended))
+    if artifact := container.upload_model(folder.base, request):
+        record.add("ModelArtifacts", {"S3ModelArtifacts": artifact.as_uri()})
+    record.end_billing()
+    record.end(*FINAL_STATUSES[outcome.ended_by])
 
 
-def _finish_failed(folder: JobFolder, request: Request, record: Record, outcome: processes.Outcome) -> None:
-    ended = record.end_billing()
+def _finish_failed(folder: JobFolder, record: Record, outcome: processes.Outcome) -> None:
+    record.end_billing()
     failure_text, log_tail = folder.failure_text(), folder.log_tail()
     no_space = is_full(folder.path) or names_full_disk([failure_text, *log_tail[-5:]])
     disk = full_reason(folder.path) if no_space else ""
     failure, reason = failure_of_outcome(outcome, failure_text, log_tail, disk)
-    record.fail(failure, reason, FinalMetricDataList=_metrics(folder, request, ended))
-
-
-def _metrics(folder: JobFolder, request: Request, ended: float) -> list[dict[str, Any]]:
-    definitions = request["AlgorithmSpecification"].get("MetricDefinitions", [])
-    return final_metrics(definitions, folder.lines(), ended)
+    record.fail(failure, reason)
 
 
 def failure_of_outcome(
@@ -252,19 +240,6 @@ def _signal_text(number: int) -> str:
     with contextlib.suppress(ValueError):
         return f"Killed by {signal.Signals(number).name}"
     return f"Killed by signal {number}"
-
-
-def final_metrics(definitions: Sequence[Mapping[str, str]], lines: Iterable[str], time: float) -> list[dict[str, Any]]:
-    """Return the last value of each metric in the log, all at `time`, in seconds since the epoch."""
-    if not definitions:
-        return []
-    from training.contract.metric_expressions import MetricExpressions  # needs a package, which most jobs can spare
-
-    expressions = MetricExpressions({each["Name"]: each["Regex"] for each in definitions})
-    values: dict[str, float] = {}
-    for line in lines:
-        values |= {name: value for name, value in expressions.matches(line) if math.isfinite(value)}
-    return [{"MetricName": name, "Value": value, "Timestamp": time} for name, value in values.items()]
 
 
 class LoadMeasurement:

@@ -72,7 +72,6 @@ def _decoded(text: str) -> Any:
 
 
 def user_hyperparameters(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hyperparameters that are passed to the script."""
     return {k: v for k, v in hyperparameters.items() if k not in CONSUMED_KEYS and not k.startswith("sagemaker_")}
 
 

@@ -157,11 +157,11 @@ class TestFaults:
         ("then", "kept"),
         [
             ("model.symlink_to(base / 'checkpoints' / 'best')", ["weights"]),
-            ("shutil.rmtree(base)", "was deleted by the job"),
+            ("shutil.rmtree(base)", []),
         ],
     )
     def test_a_job_without_its_model_folder_completes(
-        self, harness: LocalHarness, tmp_path: Path, then: str, kept: list[str] | str
+        self, harness: LocalHarness, tmp_path: Path, then: str, kept: list[str]
     ) -> None:
         script = f"""
             import os, pathlib, shutil
@@ -175,10 +175,8 @@ class TestFaults:
         request = harness.request(script, checkpoint_uri=(tmp_path / "checkpoints").as_uri())
         description, _ = ended(submit(harness.service, request))
         assert (description["TrainingJobStatus"], description.get("FailureReason")) == ("Completed", None)
-        if isinstance(kept, str):
-            assert description["ModelFailure"] == f"no model was kept: the model folder (SM_MODEL_DIR) {kept}"
-            assert "ModelArtifacts" not in description
-        else:
+        assert ("ModelArtifacts" in description) == bool(kept)
+        if kept:
             archive = io.BytesIO(harness.read(description["ModelArtifacts"]["S3ModelArtifacts"]))
             with tarfile.open(fileobj=archive, mode="r:gz") as tar:
                 assert tar.getnames() == kept

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 
 import pytest
 
 from training.contract.failures import TRACEBACK, Failure
-from training.services.local.job_folder import MAX_LINE_CHARACTERS, JobFolder
 from training.services.local.processes import Outcome
 from training.services.local.slots import gpu_names, used_device
-from training.services.local.supervisor import failure_of_outcome, final_metrics, shortened
+from training.services.local.supervisor import failure_of_outcome, shortened
 
 TORCHRUN = """
 Failures:
@@ -78,26 +76,6 @@ def test_a_long_reason_keeps_its_start_and_its_end() -> None:
     assert short == "a" * 10 + "\n[...]\n" + "b" * 23
 
 
-def test_the_final_metrics_are_the_last_values_in_the_log() -> None:
-    definitions = [
-        {"Name": "loss", "Regex": "'loss': ([0-9.]+)"},
-        {"Name": "epoch", "Regex": "'epoch': ([0-9.]+)"},
-        {"Name": "never", "Regex": "'never': (.+)"},
-    ]
-    lines = [
-        "{'loss': 1.5, 'epoch': 1.0}",
-        "{'loss': 1.25}{'loss': 7.2E-5}",
-        "{'epoch': 1.2.3}",
-        "{'train_loss': 9}",
-        "'never': nan",
-    ]
-    assert final_metrics(definitions, lines, 7.0) == [
-        {"MetricName": "loss", "Value": 7.2e-5, "Timestamp": 7.0},
-        {"MetricName": "epoch", "Value": 1.0, "Timestamp": 7.0},
-    ]
-    assert final_metrics([], lines, 7.0) == []
-
-
 def test_gpus_are_named_by_number_or_by_mig_slice() -> None:
     listing = (
         "GPU 0: NVIDIA H200 (UUID: GPU-11111111-aaaa)\n"
@@ -115,10 +93,3 @@ def test_gpus_are_named_by_number_or_by_mig_slice() -> None:
     assert without.startswith("This machine has NVIDIA H200, but PyTorch 2.13.0+cpu is built without CUDA")
     assert without.endswith("install the build for GPUs with `make clean setup`")
     assert used_device(0, line, "2.13.0", has_cuda=True).startswith("CPU: ")
-
-
-def test_long_lines_are_read_in_parts(tmp_path: Path) -> None:
-    """A script can write gigabytes without a line end."""
-    folder = JobFolder(tmp_path)
-    folder.log.write_text("short\n" + "x" * (MAX_LINE_CHARACTERS + 5) + "\nlast")
-    assert [len(line) for line in folder.lines()] == [5, MAX_LINE_CHARACTERS, 5, 4]
