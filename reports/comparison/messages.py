@@ -26,7 +26,6 @@ from reports.model.numbers import (
     short,
     signed,
 )
-from reports.model.report import ShortAnswer
 from sweeps.search_space import linear_note
 from tracking.groups.planned_job import CHOSEN_SIZE, IMPORTED
 from tracking.recorded.arms import BILLABLE, Arm, currency, finite, has_common_currency, uses_other_machines
@@ -54,14 +53,14 @@ def headline(comparison: Comparison) -> str:
     return answer_of(comparison)[0]
 
 
-def answer_of(comparison: Comparison) -> tuple[str, ShortAnswer]:
+def answer_of(comparison: Comparison) -> tuple[str, str]:
     """Return the answer in one sentence, and in a few words for a run's name, such as `inductor 20 % cheaper`."""
     baseline, contrasts, jobs = comparison.baseline, comparison.contrasts, comparison.jobs
     if baseline is None:
-        return "This group has no jobs.", ShortAnswer("", "no jobs")
+        return "This group has no jobs.", "no jobs"
     if not any(arm.succeeded for arm in comparison.arms):
         stopped = "failed" if any(job.failed for job in jobs) else "stopped"
-        short_answer = ShortAnswer("", "no answer yet" if any(job.unfinished for job in jobs) else stopped)
+        short_answer = "no answer yet" if any(job.unfinished for job in jobs) else stopped
         if all(job.stopped for job in jobs):
             which = f"all {len(jobs)} jobs were stopped" if len(jobs) > 1 else "the only job was stopped"
         else:
@@ -71,9 +70,9 @@ def answer_of(comparison: Comparison) -> tuple[str, ShortAnswer]:
         cost = baseline.summary(BILLABLE)
         seconds = f"{figure(cost.typical)} s billed" if cost else "billed seconds unknown"
         number = figure(cost.typical) if cost else "an unknown number of"
-        return f"“{baseline.label}” took {number} billable seconds.", ShortAnswer("", seconds)
+        return f"“{baseline.label}” took {number} billable seconds.", seconds
     if comparison.is_pair:
-        return "One job each: no verdict.", ShortAnswer("", "no verdict")
+        return "One job each: no verdict.", "no verdict"
     if (best := comparison.best) and (ratio := best.verdict.ratio):
         fewer = f"{change(ratio.estimate)} {noun(best.verdict)} than “{baseline.label}”"
         sentence = f"“{best.arm.label}” is cheaper: {fewer}{cache_phrase(best.verdict)}."
@@ -82,15 +81,15 @@ def answer_of(comparison: Comparison) -> tuple[str, ShortAnswer]:
     if outcomes == {"not comparable"}:
         has_warnings = any(arm.compiler_warnings for arm in comparison.arms)
         why = "a compiler did not run as its setting says" if has_warnings else "the settings did not do the same work"
-        return f"No verdict: {why}.", ShortAnswer("", "not comparable")
+        return f"No verdict: {why}.", "not comparable"
     if outcomes == {"not cheaper"}:
-        return f"No setting is cheaper than “{baseline.label}”.", ShortAnswer("", "nothing cheaper")
-    return f"No setting is shown to be cheaper than “{baseline.label}”.", ShortAnswer("", "inconclusive")
+        return f"No setting is cheaper than “{baseline.label}”.", "nothing cheaper"
+    return f"No setting is shown to be cheaper than “{baseline.label}”.", "inconclusive"
 
 
-def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
+def cheaper(setting: str, ratio: Interval) -> str:
     """Return `inductor 20 % cheaper`, with a comma after a setting that contains more than letters."""
-    return ShortAnswer(setting, f"{'' if setting.isalpha() else ','} {percent(ratio.estimate)} % cheaper")
+    return f"{short(setting)}{'' if setting.isalpha() else ','} {percent(ratio.estimate)} % cheaper"
 
 
 def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:

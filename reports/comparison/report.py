@@ -42,7 +42,6 @@ from reports.model.report import (
     Metric,
     Report,
     Section,
-    ShortAnswer,
     Text,
     build_table,
     measured_section,
@@ -401,7 +400,7 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
         missing=source.missing,
         summary={name: value for name, value in numbers.items() if name not in _ABOUT_VERDICTS},
         metrics=tuple(metrics_of(comparison)),
-        short_answer=ShortAnswer("", short_answer),
+        short_answer=short_answer,
         results={"failed": (arm.label,)} if job.failed else {},
         rows_csv=source.table.to_csv(index=False),
     )

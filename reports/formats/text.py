@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from reports.model.numbers import short
 from reports.model.report import Block, Command, Items, Report, Sentences, Table, Text
 from tracking.groups.plan_file import json_value
 from training.contract.plain_text import without_markup
@@ -22,10 +21,6 @@ _MAX_CHARACTERS = 150
 """Length at which an arm's label is cut in a metric's name; MLflow allows 250 characters for the whole name."""
 _SUFFIXES = ("", " low", " high")
 """Suffixes of an interval's metrics."""
-MAX_CHARACTERS = 70
-"""Length of a run name."""
-_MIN_SETTING_CHARACTERS = 12
-"""Number of characters kept of a setting, however long the rest is."""
 
 
 def summary(report: Report) -> dict[str, Any]:
@@ -75,12 +70,9 @@ def metric_labels(labels: Iterable[str]) -> dict[str, str]:
 def name_with_answer(name: str, report: Report) -> str:
     """Return a run's name with the report's short answer in front.
 
-    The answer comes first because MLflow's table of runs shows about 20 characters. If the name is longer than
-    `MAX_CHARACTERS`, only the setting in the answer is shortened.
+    The answer comes first because MLflow's table of runs shows about 20 characters.
     """
-    setting, text = report.short_answer.setting, report.short_answer.text
-    room = MAX_CHARACTERS - len(f"{text} ({name})")
-    return f"{short(setting, max(room, _MIN_SETTING_CHARACTERS))}{text} ({name})"
+    return f"{report.short_answer} ({name})"
 
 
 def is_ours(name: str, current: str) -> bool:

@@ -188,16 +188,6 @@ class Metric:
     """Ends of its 95 % interval, or None."""
 
 
-@dataclass(frozen=True)
-class ShortAnswer:
-    """The answer, short enough for a run's name."""
-
-    setting: str
-    """Setting that the answer is about; may be empty."""
-    text: str
-    """Text after the setting, such as ` 20 % cheaper`."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """The content of a report, for all output formats.
@@ -221,7 +211,8 @@ class Report:
     summary: Mapping[str, Any]
     """Numbers and verdicts for `summary.json`."""
     metrics: tuple[Metric, ...] = ()
-    short_answer: ShortAnswer = ShortAnswer("", "")
+    short_answer: str = ""
+    """The answer in a few words, for a run's name."""
     results: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Labels of the arms with a result that `--fail-on` may name; see `reports.comparison.report`."""
     verdicts: Mapping[str, str] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from judging.next_job import MIN_FREEDOM, JobSpread, are_separated, job_spread, 
 from reports.comparison.messages import disturbance_sentences, warning_sentences
 from reports.comparison.report import Source, chart_sections, ran_on_sections
 from reports.comparison.tables import job_sections
-from reports.model.numbers import counted, factor, figure, joined, money, score
+from reports.model.numbers import counted, factor, figure, joined, money, score, short
 from reports.model.report import (
     Cell,
     Chart,
@@ -25,7 +25,6 @@ from reports.model.report import (
     Report,
     Section,
     Sentences,
-    ShortAnswer,
     Table,
     Text,
     build_table,
@@ -376,13 +375,13 @@ def _metrics(probes: Probes) -> Iterator[Metric]:
             yield Metric(name=name, label=each.arm.label, value=value.estimate, interval=interval)
 
 
-def _short_answer(probes: Probes) -> ShortAnswer:
+def _short_answer(probes: Probes) -> str:
     cheapest = probes.cheapest
     if cheapest is None:
-        return ShortAnswer("", "no projection")
+        return "no projection"
     similar = f" and {len(probes.as_cheap)} more" if probes.as_cheap else ""
     unit = "USD" if probes.unit == "USD" else "s"
-    return ShortAnswer(cheapest.arm.label, f"{similar}, {probes.cost_text(cheapest.cost.estimate)} {unit}")
+    return f"{short(cheapest.arm.label)}{similar}, {probes.cost_text(cheapest.cost.estimate)} {unit}"
 
 
 def _summary(probes: Probes) -> dict[str, Any]:

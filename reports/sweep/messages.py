@@ -15,8 +15,18 @@ from reports.comparison.messages import (
     unlike_sentences,
     warning_sentences,
 )
-from reports.model.numbers import TOO_FEW, change, change_interval, counted, figure, joined, money, percent, score
-from reports.model.report import ShortAnswer
+from reports.model.numbers import (
+    TOO_FEW,
+    change,
+    change_interval,
+    counted,
+    figure,
+    joined,
+    money,
+    percent,
+    score,
+    short,
+)
 from reports.sweep.sweep import Sweep, factorial_arms
 from reports.sweep.trials import Setting, Trial, setting_of
 
@@ -36,20 +46,20 @@ def headline(sweep: Sweep) -> str:
     return answer_of(sweep)[0]
 
 
-def answer_of(sweep: Sweep) -> tuple[str, ShortAnswer, list[str]]:
+def answer_of(sweep: Sweep) -> tuple[str, str, list[str]]:
     """Return a headline, which has figures of repeats alone, the same in a few words, and the lines below it."""
     spec, best, trials = sweep.spec, sweep.best, counted(len(sweep.trials), "trial")
     if best is None:
-        return _no_answer(sweep, trials), ShortAnswer("", "no answer"), []
+        return _no_answer(sweep, trials), "no answer", []
     if spec.is_front and len(sweep.front) > 1:
         settings = f"{len(sweep.front)} Pareto-optimal settings"
-        return f"There are {settings} in cost and {spec.quality_name}.", ShortAnswer("", settings), [_front(sweep)]
+        return f"There are {settings} in cost and {spec.quality_name}.", settings, [_front(sweep)]
     repeated = sweep.repeated_cost(best.setting)
     by = "The trainings that chose it" if math.isnan(repeated) else "Its repeats"
     cost = f"{by}: {spec.cost_text(sweep.cost_of(best))} {spec.cost_name}."
     if best.setting == sweep.base:
         sentence = _fitted("The starting setting, {0}, remains the best.", str(sweep.base))
-        return sentence, ShortAnswer("", "nothing better"), [cost, *_between_compilers(sweep)]
+        return sentence, "nothing better", [cost, *_between_compilers(sweep)]
     contrast, interval = sweep.contrast_of(best.setting), sweep.interval_of(best.setting)
     verdict = contrast.verdict if contrast else Verdict("inconclusive", _NOT_REPEATED)
     if spec.is_rate and verdict.outcome != "not comparable":
@@ -57,13 +67,13 @@ def answer_of(sweep: Sweep) -> tuple[str, ShortAnswer, list[str]]:
     is_best = f"{_named(best.setting)} is the best {f'of {trials}' if best is sweep.winner else 'by its repeats'}"
     if verdict.outcome == "not comparable":
         sentence = f"No verdict on the best of {trials}: its repeats are not comparable."
-        return sentence, ShortAnswer("", "not comparable"), [f"{is_best}: {verdict.reason}."]
+        return sentence, "not comparable", [f"{is_best}: {verdict.reason}."]
     if interval:
         sentence, short_answer, line = _confirmed(sweep, best.setting, interval, verdict, is_best)
         return sentence, short_answer, [line, *bill_sentences(verdict), *_between_compilers(sweep)]
     is_unreliable = verdict.outcome == "not cheaper"
     lines = [f"It is not compared with {sweep.base}: {verdict.reason}."] if not spec.is_front else []
-    short_answer = ShortAnswer(str(best.setting), ", not reliably" if is_unreliable else ", the best trial")
+    short_answer = f"{short(str(best.setting))}, {'not reliably' if is_unreliable else 'the best trial'}"
     but = "but not reliably" if is_unreliable else "without a verdict"
     sentence = _fitted(f"{{0}} is the best of {trials}, {but}.", str(best.setting))
     return sentence, short_answer, [cost, *lines, *_between_compilers(sweep)]
@@ -103,9 +113,7 @@ def _front(sweep: Sweep) -> str:
     return f"{settings} are Pareto-optimal, by one training each: from {first} to {last}."
 
 
-def _confirmed(
-    sweep: Sweep, setting: Setting, ratio: Interval, verdict: Verdict, is_best: str
-) -> tuple[str, ShortAnswer, str]:
+def _confirmed(sweep: Sweep, setting: Setting, ratio: Interval, verdict: Verdict, is_best: str) -> tuple[str, str, str]:
     """Return the answer and the line with the interval of the repeats, or that they do not confirm the best trial."""
     spec, outcome, reason = sweep.spec, verdict.outcome, verdict.reason
     name, base, than = _named(setting), str(sweep.base), f"than {sweep.base}{cache_phrase(verdict)}"
@@ -117,13 +125,13 @@ def _confirmed(
         better = "faster" if spec.is_rate else "cheaper"
         line = f"{is_best} but {shown} {better} {than}: {change(ratio.estimate)} {_in_brackets(ratio)}{why}."
         is_refuted = outcome == "not cheaper" and not spec.is_rate
-        short_answer = ShortAnswer("", "nothing cheaper" if is_refuted else "inconclusive")
+        short_answer = "nothing cheaper" if is_refuted else "inconclusive"
         return _fitted(f"{{0}} {shown} {better} than {{1}}.", name, base), short_answer, line
     doubt = f", {reason}" if outcome == "cheaper, quality not shown" else ""
-    short_answer = ShortAnswer("", "inconclusive") if doubt else cheaper(str(setting), ratio)
+    short_answer = "inconclusive" if doubt else cheaper(str(setting), ratio)
     verb = "takes"
     if spec.is_rate:
-        verb, short_answer = "trains", ShortAnswer(str(setting), f", {percent(ratio.estimate)} % faster")
+        verb, short_answer = "trains", f"{short(str(setting))}, {percent(ratio.estimate)} % faster"
     elif spec.target is not None:
         verb = f"reaches {spec.metric} {spec.target:g} for"
     kept = f", with {_within(sweep)}" if spec.bound is not None else ""

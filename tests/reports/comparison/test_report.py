@@ -74,7 +74,7 @@ def test_a_comparison_of_stopped_jobs_did_not_fail(tracked: Any) -> None:
         tracked.job(arm, 0, status="KILLED", baseline=arm == "none", tags=STOPPED)
     report = render(tracked.client, tracked.group, "t")
     assert report.headline == "No verdict: all 2 jobs were stopped."
-    assert report.short_answer.text == "stopped"
+    assert report.short_answer == "stopped"
     assert "failed" not in report.results
 
 
