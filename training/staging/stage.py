@@ -7,6 +7,7 @@ channel.json}`, `model/` if the model is built from scratch, and `staged.json`.
 from __future__ import annotations
 
 import importlib.metadata
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -34,10 +35,11 @@ from training.staging.sources.sources import (
     is_offline,
     tables_of,
 )
-from training.staging.tokens.channels import ChannelSummary, ChannelWriter, row_lengths, write_channel
+from training.staging.tokens.channels import ChannelSummary, row_lengths, write_channel
 from training.staging.tokens.rows import check_classes, check_rows, first_rows, select, validation_count
 from training.staging.tokens.staged import (
     CHANNELS,
+    METADATA,
     MODEL,
     ChannelDescription,
     DataDescription,
@@ -212,10 +214,10 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
     with new_folder(inputs.folder, lambda path: read_manifest(path) is not None) as unfinished:
         summaries = []
         for channel in CHANNELS:
-            writer = ChannelWriter(unfinished / channel)
             summary = ChannelSummary(max_length=request.max_length, classes=len(names))
-            more = write_channel(selection, channel, request, tokenizer, writer, summary, progress)
-            writer.close({**metadata, **more})
+            more = write_channel(selection, channel, request, tokenizer, unfinished / channel, summary, progress)
+            text = json.dumps({**metadata, **more, "rows": summary.rows}, indent=1, ensure_ascii=False)
+            (unfinished / channel / METADATA).write_text(text, "utf-8")
             if names and channel == "train":  # A limit may leave out all rows of a class that was read.
                 present = {number for number, count in enumerate(summary.class_counts) if count}
                 check_classes(selection.source, present, selection.classes)

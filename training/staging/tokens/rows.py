@@ -113,10 +113,21 @@ class LabelSurvey:
 
     def check_known(self, classes: Classes) -> None:
         """Raise InputError for all labels that have no class."""
-        if unknown := [label for label in self.counts if label not in classes.numbers]:
-            others = ", ".join(f"{short_text(each)} ({self._location(each)})" for each in unknown[1 : MAX_PROBLEMS + 1])
+        unknown, known = [label for label in self.counts if label not in classes.numbers], classes.known_labels
+        if not unknown:
+            return
+        others = [f"{short_text(each)} ({self._location(each)})" for each in unknown[1 : MAX_PROBLEMS + 1]]
+        first = f"{self._location(unknown[0])}: label {short_text(unknown[0])}"
+        listed = ", ".join(short_text(name) for name in known[:20]) + (" ..." if len(known) > 20 else "")
+        message = f"{first} is not in {classes.label_source} ({listed}).{nearest(str(unknown[0]), known)}"
+        if others:
             more = f" and {len(unknown) - MAX_PROBLEMS - 1:,} more" if len(unknown) > MAX_PROBLEMS + 1 else ""
-            raise unknown_label(self._location(unknown[0]), unknown[0], classes, unknown, f"{others}{more}")
+            message += f" Nor are {', '.join(others)}{more}."
+        similar = set(map(plain_name, known)) if classes.label_source == ROWS else set()
+        if spellings := [each for each in map(str, unknown) if plain_name(each) in similar]:
+            joined = joining_map(dict.fromkeys([*known, *spellings], 0))
+            message += f" To join labels that differ only in case or blanks, set data.label_map{joined}"
+        raise InputError(message)
 
     def _location(self, label: Label) -> str:
         return self._table.location(self._first_numbers[label])
@@ -215,21 +226,6 @@ def joining_map(counts: Mapping[str, int]) -> str:
 def map_text(classes: Mapping[str, Sequence[str]]) -> str:
     """Return a label map, after a colon, as YAML and the command line read it; empty for too many classes."""
     return f": {json.dumps(classes, ensure_ascii=False)}" if len(classes) <= MAX_CLASSES_OF_MAP else ""
-
-
-def unknown_label(
-    location: str, label: Label, classes: Classes, unknown: Sequence[Label] = (), others: str = ""
-) -> InputError:
-    """Return the error for a label without a class, and for `others`."""
-    known = classes.known_labels
-    listed = ", ".join(short_text(name) for name in known[:20]) + (" ..." if len(known) > 20 else "")
-    hint = nearest(str(label), known)
-    more = f" Nor are {others}." if others else ""
-    similar = set(map(plain_name, known)) if classes.label_source == ROWS else set()
-    if spellings := [each for each in map(str, unknown) if plain_name(each) in similar]:
-        joined = joining_map(dict.fromkeys([*known, *spellings], 0))
-        more += f" To join labels that differ only in case or blanks, set data.label_map{joined}"
-    return InputError(f"{location}: label {short_text(label)} is not in {classes.label_source} ({listed}).{hint}{more}")
 
 
 def check_rows(train_rows: int, request: StagingRequest, source: str) -> None:
