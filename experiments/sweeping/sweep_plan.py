@@ -367,7 +367,7 @@ class SweepJobs:
         tags = {
             "platform.role": role,
             "platform.batch_size": str(point.batch_size),
-            "platform.multiplier": f"{point.multiplier:.6g}",
+            "platform.multiplier": f"{point.multiplier:.17g}",
             **({"platform.scaling": point.scaling} if point.scaling else {}),
             **({"platform.hyperparameters": point.hyperparameters} if point.hyperparameters else {}),
             **_setting_tag(compiler),

@@ -25,7 +25,6 @@ from reports.sweep.trials import (
     front,
     ranked,
     read_spec,
-    rounded,
     setting_of,
     trial_of,
     with_second_costs,
@@ -117,9 +116,8 @@ class Sweep:
         """The experiment's own setting, with which the others are compared."""
         spec = self.spec
         if spec.base_compiler:
-            multiplier = rounded(spec.base_multiplier)
-            others = spec.base_scaling, spec.base_hyperparameters
-            return Setting(spec.base_compiler, spec.base_batch_size, multiplier, *others)
+            others = spec.base_multiplier, spec.base_scaling, spec.base_hyperparameters
+            return Setting(spec.base_compiler, spec.base_batch_size, *others)
         jobs = self.of_role("baseline") or [job for job in self.of_role("confirmation") if job.is_baseline]
         return setting_of(jobs[0]) if jobs else Setting(self.compilers[0] if self.compilers else "none", math.nan)
 
