@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import groupby
 from typing import Any
 
 from experiments.planning.costs import ExpectedCost, JobSize, WorstCase, worst_case_of, worst_case_of_job
@@ -32,8 +31,6 @@ from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 from training.services.registry import DEFAULT, service_name, traits_of
 from training.services.sagemaker.machines import described
 
-MAX_ROUNDS = 12
-"""Rounds that are listed one by one."""
 UNKNOWN = "unknown: no earlier job or probe of this setting in MLflow; `trainfare probe` measures it"
 UNKNOWN_SCRIPT = "unknown: no earlier job of this setting in MLflow; run `trainfare train` once, and plans use its time"
 NEARLY = 0.9
@@ -289,7 +286,7 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         if sizes := _by_arm(plan, lambda job: _choice(job) if job.is_calibration else ""):
             yield Definition("Batch size", sizes)
         if len(plan.every_repeat) > 1:
-            yield Definition("Order", "\n".join(_rounds([job for job in plan.jobs if not job.is_calibration])))
+            yield Definition("Order", _order([job for job in plan.jobs if not job.is_calibration]))
     if plan.design and len(plan.design.looks) > 1:
         looks = joined([str(look) for look in plan.design.looks])
         repeats = "repeats of the winner" if plan.search else "repeats"
@@ -343,17 +340,12 @@ def _machine(job: JobEntry) -> str:
     return f"{name}{spares}{cores}{devices}{', spot' if spec.spot else ''}{cost}"
 
 
-def _rounds(jobs: Sequence[JobEntry]) -> Iterator[str]:
-    """Yield a line for each repeat with its seed and its jobs, in the order of their starts."""
-    rounds = [list(each) for _, each in groupby(jobs, key=lambda job: (job.planned.is_again, job.planned.repeat))]
-    first = [each for each in rounds if not each[0].planned.is_again]
-    for each in first[:MAX_ROUNDS]:
-        labels = ", ".join(job.planned.arm for job in each)
-        yield f"repeat {each[0].planned.repeat + 1}, seed {each[0].seed}: {labels}"
-    if len(first) > MAX_ROUNDS:
-        yield f"and {len(first) - MAX_ROUNDS} more repeats, up to seed {first[-1][0].seed}"
-    if len(first) < len(rounds):
-        yield "then each disturbed job once more"
+def _order(jobs: Sequence[JobEntry]) -> str:
+    """Return the rounds with their seeds. The list of jobs, as JSON, has the order within each."""
+    seeds = [job.seed for job in jobs]
+    rounds = counted(1 + max(job.planned.repeat for job in jobs), "round")
+    again = ", then each disturbed job once more" if any(job.planned.is_again for job in jobs) else ""
+    return f"{rounds} of one job of each arm, in a changing order, with seeds {min(seeds)} to {max(seeds)}{again}"
 
 
 def search_definitions(search: SearchPlan) -> Iterator[Definition]:
