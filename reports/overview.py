@@ -176,11 +176,7 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
         headline=headline,
         answer=(remarks,),
         sections=sections if overview.groups else (),
-        terminal=(
-            *((*_listed(overview), months) if overview.groups else ()),
-            Text(headline, "strong"),
-            remarks,
-        ),
+        brief=(*((*_listed(overview), months) if overview.groups else ()), remarks),
         summary={},
         rows_csv=pd.DataFrame(texts, columns=_CSV).to_csv(index=False),
     )

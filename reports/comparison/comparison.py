@@ -150,6 +150,11 @@ class Comparison:
         return min(cheaper, key=lambda c: c.verdict.ratio.estimate if c.verdict.ratio else 1.0, default=None)
 
     @property
+    def is_training(self) -> bool:
+        """True if there is nothing to compare: a single job, which is not the first of a comparison."""
+        return len(self.jobs) == 1 and self.design is None
+
+    @property
     def is_pair(self) -> bool:
         """True for a look at two settings with one successful job each."""
         looks = self.progress.design.looks if self.progress else ()

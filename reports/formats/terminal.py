@@ -36,8 +36,8 @@ class PlainConsole(Console):
 
 
 def print_report(report: Report, file: TextIO | None = None) -> None:
-    """Print the answer, the main tables and the remarks."""
-    print_blocks((*report.terminal, Sentences(tuple(report.missing))), file)
+    """Print the headline, the main tables and the remarks."""
+    print_blocks((Text(report.headline, "strong"), *report.brief, Sentences(tuple(report.missing))), file)
 
 
 def print_blocks(blocks: Iterable[Block], file: TextIO | None = None, width: int = WIDTH) -> None:

@@ -85,7 +85,7 @@ PAGE = "The full report is the artifact `report/report.html`."
 
 def markdown(report: Report) -> str:
     """Return the headline, the main tables and the remarks."""
-    parts = [f"**{without_markup(report.headline)}**", *filter(None, map(_block, report.markdown)), PAGE]
+    parts = [f"**{without_markup(report.headline)}**", *filter(None, map(_block, report.brief)), PAGE]
     return "\n\n".join([*parts, *([_bullets(report.missing)] if report.missing else [])]) + "\n"
 
 

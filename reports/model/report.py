@@ -192,8 +192,7 @@ class Metric:
 class Report:
     """The content of a report, for all output formats.
 
-    The page shows `answer` and `sections`. The terminal and Markdown have separate lists with fewer blocks, where the
-    main table comes right after the headline.
+    The page shows `answer` and `sections`, the terminal and Markdown the fewer blocks of `brief`.
     """
 
     group: str
@@ -204,8 +203,8 @@ class Report:
     answer: tuple[Block, ...] = ()
     """Blocks right below the headline on the page."""
     sections: tuple[Section, ...] = ()
-    terminal: tuple[Block, ...] = ()
-    markdown: tuple[Block, ...] = ()
+    brief: tuple[Block, ...] = ()
+    """Blocks below the headline in the terminal and in Markdown, the main table first."""
     missing: tuple[str, ...] = ()
     """One sentence for each kind of data that the report lacks."""
     summary: Mapping[str, Any]

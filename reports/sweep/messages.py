@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from judging.intervals import Interval
-from judging.summaries import gain_percent
 from reports.comparison.comparison import Verdict
 from reports.comparison.messages import (
     bill_sentences,
@@ -157,15 +156,7 @@ def _between_compilers(sweep: Sweep) -> list[str]:
 
 def _in_brackets(ratio: Interval) -> str:
     n = f"{ratio.n_arm}" if ratio.n_arm == ratio.n_baseline else f"{ratio.n_arm} and {ratio.n_baseline}"
-    return f"(95 % interval {_interval(ratio)}, n = {n})" if ratio.is_informative else f"({TOO_FEW}, n = {n})"
-
-
-def _interval(ratio: Interval) -> str:
-    """Return `25 to 36 %`, or an interval in words if it includes 1."""
-    if (ratio.low < 1) != (ratio.high < 1):
-        return change_interval(ratio)
-    near, far = sorted((ratio.low, ratio.high), key=lambda value: abs(gain_percent(value)))
-    return f"{percent(near)} to {percent(far)} %"
+    return f"(95 % interval {change_interval(ratio)}, n = {n})" if ratio.is_informative else f"({TOO_FEW}, n = {n})"
 
 
 def _named(setting: Setting) -> str:

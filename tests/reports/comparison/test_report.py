@@ -108,7 +108,7 @@ def test_undeclared_scores_of_a_script_are_said_first_with_the_line_to_add(track
         "{eval_dice: {unit: fraction, better: higher}}` under the line `script:`."
     )
     assert report.answer[0] == Text(sentence, "strong")
-    assert report.terminal[1] == report.answer[0]
+    assert report.brief[0] == report.answer[0]
 
 
 def script_report(tracked: Any, **more: float) -> tuple[Report, str]:
