@@ -47,19 +47,6 @@ _COUNTED = Definition(
 _VERBS = {"compare": "comparison", "probe": "probe", "sweep": "sweep", "train": "training"}
 _COSTS = ("billable_instance_seconds", "usd", "warm_pool_instance_seconds", "warm_pool_usd")
 _COLUMNS = ["group", "arm", "status", "started_at", "month", "price", *_COSTS]
-_CSV = [
-    "group",
-    "run_id",
-    "started_at",
-    "verb",
-    "experiment",
-    "arms",
-    "headline",
-    "jobs",
-    *OUTCOMES,
-    "unbilled",
-    *_COSTS[:2],
-]
 Costs: TypeAlias = Mapping[str, Any]
 """Costs of some jobs: a `label`, the numbers of `jobs`, of jobs with each of `OUTCOMES`, of `unbilled` and `unpriced`
 jobs, and the sums of `_COSTS`. Dollars are NaN if no job has a price."""
@@ -178,7 +165,7 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
         sections=sections if overview.groups else (),
         brief=(*((*_listed(overview), months) if overview.groups else ()), remarks),
         summary={},
-        rows_csv=pd.DataFrame(texts, columns=_CSV).to_csv(index=False),
+        rows_csv=pd.DataFrame(texts).to_csv(index=False),
     )
 
 

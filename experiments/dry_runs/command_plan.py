@@ -98,35 +98,6 @@ class JobEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchPlan:
-    compilers: tuple[str, ...]
-    batch_sizes: tuple[int, ...]
-    multipliers: tuple[float, ...]
-    """Factors on the scaled learning rate."""
-    scalings: tuple[str, ...]
-    """Scaling rules to search; empty for the experiment's alone."""
-    hyperparameters: Mapping[str, Sequence[Any]]
-    """Values to try of a script's other hyperparameters."""
-    points: int
-    """Points for each compiler."""
-    objective: str
-    """Objective, such as `billable_seconds until eval_accuracy 0.9`."""
-    sampler: str
-    """Method that chooses the next point, with `auto` resolved."""
-    first_points: tuple[str, ...]
-    """Points that are tried first, as far as they do not depend on results."""
-    trials: int
-    calibration_seconds: float
-    """Seconds for which each batch size is timed first; 0 without a calibration."""
-    finalists: int
-    """Most settings of each compiler that train a second time."""
-    repeats: int
-    """Most repeats of the winner and of each control."""
-    max_parallel: int
-    max_jobs: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class EndpointPlan:
     spec: EndpointSpec
     model: str
@@ -161,7 +132,8 @@ class CommandPlan:
     """Most that all jobs can cost; None if it is not known."""
     budget: tuple[str, ...] = ()
     """Sentences about the budget and the jobs that certainly fit; empty without a budget."""
-    search: SearchPlan | None = None
+    search: Mapping[str, Any] = field(default_factory=dict)
+    """Space, objective and phases of a sweep, by the names in JSON: see `dry_run.search_plan`. Empty for others."""
     endpoint: EndpointPlan | None = None
 
     @property
@@ -205,7 +177,7 @@ def headline(plan: CommandPlan) -> str:
     """Return the first sentence: the command, the service and the number of jobs."""
     subject = f"Plan of {plan.verb} {plan.name}, on {traits_of(plan.service).label}"
     if plan.search:
-        return f"{subject}: at most {counted(plan.search.max_jobs, 'job')}."
+        return f"{subject}: at most {counted(plan.search['max_jobs'], 'job')}."
     if not plan.jobs:
         return f"{subject}."
     count = len(plan.every_repeat)
@@ -224,7 +196,7 @@ def arms_table(plan: CommandPlan) -> Table:
     rows = [job for job in first.values() if not job.planned.is_again and (plan.search or not job.is_calibration)]
     is_global = any(job.experiment.global_batch_size != job.experiment.batch_size for job in rows if job.has_size)
     columns: list[Column[JobEntry]] = [
-        Column("arm", lambda job: job.planned.arm if plan.search is None else job.planned.run_name, head="job"),
+        Column("arm", lambda job: job.planned.arm if not plan.search else job.planned.run_name, head="job"),
         Column("batch size", lambda job: job.experiment.batch_size if job.has_size else "auto", head="batch"),
         Column("global batch", lambda job: job.experiment.global_batch_size if is_global else None, is_optional=True),
         Column("learning rate", _rate_of, head="rate", text=rate),
@@ -310,7 +282,7 @@ def _scaling(plan: CommandPlan) -> list[str]:
     known = [job for job in jobs if job.experiment.script is None and job.has_size]
     settings = {f"“{job.planned.arm}”": job.experiment for job in known}
     if plan.search and settings:
-        size = max(plan.search.batch_sizes)
+        size = max(plan.search["batch_sizes"])
         settings[f"batch {size}"] = jobs[0].experiment.model_copy(update={"batch_size": size})
     return linear_note({label: (each.global_batch_size, each.learning_rate) for label, each in settings.items()})
 
@@ -348,27 +320,31 @@ def _order(jobs: Sequence[JobEntry]) -> str:
     return f"{rounds} of one job of each arm, in a changing order, with seeds {min(seeds)} to {max(seeds)}{again}"
 
 
-def search_definitions(search: SearchPlan) -> Iterator[Definition]:
+def search_definitions(search: Mapping[str, Any]) -> Iterator[Definition]:
     """Yield the objective, the space, and the order of the jobs."""
-    yield Definition("Objective", search.objective)
-    sizes = ", ".join(map(str, search.batch_sizes))
-    rates = "" if len(search.multipliers) == 1 else f"; rate x {', '.join(f'{each:g}' for each in search.multipliers)}"
-    rules = f"; rate scaled by {joined(search.scalings)}" if search.scalings else ""
-    rules += "".join(f"; {name} {', '.join(map(str, values))}" for name, values in search.hyperparameters.items())
-    points = counted(search.points, "point")
-    yield Definition("Space", f"batch {sizes}{rates}{rules}: {points} for each of {joined(search.compilers)}")
+    yield Definition("Objective", search["objective"])
+    sizes = ", ".join(map(str, search["batch_sizes"]))
+    rates = (
+        ""
+        if len(search["multipliers"]) == 1
+        else f"; rate x {', '.join(f'{each:g}' for each in search['multipliers'])}"
+    )
+    rules = f"; rate scaled by {joined(search['scalings'])}" if search["scalings"] else ""
+    rules += "".join(f"; {name} {', '.join(map(str, values))}" for name, values in search["hyperparameters"].items())
+    points = counted(search["points"], "point")
+    yield Definition("Space", f"batch {sizes}{rates}{rules}: {points} for each of {joined(search['compilers'])}")
     yield Definition("Order", "\n".join(_phases(search)))
 
 
-def _phases(search: SearchPlan) -> Iterator[str]:
-    if search.calibration_seconds:
-        yield f"calibration of each compiler: {figure(search.calibration_seconds)} s for each batch size"
-    first = f", first {joined(search.first_points)}" if search.first_points else ""
-    yield f"at most {counted(search.trials, 'trial')} of each compiler{first}; sampler {search.sampler}"
-    if search.finalists:
-        yield f"a second training of at most {search.finalists} settings of each compiler"
-    if search.repeats:
-        yield f"at most {counted(search.repeats, 'repeat')} of the winner and of each control"
+def _phases(search: Mapping[str, Any]) -> Iterator[str]:
+    if search["calibration_seconds"]:
+        yield f"calibration of each compiler: {figure(search['calibration_seconds'])} s for each batch size"
+    first = f", first {joined(search['first_points'])}" if search["first_points"] else ""
+    yield f"at most {counted(search['trials'], 'trial')} of each compiler{first}; sampler {search['sampler']}"
+    if search["finalists"]:
+        yield f"a second training of at most {search['finalists']} settings of each compiler"
+    if search["repeats"]:
+        yield f"at most {counted(search['repeats'], 'repeat')} of the winner and of each control"
 
 
 def endpoint_definitions(endpoint: EndpointPlan, traits: Traits) -> Iterator[Definition]:
@@ -437,9 +413,9 @@ def expected_of_search(plan: CommandPlan) -> tuple[int, ExpectedCost] | None:
     """
     first = [job for job in plan.jobs if not job.is_calibration]
     cost = expected_total(first)
-    if cost is None or plan.search is None:
+    if cost is None or not plan.search:
         return None
-    trainings = plan.search.max_jobs - (len(plan.jobs) - len(first))
+    trainings = plan.search["max_jobs"] - (len(plan.jobs) - len(first))
     factor = trainings / len(first)
     return trainings, replace(cost, seconds=cost.seconds * factor, usd=cost.usd and cost.usd * factor)
 
@@ -479,7 +455,7 @@ def _late(job: JobEntry) -> str:
 def _worst(plan: CommandPlan, worst: WorstCase) -> Iterator[str]:
     again = f", {worst.again} of them only if a job is disturbed" if worst.again else ""
     yield f"{_amount(worst.amount)} ({counted(worst.jobs + worst.again, 'job')}{again})"
-    if plan.search is None and plan.design and len(plan.design.looks) > 1:
+    if not plan.search and plan.design and len(plan.design.looks) > 1:
         look = plan.design.looks[0]
         first = worst_case_of([job.planned for job in plan.jobs if job.planned.repeat < look])
         yield f"{_amount(first.amount)} up to the first look, after {look} repeats"
@@ -514,7 +490,7 @@ def summary(plan: CommandPlan) -> dict[str, Any]:
         "worst_case": plan.worst and _amount_fields(plan.worst.amount),
         "budget": plan.budget,
         "jobs": [_job_fields(each) for each in plan.jobs],
-        "search": plan.search and asdict(plan.search),
+        "search": plan.search or None,
         "endpoint": plan.endpoint and _endpoint_fields(plan.service, plan.endpoint),
     }
     return dict(json_value(fields))

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial, reduce
 from pathlib import Path
+from typing import Any
 
 from experiments.deployments.endpoints import read_request, with_trained
 from experiments.deployments.services import open_endpoints
@@ -22,7 +23,6 @@ from experiments.dry_runs.command_plan import (
     EndpointPlan,
     InputPlan,
     JobEntry,
-    SearchPlan,
     print_plan,
     summary,
 )
@@ -163,12 +163,12 @@ def plan_jobs(verb: str, fields: Mapping[str, str], state: ScratchState) -> Comm
         service=experiment.service,
         design=design,
         budget=tuple(prepared.budget_text),
-        search=search_plan(prepared.sweep) if isinstance(prepared, PreparedSweep) else None,
+        search=search_plan(prepared.sweep) if isinstance(prepared, PreparedSweep) else {},
         quality=quality_text(experiment, design.margin, inputs) if design and verb != "sweep" else "",
     )
     if prepared.is_complete and (context := prepared.context):
         plan = _with_jobs(plan, prepared, context, store, state)
-    modes = [arm.experiment.compile_mode for arm in prepared.arms] + [*(plan.search.compilers if plan.search else ())]
+    modes = [arm.experiment.compile_mode for arm in prepared.arms] + [*plan.search.get("compilers", ())]
     if any("max-autotune" in mode for mode in modes):
         state.notes.append(AUTOTUNING)
     notes = (*state.notes, *map(state.at_home, notes_of([inputs for _, inputs in prepared.arm_inputs])))
@@ -217,7 +217,7 @@ def _with_jobs(
         state.notes.extend(incomparable(prepared.arm_inputs, [entry.planned for entry in entries]))
     worst: WorstCase | None = worst_case_of([entry.planned for entry in entries])
     if plan.search:  # all jobs of a sweep have the same machine
-        jobs, amounts = plan.search.max_jobs, [entry.worst for entry in entries]
+        jobs, amounts = plan.search["max_jobs"], [entry.worst for entry in entries]
         worst = WorstCase(jobs=jobs, again=0, amount=reduce(Amount.at_least, amounts).times(jobs)) if entries else None
     labels: dict[str, list[str]] = {}
     for arm, inputs in prepared.arm_inputs:
@@ -297,28 +297,33 @@ def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) ->
     )
 
 
-def search_plan(sweep: SweepPlan) -> SearchPlan:
+def search_plan(sweep: SweepPlan) -> dict[str, Any]:
+    """Return the search of a sweep by the names in JSON.
+
+    `points`, `trials`, `finalists` and `calibration_seconds` are for each compiler, `repeats` for the winner and each
+    control. A calibration of 0 s is none.
+    """
     fields, space, objective = sweep.fields, sweep.space, sweep.objective
     has_finalists = not objective.is_front and objective.quality is not None and fields.finalists > 1
     search = Search(space=space, objective=objective, samples=0, base=sweep.base_point, costs=None)
     first = [] if sweep.calibration_seconds else first_points(fields.sampler, search, FIRST_POINTS)
-    return SearchPlan(
-        compilers=fields.compilers,
-        batch_sizes=space.batch_sizes,
-        multipliers=space.multipliers,
-        scalings=space.scalings,
-        hyperparameters=dict(space.hyperparameters),
-        points=len(space.points),
-        objective=_objective(sweep),
-        sampler=automatic(search) if fields.sampler == "auto" else fields.sampler,
-        first_points=tuple(label("", point).removeprefix(", ") for point in first),
-        trials=min(fields.trials, len(space.points)),
-        calibration_seconds=sweep.calibration_seconds,
-        finalists=fields.finalists if has_finalists else 0,
-        repeats=0 if objective.is_front else sweep.repeats,
-        max_parallel=fields.max_parallel,
-        max_jobs=most_jobs(sweep),
-    )
+    return {
+        "compilers": fields.compilers,
+        "batch_sizes": space.batch_sizes,
+        "multipliers": space.multipliers,
+        "scalings": space.scalings,
+        "hyperparameters": dict(space.hyperparameters),
+        "points": len(space.points),
+        "objective": _objective(sweep),
+        "sampler": automatic(search) if fields.sampler == "auto" else fields.sampler,
+        "first_points": tuple(label("", point).removeprefix(", ") for point in first),
+        "trials": min(fields.trials, len(space.points)),
+        "calibration_seconds": sweep.calibration_seconds,
+        "finalists": fields.finalists if has_finalists else 0,
+        "repeats": 0 if objective.is_front else sweep.repeats,
+        "max_parallel": fields.max_parallel,
+        "max_jobs": most_jobs(sweep),
+    }
 
 
 def _objective(sweep: SweepPlan) -> str:

@@ -405,8 +405,6 @@ def metadata(
     quality = objective.pop("quality") or {"metric": None, "higher_is_better": None}
     return {
         "objective": {**objective, **quality},
-        "batch_sizes": sweep.space.batch_sizes,
-        "multipliers": sweep.space.multipliers,
         "compilers": [part.compiler for part in parts],
         "base": {
             "compiler": compiler,
@@ -415,7 +413,6 @@ def metadata(
             **({"scaling": base.scaling} if base.scaling else {}),
             **({"hyperparameters": base.hyperparameters} if base.hyperparameters else {}),
         },
-        "samples": parts[0].search.samples,
         "stopped_because": dict(reasons),
         "train_command": None,
     }

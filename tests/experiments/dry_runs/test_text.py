@@ -165,7 +165,7 @@ def test_a_sweep_costs_as_much_as_its_first_trainings(entry: JobEntry) -> None:
     search = search_plan(plan_sweep(load("demo", {"sweep.batch_sizes": "8..32", "sweep.worse_by": "0.1"})))
     jobs = (with_role(entry, "calibration", None), with_role(entry, "trial", 60.0), with_role(entry, "trial", 120.0))
     plan = CommandPlan(verb="sweep", name="demo", jobs=jobs, search=search)
-    trainings = search.max_jobs - 1
+    trainings = search["max_jobs"] - 1
     lines = texts(plan)["Expected"].splitlines()
     assert lines[0].endswith(f" for all {trainings} training runs, if none is skipped")
     assert f"{trainings * 1.5:.2f} USD" in lines[0]
