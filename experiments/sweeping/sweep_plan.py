@@ -91,7 +91,6 @@ def plan_sweep(experiment: Experiment) -> SweepPlan:
             sizes,
             fields.learning_rate_multipliers,
             fields.batch_grid,
-            fields.multipliers_per_octave,
             tuple(dict.fromkeys(fields.learning_rate_scalings)),
             None if left else unscaled,
             _hyperparameters(experiment),
