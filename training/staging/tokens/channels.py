@@ -106,17 +106,16 @@ class ChannelSummary:
         if len(self._samples) > SAMPLES:
             del self._samples[max(self._samples)]
 
-    def add_rows(self, lengths: np.ndarray, classes: np.ndarray | None = None, *, tokens: int | None = None) -> None:
-        """Count rows of the channel, with their lengths in tokens and their class numbers.
-
-        `tokens` are all tokens of rows with several texts, of which only the longest has its length here.
-        """
+    def add_rows(self, encoded: Encoded, classes: Sequence[int]) -> None:
+        """Count rows of the channel, and their class numbers. The length of a row with several texts is the longest."""
         import numpy as np
 
-        self._tokens += int(lengths.sum()) if tokens is None else tokens
-        self._lengths += np.bincount(lengths, minlength=len(self._lengths))
-        if classes is not None:
-            self._classes += np.bincount(classes, minlength=len(self._classes))
+        self._tokens += len(encoded.columns["input_ids"].values)
+        self._lengths += np.bincount(token_counts(encoded.columns), minlength=len(self._lengths))
+        self._classes += np.bincount(np.array(classes, int), minlength=len(self._classes))
+        self.cut_rows += encoded.cut_rows
+        self.left_out_rows += encoded.left_out_rows
+        self.remarks.update(encoded.remarks)
 
     @property
     def rows(self) -> int:
@@ -193,8 +192,6 @@ def write_channel(
     progress: Progress,
 ) -> Mapping[str, Any]:
     """Tokenise the rows of a channel, write and summarise them. Return the task's own metadata. Raises InputError."""
-    import numpy as np
-
     task, classes = TASKS[request.task], selection.classes
     part = selection.train if channel == "train" else selection.validation
     is_validation = channel == "validation"
@@ -212,13 +209,7 @@ def write_channel(
     for batch, (numbers, encoded) in encoded_batches(
         batches(rows, task.batch_characters, task.rows_per_batch), numbered
     ):
-        tokens = len(encoded.columns["input_ids"].values)
-        summary.add_rows(
-            token_counts(encoded.columns), np.array([each for row in numbers for each in row], int), tokens=tokens
-        )
-        summary.cut_rows += encoded.cut_rows
-        summary.remarks.update(encoded.remarks)
-        summary.left_out_rows += encoded.left_out_rows
+        summary.add_rows(encoded, [each for row in numbers for each in row])
         metadata = encoded.metadata
         for row, own in zip(batch, numbers, strict=True):
             label = ", ".join(dict.fromkeys(classes.names[number] for number in own)) if own else None
