@@ -42,26 +42,6 @@ ACTIONS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class InputPlan:
-    """Data of some arms, or their script with its channels."""
-
-    source: str
-    key: str
-    """Key of the staged data, or of the script and its channels."""
-    arms: tuple[str, ...]
-    is_staged: bool
-    rows: Mapping[str, int] = field(default_factory=dict)
-    """Rows of each channel; empty for a script."""
-    tokens: Mapping[str, float] = field(default_factory=dict)
-    """Tokens of a training row: mean, median, p95 and max; empty for a script."""
-    description: Mapping[str, Any] = field(default_factory=dict)
-    """Description of the data: channels, classes, repeated rows and samples; empty for a script."""
-    lines: tuple[str, ...] = ()
-    sample_rows: int | None = None
-    """Rows of the data from which rows and tokens are estimated; None if they are exact."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class JobEntry:
     planned: PlannedJob
     experiment: Experiment
@@ -118,7 +98,8 @@ class CommandPlan:
     refusals: Mapping[str, int] = field(default_factory=dict)
     """Errors with which the command would end, in the order in which it would find them, and their exit codes."""
     notes: tuple[str, ...] = ()
-    inputs: tuple[InputPlan, ...] = ()
+    inputs: tuple[Mapping[str, Any], ...] = ()
+    """Data of some arms, or their script with its channels, by the names in JSON: see `dry_run.input_plan`."""
     jobs: tuple[JobEntry, ...] = ()
     """Jobs in the order of their starts; for a sweep, those that are known before it starts."""
     parallel: int = 1
@@ -230,13 +211,13 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
     if plan.resumes:
         yield Definition("Resumes", f"group {plan.resumes}: jobs that ended are kept, and running ones are followed")
     for inputs in plan.inputs:
-        arms = "" if len(plan.inputs) == 1 else f" ({joined(list(inputs.arms))})"
-        if not inputs.rows:
-            yield Definition("Script", f"{inputs.source}{arms}")
+        arms = "" if len(plan.inputs) == 1 else f" ({joined(inputs['arms'])})"
+        if not inputs["rows"]:
+            yield Definition("Script", f"{inputs['source']}{arms}")
             continue
-        state, rows = "staged already" if inputs.is_staged else "not staged yet", inputs.sample_rows
+        state, rows = "staged already" if inputs["is_staged"] else "not staged yet", inputs["sample_rows"]
         estimate = [] if rows is None else [f"estimated from the first {rows:,} rows and the size of the file"]
-        yield Definition("Data", "\n".join([f"{inputs.source}{arms}, {state}", *inputs.lines, *estimate]))
+        yield Definition("Data", "\n".join([f"{inputs['source']}{arms}, {state}", *inputs["lines"], *estimate]))
     if plan.endpoint:
         yield from endpoint_definitions(plan.endpoint, traits_of(plan.service))
     if plan.jobs:
@@ -480,7 +461,7 @@ def summary(plan: CommandPlan) -> dict[str, Any]:
         "refusals": [{"message": message, "exit_code": code} for message, code in plan.refusals.items()],
         "notes": plan.notes,
         "resumes": plan.resumes,
-        "inputs": [asdict(each) for each in plan.inputs],
+        "inputs": plan.inputs,
         "uploads": [{"uri": uri, "bytes": size} for uri, size in plan.uploads.items()],
         "new_bucket": plan.new_bucket,
         "looks": plan.design and plan.design.looks,

@@ -21,7 +21,6 @@ from experiments.deployments.services import open_endpoints
 from experiments.dry_runs.command_plan import (
     CommandPlan,
     EndpointPlan,
-    InputPlan,
     JobEntry,
     print_plan,
     summary,
@@ -226,7 +225,7 @@ def _with_jobs(
     return replace(
         plan,
         resumes=group,
-        inputs=tuple(_input_plan(each, tuple(labels[key]), state) for key, each in distinct.items()),
+        inputs=tuple(input_plan(each, labels[key], state) for key, each in distinct.items()),
         jobs=tuple(entries),
         parallel=prepared.parallel,
         uploads=dict(context.missing_bytes),
@@ -271,30 +270,33 @@ def job_entry(
     )
 
 
-def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) -> InputPlan:
+def input_plan(inputs: Inputs, labels: Sequence[str], state: ScratchState) -> dict[str, Any]:
+    """Return the data of some arms, or their script, by the names in JSON. A script has no rows.
+
+    `tokens` are those of a training row. `sample_rows` are the rows from which rows and tokens are estimated, or None.
+    """
     folder = f"{state.home}/staged/{inputs.key}" if isinstance(inputs, Staged) else str(inputs.source.folder)
-    is_staged = Path(state.at_home(folder)).exists()
+    known = {"key": inputs.key, "arms": labels, "is_staged": Path(state.at_home(folder)).exists()}
     if not isinstance(inputs, Staged):
         source = f"{inputs.source.description}; channels: {inputs.channels.description}"
-        return InputPlan(source=source, key=inputs.key, arms=labels, is_staged=is_staged)
+        nothing: dict[str, Any] = {"rows": {}, "tokens": {}, "description": {}, "lines": (), "sample_rows": None}
+        return {**known, "source": source, **nothing}
     lengths, described = inputs.lengths, inputs.description
-    return InputPlan(
-        source=inputs.source,
-        key=inputs.key,
-        arms=labels,
-        is_staged=is_staged,
-        rows={"train": inputs.train_rows, "validation": described.validation.rows},
-        tokens={
+    return {
+        **known,
+        "source": inputs.source,
+        "rows": {"train": inputs.train_rows, "validation": described.validation.rows},
+        "tokens": {
             "mean": lengths.mean_tokens,
             "median": lengths.median_tokens,
             "p95": lengths.p95_tokens,
             "max": lengths.max_tokens,
             "at_max_length_share": lengths.at_max_length_share,
         },
-        description=asdict(described),
-        lines=tuple(lines(described)),
-        sample_rows=inputs.sample_rows,
-    )
+        "description": asdict(described),
+        "lines": tuple(lines(described)),
+        "sample_rows": inputs.sample_rows,
+    }
 
 
 def search_plan(sweep: SweepPlan) -> dict[str, Any]:
