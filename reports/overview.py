@@ -23,7 +23,6 @@ from reports.model.report import (
     Items,
     Report,
     Section,
-    Sentences,
     Table,
     Text,
     build_table,
@@ -145,7 +144,7 @@ def _started_at(run: Run) -> datetime:
 
 def overview_report(overview: Overview, tracking_uri: str) -> Report:
     """Return the report; its `rows_csv` has one line per group."""
-    headline, remarks = _headline(overview), Sentences(tuple(_sentences(overview)))
+    headline, remarks = _headline(overview), tuple(map(Text, _sentences(overview)))
     columns = [Column[Costs]("month", lambda each: each["label"]), *_figures(overview)]
     months = build_table("Costs by month", columns, overview.months)
     sections = (
@@ -161,9 +160,9 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
         group="",
         title=f"Overview of {overview.name}",
         headline=headline,
-        answer=(remarks,),
+        answer=remarks,
         sections=sections if overview.groups else (),
-        brief=(*((*_listed(overview), months) if overview.groups else ()), remarks),
+        brief=(*((*_listed(overview), months) if overview.groups else ()), *remarks),
         summary={},
         rows_csv=pd.DataFrame(texts).to_csv(index=False),
     )

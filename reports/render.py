@@ -126,7 +126,7 @@ def _probe_report(reader: Reader, table: pd.DataFrame, group: str, title: str) -
     similar = reader.similar_jobs(comparison.jobs)
     discounts = discounts_of([job_of(row) for row in similar.to_dict("records")])
     probes = probes_of(table, group, curves, job_spreads(similar), discounts)
-    return probe_report(probes, probe_charts(probes, comparison, curves), source)
+    return probe_report(probes, probe_charts(comparison, curves), source)
 
 
 def _sweep_report(reader: Reader, table: pd.DataFrame, parent: Run | None, group: str, title: str) -> Report:

@@ -28,7 +28,7 @@ from reports.charts.canvas import (
     arm_colour,
     arm_marker,
     end_of_axis,
-    legend_outside,
+    legend_below,
     plain_numbers,
     plot,
 )
@@ -36,7 +36,6 @@ from reports.comparison.comparison import Comparison
 from reports.comparison.pair import BARS, percentages
 from reports.model.numbers import capitalized, figure, short_labels, signed_interval, signed_percent
 from reports.model.report import Chart
-from reports.probe.report import Probes
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, work_unit
 from tracking.recorded.recorded_job import STEADY, Job, finite_or_zero
 
@@ -99,9 +98,8 @@ def pair_charts(pair: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Ch
     return [chart for chart in charts if chart]
 
 
-def probe_charts(probes: Probes, comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
+def probe_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
     charts = (
-        projections(probes, comparison),
         bars(comparison, STEADY, "throughput", "Steady throughput", "samples per second after warm-up"),
         loss_curves(comparison, curves, *BY_SAMPLES),
         phases(comparison),
@@ -150,22 +148,6 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
     notes = ["bar: typical job; ticks: jobs"] if any(bar.ends for bar in rows) else []
     notes += ["hatched: what failed jobs add"] if any(bar.value > (bar.solid or 0.0) for bar in rows) else []
     return bar_chart(rows, name, f"{title}: {unit}", "\n".join([unit, *notes]), texts)
-
-
-def projections(probes: Probes, comparison: Comparison) -> Chart | None:
-    """Return a bar per arm, in its usual colour, with the projected cost and interval; None without projections."""
-    labels = [arm.label for arm in comparison.arms]
-    rows, texts, names = list[Bar](), list[str](), short_labels(labels)
-    for each in probes.projected:
-        label, cost = each.arm.label, each.cost
-        colour, ends = arm_colour(labels.index(label)), (cost.low, cost.high) if cost.has_interval else ()
-        bar = Bar(
-            label=names[label], colour=colour, value=cost.estimate, note=figure(cost.estimate), ends=ends, ticks=ends
-        )
-        rows.append(bar)
-        texts.append(f"{label}: {bar.note}{f', {figure(cost.low)} to {figure(cost.high)}' if ends else ''}")
-    axis = f"{probes.unit}; line: 95 % interval" if any(bar.ends for bar in rows) else probes.unit
-    return bar_chart(rows, "projection", f"Projected for the whole training: {probes.unit}", axis, texts)
 
 
 def bar_chart(rows: Sequence[Bar], name: str, title: str, axis: str, texts: Sequence[str]) -> Chart | None:
@@ -353,7 +335,7 @@ def phases(comparison: Comparison, title: str = "Where the time goes: seconds by
         plain_numbers(axes)
         axes.grid(axis="x", linewidth=0.7)
         handles = [axes.barh(0, 0, **_style(phase), label=LABELS.get(phase, phase)) for phase in shown]
-        legend_outside(axes, loc="outside lower center", handles=handles, ncols=3, fontsize=10, handlelength=0.9)
+        legend_below(axes, handles, fontsize=10, handlelength=0.9)
 
     return plot("phases", title, height + 1.2, draw, _description(rows), palette=PHASE_PALETTE)
 

@@ -103,7 +103,7 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         )
     )
     settings, pair = tuple(settings_blocks(comparison)), pair_blocks(comparison)
-    quality = quality_blocks(comparison)
+    quality = tuple(Text(each, "strong") for each in messages.quality_sentences(comparison))
     return Report(
         group=comparison.group,
         title=source.title,
@@ -120,10 +120,6 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         comparison_table=None if comparison.is_training else settings_table(comparison, with_verdicts=True),
         rows_csv=source.table.to_csv(index=False),
     )
-
-
-def quality_blocks(comparison: Comparison) -> tuple[Block, ...]:
-    return tuple(Text(each, "strong") for each in messages.quality_sentences(comparison))
 
 
 def settings_blocks(comparison: Comparison) -> Iterator[Block]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from reports.model.report import Block, Command, Items, Report, Sentences, Table, Text
+from reports.model.report import Block, Command, Items, Report, Table, Text
 from tracking.groups.plan_file import json_value
 from training.contract.plain_text import without_markup
 
@@ -86,24 +86,18 @@ PAGE = "The full report is the artifact `report/report.html`."
 def markdown(report: Report) -> str:
     """Return the headline, the main tables and the remarks."""
     parts = [f"**{without_markup(report.headline)}**", *filter(None, map(_block, report.brief)), PAGE]
-    return "\n\n".join([*parts, *([_bullets(report.missing)] if report.missing else [])]) + "\n"
+    return "\n\n".join([*parts, *map(without_markup, report.missing)]) + "\n"
 
 
 def _block(block: Block) -> str:
     """Return a block as Markdown; empty for a block that only the page shows."""
     if isinstance(block, Text):
         return without_markup(block.text)
-    if isinstance(block, Sentences):
-        return _bullets(block.sentences)
     if isinstance(block, Command):
         return "\n".join(["```", block.command.replace("```", "'''"), "```"])
     if isinstance(block, Items):
         return "\n".join(_item(item.label, item.outcome, [each.text for each in item.texts]) for item in block.items)
     return _table(block) if isinstance(block, Table) else ""
-
-
-def _bullets(sentences: Iterable[str]) -> str:
-    return "\n".join(f"- {without_markup(sentence)}" for sentence in sentences)
 
 
 def _item(label: str, outcome: str, texts: Iterable[str]) -> str:

@@ -24,13 +24,6 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Sentences:
-    """Independent sentences, shown as paragraphs, lines or bullet points."""
-
-    sentences: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Command:
     caption: str
     command: str
@@ -166,7 +159,7 @@ class Table:
     style: TableStyle = ""
 
 
-Block: TypeAlias = Text | Sentences | Command | Items | Definitions | Table | Charts
+Block: TypeAlias = Text | Command | Items | Definitions | Table | Charts
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from reports.model.report import (
     Metric,
     Report,
     Section,
-    Sentences,
     Table,
     Text,
     build_table,
@@ -246,7 +245,7 @@ def _machine_of(job: Job) -> Machine:
 
 
 def probe_report(probes: Probes, charts: Sequence[Chart], source: Source) -> Report:
-    answer, remarks = headline(probes), Sentences(tuple(sentences(probes)))
+    answer, remarks = headline(probes), tuple(map(Text, sentences(probes)))
     on_spot = [(each.arm.label, each.spot) for each in probes.projected if each.spot is not None]
     projections = (projection_table(probes),) if probes.projected else ()
     tables = (*projections, *([spot_table(on_spot)] if on_spot else []))
@@ -261,13 +260,13 @@ def probe_report(probes: Probes, charts: Sequence[Chart], source: Source) -> Rep
         group=probes.group,
         title=source.title,
         headline=answer,
-        answer=(remarks, *caveat),
+        answer=(*remarks, *caveat),
         sections=(
             *sections,
             measured_section(*_MEASURED),
             *ran_on_sections(probes.jobs, source.environment, probes.group),
         ),
-        brief=(*tables, remarks, *caveat),
+        brief=(*tables, *remarks, *caveat),
         missing=source.missing,
         summary=_summary(probes),
         metrics=tuple(_metrics(probes)),

@@ -26,11 +26,9 @@ from reports.model.numbers import (
     score,
     short,
 )
-from reports.sweep.sweep import Sweep, factorial_arms
+from reports.sweep.sweep import Sweep, factorial_settings
 from reports.sweep.trials import Setting, Trial, setting_of
 
-MAX_HEADLINE = 90
-"""Most characters of a headline."""
 _NOT_REPEATED = "both need repeats, because the best of many trials is partly the luckiest one"
 OUTCOMES = {
     "worse": "completed beyond the bound",
@@ -57,7 +55,7 @@ def answer_of(sweep: Sweep) -> tuple[str, str, list[str]]:
     by = "The trainings that chose it" if math.isnan(repeated) else "Its repeats"
     cost = f"{by}: {spec.cost_text(sweep.cost_of(best))} {spec.cost_name}."
     if best.setting == sweep.base:
-        sentence = _fitted("The starting setting, {0}, remains the best.", str(sweep.base))
+        sentence = f"The starting setting, {short(str(sweep.base))}, remains the best."
         return sentence, "nothing better", [cost, *_between_compilers(sweep)]
     contrast, interval = sweep.contrast_of(best.setting), sweep.interval_of(best.setting)
     verdict = contrast.verdict if contrast else Verdict("inconclusive", _NOT_REPEATED)
@@ -74,15 +72,8 @@ def answer_of(sweep: Sweep) -> tuple[str, str, list[str]]:
     lines = [f"It is not compared with {sweep.base}: {verdict.reason}."] if not spec.is_front else []
     short_answer = f"{short(str(best.setting))}, {'not reliably' if is_unreliable else 'the best trial'}"
     but = "but not reliably" if is_unreliable else "without a verdict"
-    sentence = _fitted(f"{{0}} is the best of {trials}, {but}.", str(best.setting))
+    sentence = f"{short(str(best.setting))} is the best of {trials}, {but}."
     return sentence, short_answer, [cost, *lines, *_between_compilers(sweep)]
-
-
-def _fitted(pattern: str, name: str, base: str = "") -> str:
-    """Return a headline with a setting and the base. If it is too long, it calls the base so, and cuts the setting."""
-    room, whole = MAX_HEADLINE - len(pattern.format("", "the base")), pattern.format(name, base)
-    cut = name if len(name) <= room else f"{name[: room - 1]}…"
-    return whole if len(whole) <= MAX_HEADLINE else pattern.format(cut, "the base")
 
 
 def _no_answer(sweep: Sweep, trials: str) -> str:
@@ -115,7 +106,7 @@ def _front(sweep: Sweep) -> str:
 def _confirmed(sweep: Sweep, setting: Setting, ratio: Interval, verdict: Verdict, is_best: str) -> tuple[str, str, str]:
     """Return the answer and the line with the interval of the repeats, or that they do not confirm the best trial."""
     spec, outcome, reason = sweep.spec, verdict.outcome, verdict.reason
-    name, base, than = _named(setting), str(sweep.base), f"than {sweep.base}{cache_phrase(verdict)}"
+    name, base, than = _named(setting), short(str(sweep.base)), f"than {sweep.base}{cache_phrase(verdict)}"
     is_better = ratio.low > 1 if spec.is_rate else outcome in ("cheaper", "cheaper, quality not shown")
     if not is_better:
         is_known = ratio.low < 1 <= ratio.high and outcome == "inconclusive"
@@ -125,7 +116,7 @@ def _confirmed(sweep: Sweep, setting: Setting, ratio: Interval, verdict: Verdict
         line = f"{is_best} but {shown} {better} {than}: {change(ratio.estimate)} {_in_brackets(ratio)}{why}."
         is_refuted = outcome == "not cheaper" and not spec.is_rate
         short_answer = "nothing cheaper" if is_refuted else "inconclusive"
-        return _fitted(f"{{0}} {shown} {better} than {{1}}.", name, base), short_answer, line
+        return f"{short(name)} {shown} {better} than {base}.", short_answer, line
     doubt = f", {reason}" if outcome == "cheaper, quality not shown" else ""
     short_answer = "inconclusive" if doubt else cheaper(str(setting), ratio)
     verb = "takes"
@@ -136,7 +127,7 @@ def _confirmed(sweep: Sweep, setting: Setting, ratio: Interval, verdict: Verdict
     kept = f", with {_within(sweep)}" if spec.bound is not None else ""
     line = f"{name} {verb} {change(ratio.estimate)} {spec.noun} {than}{kept} {_in_brackets(ratio)}{doubt}."
     differs = f"{'is' if spec.is_rate else 'costs'} {percent(ratio.estimate)} % {'faster' if spec.is_rate else 'less'}"
-    sentence = _fitted(f"{{0}} {differs} than {{1}}{', quality not shown' if doubt else ''}.", name, base)
+    sentence = f"{short(name)} {differs} than {base}{', quality not shown' if doubt else ''}."
     return sentence, short_answer, line
 
 
@@ -190,7 +181,7 @@ def sentences(sweep: Sweep) -> list[str]:
 def _effects(sweep: Sweep) -> list[str]:
     """Return the effects on the cost, with their intervals: of the compiler alone, of the batch alone, and of both."""
     base, parts = sweep.base, []
-    for setting in factorial_arms(sweep):
+    for setting in factorial_settings(sweep):
         ratio = sweep.interval_of(setting)
         if ratio is None:
             continue
@@ -236,7 +227,7 @@ def _cost(sweep: Sweep) -> list[str]:
         if each.what in ("not reached", "pruned", "failed", "stopped")
     ]
     included = f", including {joined(wasted)}" if wasted else ""
-    jobs = f"{total.jobs} job{'' if total.jobs == 1 else 's'}"
+    jobs = counted(total.jobs, "job")
     return [f"The sweep's {jobs} took {figure(total.seconds)} billable instance seconds{dollars} in all{included}."]
 
 

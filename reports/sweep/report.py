@@ -31,7 +31,6 @@ from reports.model.report import (
     Metric,
     Report,
     Section,
-    Sentences,
     Table,
     Text,
     build_table,
@@ -40,7 +39,7 @@ from reports.model.report import (
 )
 from reports.sweep import messages
 from reports.sweep.messages import OUTCOMES
-from reports.sweep.sweep import CostShare, Sweep, factorial_arms
+from reports.sweep.sweep import CostShare, Sweep, factorial_settings
 from reports.sweep.trials import Trial
 from tracking.recorded.arms import Arm
 from tracking.recorded.recorded_job import STEADY
@@ -61,21 +60,21 @@ _MEASURED = (
 
 def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Report:
     best = sweep.front if sweep.spec.is_front else (sweep.best,)
-    (answer, short_answer, lines), remarks = messages.answer_of(sweep), Sentences(tuple(messages.sentences(sweep)))
-    command: tuple[Block, ...] = (*([Sentences(tuple(lines))] if lines else []), *_command(sweep))
+    (answer, short_answer, lines), remarks = messages.answer_of(sweep), tuple(map(Text, messages.sentences(sweep)))
+    command: tuple[Block, ...] = (*map(Text, lines), *_command(sweep))
     tables = (best_table(sweep),) if sweep.best_trials else ()
     trials = (trial_table(sweep, MAX_LISTED),) if sweep.trials else ()
     return Report(
         group=sweep.group,
         title=source.title,
         headline=answer,
-        answer=(*command, remarks),
+        answer=(*command, *remarks),
         sections=(
             *_sections(sweep, charts, source),
             measured_section(*_MEASURED),
             *ran_on_sections(sweep.jobs, source.environment, sweep.group),
         ),
-        brief=(*command, *tables, remarks, *trials),
+        brief=(*command, *tables, *remarks, *trials),
         missing=source.missing,
         summary=summary_of(sweep),
         metrics=tuple(metrics_of(sweep)),
@@ -132,7 +131,7 @@ def summary_of(sweep: Sweep) -> dict[str, Any]:
         "compilers": [{**contrast_summary(pair), "other": str(other)} for other, pair in sweep.pairs.items()],
         "two_by_two": [
             {**asdict(setting), "ratio": asdict(ratio) if (ratio := sweep.interval_of(setting)) else None}
-            for setting in factorial_arms(sweep)
+            for setting in factorial_settings(sweep)
         ],
         "spent": [asdict(each) for each in sweep.cost_by_role()],
         "spent_on_trials": [asdict(each) for each in sweep.cost_by_outcome()],
