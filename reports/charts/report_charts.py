@@ -128,7 +128,7 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
     rows, texts, names = list[Bar](), list[str](), short_labels(arm.label for arm in comparison.arms)
     compared = [c.arm.label for c in comparison.contrasts if c.verdict.outcome != "not comparable"]
     base = comparison.typical(comparison.arms[0], column) if comparison.arms else None
-    for index, arm in enumerate(comparison.arms):
+    for index, arm in enumerate(comparison.arms if len(comparison.arms) > 1 else ()):  # a table shows a single one
         jobs, value = arm.summary(column), comparison.typical(arm, column) or 0.0
         if jobs is None:
             continue
@@ -151,7 +151,7 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
 
 
 def bar_chart(rows: Sequence[Bar], name: str, title: str, axis: str, texts: Sequence[str]) -> Chart | None:
-    """Return the chart, with these descriptions of its rows; None with fewer than two, which a table shows as well."""
+    """Return the chart, with these descriptions of its rows; None without rows."""
 
     def draw(axes: Axes) -> None:
         for y, bar in enumerate(rows):
@@ -167,7 +167,7 @@ def bar_chart(rows: Sequence[Bar], name: str, title: str, axis: str, texts: Sequ
             axes.annotate(bar.note, (end, y), xytext=(6, 0), textcoords="offset points", va="center", fontsize=10)
         _finish(axes, [(max((bar.value, *bar.ends)), bar.note) for bar in rows], axis)
 
-    return _plot(name, title, draw, texts) if len(rows) > 1 else None
+    return _plot(name, title, draw, texts) if rows else None
 
 
 def intervals(comparison: Comparison) -> Chart | None:
