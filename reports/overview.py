@@ -23,7 +23,6 @@ from reports.model.report import (
     Items,
     Report,
     Section,
-    Sentences,
     Table,
     Text,
     build_table,
@@ -47,19 +46,6 @@ _COUNTED = Definition(
 _VERBS = {"compare": "comparison", "probe": "probe", "sweep": "sweep", "train": "training"}
 _COSTS = ("billable_instance_seconds", "usd", "warm_pool_instance_seconds", "warm_pool_usd")
 _COLUMNS = ["group", "arm", "status", "started_at", "month", "price", *_COSTS]
-_CSV = [
-    "group",
-    "run_id",
-    "started_at",
-    "verb",
-    "experiment",
-    "arms",
-    "headline",
-    "jobs",
-    *OUTCOMES,
-    "unbilled",
-    *_COSTS[:2],
-]
 Costs: TypeAlias = Mapping[str, Any]
 """Costs of some jobs: a `label`, the numbers of `jobs`, of jobs with each of `OUTCOMES`, of `unbilled` and `unpriced`
 jobs, and the sums of `_COSTS`. Dollars are NaN if no job has a price."""
@@ -158,7 +144,7 @@ def _started_at(run: Run) -> datetime:
 
 def overview_report(overview: Overview, tracking_uri: str) -> Report:
     """Return the report; its `rows_csv` has one line per group."""
-    headline, remarks = _headline(overview), Sentences(tuple(_sentences(overview)))
+    headline, remarks = _headline(overview), tuple(map(Text, _sentences(overview)))
     columns = [Column[Costs]("month", lambda each: each["label"]), *_figures(overview)]
     months = build_table("Costs by month", columns, overview.months)
     sections = (
@@ -174,15 +160,11 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
         group="",
         title=f"Overview of {overview.name}",
         headline=headline,
-        answer=(remarks,),
+        answer=remarks,
         sections=sections if overview.groups else (),
-        terminal=(
-            *((*_listed(overview), months) if overview.groups else ()),
-            Text(headline, "strong"),
-            remarks,
-        ),
+        brief=(*((*_listed(overview), months) if overview.groups else ()), *remarks),
         summary={},
-        rows_csv=pd.DataFrame(texts, columns=_CSV).to_csv(index=False),
+        rows_csv=pd.DataFrame(texts).to_csv(index=False),
     )
 
 

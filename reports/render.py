@@ -12,11 +12,11 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from judging.design import Design
-from reports.charts.report_charts import comparison_charts, probe_charts, training_charts
+from reports.charts.report_charts import comparison_charts, probe_charts
 from reports.charts.sweep_charts import sweep_charts
 from reports.comparison.comparison import Comparison, Kind, compare, seedless_arms
 from reports.comparison.messages import deleted, missing_data
-from reports.comparison.report import Source, comparison_report, is_one_training, training_report, with_neutral_label
+from reports.comparison.report import Source, comparison_report, with_neutral_label
 from reports.model.report import Report, Text
 from reports.overview import Overview, overview_of, overview_report
 from reports.probe.report import is_probe_table, job_spreads, probe_report, probes_of
@@ -114,9 +114,9 @@ def _comparison_report(
     if len(scripts) > len(comparison.arms):
         losses = reader.histories(scripts, ["loss", "eval_loss"])
         comparison = replace(comparison, seedless=seedless_arms(comparison.arms, losses))
+    if comparison.is_training:
+        comparison = with_neutral_label(comparison)
     curves, source = _read(reader, table, comparison, title)
-    if is_one_training(comparison):
-        return training_report(comparison, training_charts(with_neutral_label(comparison), curves), source)
     return comparison_report(comparison, comparison_charts(comparison, curves), source)
 
 
@@ -126,7 +126,7 @@ def _probe_report(reader: Reader, table: pd.DataFrame, group: str, title: str) -
     similar = reader.similar_jobs(comparison.jobs)
     discounts = discounts_of([job_of(row) for row in similar.to_dict("records")])
     probes = probes_of(table, group, curves, job_spreads(similar), discounts)
-    return probe_report(probes, probe_charts(probes, comparison, curves), source)
+    return probe_report(probes, probe_charts(comparison, curves), source)
 
 
 def _sweep_report(reader: Reader, table: pd.DataFrame, parent: Run | None, group: str, title: str) -> Report:
@@ -189,8 +189,7 @@ def _with_budget_end(report: Report, parent: Run | None) -> Report:
     return replace(
         report,
         answer=(*report.answer, text),
-        terminal=(*report.terminal, text),
-        markdown=(*report.markdown, text),
+        brief=(*report.brief, text),
         summary={**report.summary, "budget_end": figures},
     )
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning, UpdateFinishedTrialError
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
@@ -124,10 +124,6 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
     for name, first in low.items():
         if name == "learning_rate_scaling":
             by_name[name] = CategoricalDistribution(space.scalings)
-        elif name == "log2_multiplier":
-            # A third of an octave has no exact binary value; `space.point` rounds to the nearest point of the grid.
-            step = 1 / space.per_octave if space.per_octave in (1, 2, 4, 8) else None
-            by_name[name] = FloatDistribution(float(first), float(high[name]), step=step)
         else:
             by_name[name] = IntDistribution(int(first), int(high[name]), step=8 if name == "batch_size" else 1)
     return by_name

@@ -1,6 +1,6 @@
 """Search space of a sweep: batch sizes on a grid, and learning rates that scale with the batch size. Pure.
 
-By default the multipliers of the scaled rate are a factor of 2 apart: a rate that is off by less than √2 costs little.
+The multipliers of the scaled rate are a factor of 2 apart: a rate that is off by less than √2 costs little.
 On a grid, equal points can be recognised, and no point is trained twice. Each scaling rule has its source and caveat.
 """
 
@@ -55,11 +55,9 @@ class Space:
     batch_sizes: tuple[int, ...]
     """Samples per device, ascending."""
     multipliers: tuple[float, ...] = (1.0,)
-    """Ascending powers of two, or of a root of two."""
+    """Ascending powers of two."""
     grid: BatchGrid = "powers_of_two"
     """Grid of the batch sizes between the smallest and the largest."""
-    per_octave: int = 1
-    """Multipliers per factor of two."""
     scalings: tuple[ScalingRule, ...] = ()
     """Scaling rules to search; empty for the experiment's alone."""
     unscaled_batch_size: int | None = None
@@ -88,8 +86,7 @@ class Space:
         size = {"log2_batch_size": round(math.log2(point.batch_size))}
         if self.grid == "multiples_of_eight":
             size = {"batch_size": point.batch_size}
-        exponent = round(math.log2(point.multiplier) * self.per_octave) / self.per_octave
-        factor = {"log2_multiplier": exponent} if len(self.multipliers) > 1 else {}
+        factor = {"log2_multiplier": round(math.log2(point.multiplier))} if len(self.multipliers) > 1 else {}
         scaling = {"learning_rate_scaling": point.scaling} if len(self.scalings) > 1 else {}
         chosen = {f"{name}_index": values.index(point.chosen[name]) for name, values in self.hyperparameters}
         return {**size, **factor, **scaling, **chosen}
@@ -107,14 +104,13 @@ def space(
     batch_sizes: str,
     multipliers: str | None,
     grid: BatchGrid,
-    per_octave: int,
     scalings: tuple[ScalingRule, ...] = (),
     unscaled_batch_size: int | None = None,
     hyperparameters: tuple[tuple[str, tuple[Any, ...]], ...] = (),
 ) -> Space:
     """Return the space for ranges such as `8..256` and `0.25..4`. Raises ValueError for an invalid range."""
     sizes = _sizes(batch_sizes, grid)
-    factors = _multipliers(multipliers, per_octave) if multipliers else (1.0,)
+    factors = _multipliers(multipliers) if multipliers else (1.0,)
     chosen = math.prod(len(values) for _, values in hyperparameters)
     if (count := len(sizes) * len(factors) * max(1, len(scalings)) * chosen) > MAX_POINTS:
         others = f", with {chosen:,} settings of hyperparameters," if hyperparameters else ""
@@ -127,7 +123,6 @@ def space(
         batch_sizes=sizes,
         multipliers=factors,
         grid=grid,
-        per_octave=per_octave,
         scalings=scalings,
         unscaled_batch_size=unscaled,
         hyperparameters=hyperparameters,
@@ -147,12 +142,11 @@ def _sizes(text: str, grid: BatchGrid) -> tuple[int, ...]:
     return sizes
 
 
-def _multipliers(text: str, per_octave: int) -> tuple[float, ...]:
+def _multipliers(text: str) -> tuple[float, ...]:
     low, high = _bounds("learning_rate_multipliers", text)
     if low <= 0:
         raise ValueError(f"learning_rate_multipliers {text} must be above 0")
-    first, last = (math.log2(bound) * per_octave for bound in (low, high))
-    factors = tuple(2.0 ** (k / per_octave) for k in range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1))
+    factors = tuple(2.0**k for k in range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1))
     if not factors:
         raise ValueError(f"learning_rate_multipliers {text} contains no power of two: choose a wider range")
     return factors

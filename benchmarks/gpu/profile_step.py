@@ -28,7 +28,7 @@ from benchmarks.gpu.workloads import GPU_WORKLOADS, side_fields
 from benchmarks.support.command import train
 from benchmarks.support.results import Row, figure
 from benchmarks.support.workloads import DATA, RECIPE
-from reports.charts.canvas import arm_colour, legend_outside, plain_numbers, plot
+from reports.charts.canvas import arm_colour, legend_below, plain_numbers, plot
 from reports.model.report import Chart
 from tracking.recording.run_artifacts import ROOT
 
@@ -221,7 +221,7 @@ def picture(workload: str, measured: Mapping[str, Mapping[str, float]]) -> Chart
         axes.invert_yaxis()
         axes.set_xlabel("milliseconds a step")
         plain_numbers(axes)
-        legend_outside(axes, loc="outside lower center", ncols=3, fontsize=10, handlelength=0.9)
+        legend_below(axes, axes.get_legend_handles_labels()[0], fontsize=10, handlelength=0.9)
 
     sums = (f"{side}: {sum(span.values()):.3g} ms" for side, span in zip(measured, spans, strict=True))
     return plot("step", f"{workload}: a training step by phase", 1.6 + 0.35 * len(spans), draw, "; ".join(sums))

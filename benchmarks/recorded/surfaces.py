@@ -65,7 +65,7 @@ class Surface:
 
 def surface(family: Family, seed: int) -> Surface:
     random = default_rng(seed)
-    points = space("8..256", "0.25..4", "powers_of_two", 1).points
+    points = space("8..256", "0.25..4", "powers_of_two").points
     samples = _samples(family, points, random)
     fixed_share, bend = _between((0.1, 0.9), random), _between(family.bend, random)
     faster = {"none": (1.0, 1.0), "inductor": (_between((0.6, 1.0), random), _between((0.75, 1.05), random))}
@@ -106,7 +106,7 @@ def surface(family: Family, seed: int) -> Surface:
         objective = Objective(
             cost="billable_seconds", quality=Quality(metric="eval_loss", higher_is_better=False), target=TARGET
         )
-        searched = space("8..256", "0.25..4", "powers_of_two", 1)
+        searched = space("8..256", "0.25..4", "powers_of_two")
         search = Search(space=searched, objective=objective, samples=round(whole), base=START)
         grids[compiler] = Grid(search=search, runs=runs)
         true_costs[compiler] = float(min(costs))

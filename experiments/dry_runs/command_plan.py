@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import groupby
 from typing import Any
 
 from experiments.planning.costs import ExpectedCost, JobSize, WorstCase, worst_case_of, worst_case_of_job
@@ -32,8 +31,6 @@ from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 from training.services.registry import DEFAULT, service_name, traits_of
 from training.services.sagemaker.machines import described
 
-MAX_ROUNDS = 12
-"""Rounds that are listed one by one."""
 UNKNOWN = "unknown: no earlier job or probe of this setting in MLflow; `trainfare probe` measures it"
 UNKNOWN_SCRIPT = "unknown: no earlier job of this setting in MLflow; run `trainfare train` once, and plans use its time"
 NEARLY = 0.9
@@ -42,26 +39,6 @@ ACTIONS = {
     "create": "is created",
     "keep": "serves this model already, and stays as it is",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class InputPlan:
-    """Data of some arms, or their script with its channels."""
-
-    source: str
-    key: str
-    """Key of the staged data, or of the script and its channels."""
-    arms: tuple[str, ...]
-    is_staged: bool
-    rows: Mapping[str, int] = field(default_factory=dict)
-    """Rows of each channel; empty for a script."""
-    tokens: Mapping[str, float] = field(default_factory=dict)
-    """Tokens of a training row: mean, median, p95 and max; empty for a script."""
-    description: Mapping[str, Any] = field(default_factory=dict)
-    """Description of the data: channels, classes, repeated rows and samples; empty for a script."""
-    lines: tuple[str, ...] = ()
-    sample_rows: int | None = None
-    """Rows of the data from which rows and tokens are estimated; None if they are exact."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,35 +78,6 @@ class JobEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchPlan:
-    compilers: tuple[str, ...]
-    batch_sizes: tuple[int, ...]
-    multipliers: tuple[float, ...]
-    """Factors on the scaled learning rate."""
-    scalings: tuple[str, ...]
-    """Scaling rules to search; empty for the experiment's alone."""
-    hyperparameters: Mapping[str, Sequence[Any]]
-    """Values to try of a script's other hyperparameters."""
-    points: int
-    """Points for each compiler."""
-    objective: str
-    """Objective, such as `billable_seconds until eval_accuracy 0.9`."""
-    sampler: str
-    """Method that chooses the next point, with `auto` resolved."""
-    first_points: tuple[str, ...]
-    """Points that are tried first, as far as they do not depend on results."""
-    trials: int
-    calibration_seconds: float
-    """Seconds for which each batch size is timed first; 0 without a calibration."""
-    finalists: int
-    """Most settings of each compiler that train a second time."""
-    repeats: int
-    """Most repeats of the winner and of each control."""
-    max_parallel: int
-    max_jobs: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class EndpointPlan:
     spec: EndpointSpec
     model: str
@@ -150,7 +98,8 @@ class CommandPlan:
     refusals: Mapping[str, int] = field(default_factory=dict)
     """Errors with which the command would end, in the order in which it would find them, and their exit codes."""
     notes: tuple[str, ...] = ()
-    inputs: tuple[InputPlan, ...] = ()
+    inputs: tuple[Mapping[str, Any], ...] = ()
+    """Data of some arms, or their script with its channels, by the names in JSON: see `dry_run.input_plan`."""
     jobs: tuple[JobEntry, ...] = ()
     """Jobs in the order of their starts; for a sweep, those that are known before it starts."""
     parallel: int = 1
@@ -164,7 +113,8 @@ class CommandPlan:
     """Most that all jobs can cost; None if it is not known."""
     budget: tuple[str, ...] = ()
     """Sentences about the budget and the jobs that certainly fit; empty without a budget."""
-    search: SearchPlan | None = None
+    search: Mapping[str, Any] = field(default_factory=dict)
+    """Space, objective and phases of a sweep, by the names in JSON: see `dry_run.search_plan`. Empty for others."""
     endpoint: EndpointPlan | None = None
 
     @property
@@ -208,7 +158,7 @@ def headline(plan: CommandPlan) -> str:
     """Return the first sentence: the command, the service and the number of jobs."""
     subject = f"Plan of {plan.verb} {plan.name}, on {traits_of(plan.service).label}"
     if plan.search:
-        return f"{subject}: at most {counted(plan.search.max_jobs, 'job')}."
+        return f"{subject}: at most {counted(plan.search['max_jobs'], 'job')}."
     if not plan.jobs:
         return f"{subject}."
     count = len(plan.every_repeat)
@@ -227,7 +177,7 @@ def arms_table(plan: CommandPlan) -> Table:
     rows = [job for job in first.values() if not job.planned.is_again and (plan.search or not job.is_calibration)]
     is_global = any(job.experiment.global_batch_size != job.experiment.batch_size for job in rows if job.has_size)
     columns: list[Column[JobEntry]] = [
-        Column("arm", lambda job: job.planned.arm if plan.search is None else job.planned.run_name, head="job"),
+        Column("arm", lambda job: job.planned.arm if not plan.search else job.planned.run_name, head="job"),
         Column("batch size", lambda job: job.experiment.batch_size if job.has_size else "auto", head="batch"),
         Column("global batch", lambda job: job.experiment.global_batch_size if is_global else None, is_optional=True),
         Column("learning rate", _rate_of, head="rate", text=rate),
@@ -261,13 +211,13 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
     if plan.resumes:
         yield Definition("Resumes", f"group {plan.resumes}: jobs that ended are kept, and running ones are followed")
     for inputs in plan.inputs:
-        arms = "" if len(plan.inputs) == 1 else f" ({joined(list(inputs.arms))})"
-        if not inputs.rows:
-            yield Definition("Script", f"{inputs.source}{arms}")
+        arms = "" if len(plan.inputs) == 1 else f" ({joined(inputs['arms'])})"
+        if not inputs["rows"]:
+            yield Definition("Script", f"{inputs['source']}{arms}")
             continue
-        state, rows = "staged already" if inputs.is_staged else "not staged yet", inputs.sample_rows
+        state, rows = "staged already" if inputs["is_staged"] else "not staged yet", inputs["sample_rows"]
         estimate = [] if rows is None else [f"estimated from the first {rows:,} rows and the size of the file"]
-        yield Definition("Data", "\n".join([f"{inputs.source}{arms}, {state}", *inputs.lines, *estimate]))
+        yield Definition("Data", "\n".join([f"{inputs['source']}{arms}, {state}", *inputs["lines"], *estimate]))
     if plan.endpoint:
         yield from endpoint_definitions(plan.endpoint, traits_of(plan.service))
     if plan.jobs:
@@ -289,7 +239,7 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         if sizes := _by_arm(plan, lambda job: _choice(job) if job.is_calibration else ""):
             yield Definition("Batch size", sizes)
         if len(plan.every_repeat) > 1:
-            yield Definition("Order", "\n".join(_rounds([job for job in plan.jobs if not job.is_calibration])))
+            yield Definition("Order", _order([job for job in plan.jobs if not job.is_calibration]))
     if plan.design and len(plan.design.looks) > 1:
         looks = joined([str(look) for look in plan.design.looks])
         repeats = "repeats of the winner" if plan.search else "repeats"
@@ -313,7 +263,7 @@ def _scaling(plan: CommandPlan) -> list[str]:
     known = [job for job in jobs if job.experiment.script is None and job.has_size]
     settings = {f"“{job.planned.arm}”": job.experiment for job in known}
     if plan.search and settings:
-        size = max(plan.search.batch_sizes)
+        size = max(plan.search["batch_sizes"])
         settings[f"batch {size}"] = jobs[0].experiment.model_copy(update={"batch_size": size})
     return linear_note({label: (each.global_batch_size, each.learning_rate) for label, each in settings.items()})
 
@@ -344,40 +294,39 @@ def _machine(job: JobEntry) -> str:
     return f"{name}{spares}{cores}{devices}{', spot' if spec.spot else ''}{cost}"
 
 
-def _rounds(jobs: Sequence[JobEntry]) -> Iterator[str]:
-    """Yield a line for each repeat with its seed and its jobs, in the order of their starts."""
-    rounds = [list(each) for _, each in groupby(jobs, key=lambda job: (job.planned.is_again, job.planned.repeat))]
-    first = [each for each in rounds if not each[0].planned.is_again]
-    for each in first[:MAX_ROUNDS]:
-        labels = ", ".join(job.planned.arm for job in each)
-        yield f"repeat {each[0].planned.repeat + 1}, seed {each[0].seed}: {labels}"
-    if len(first) > MAX_ROUNDS:
-        yield f"and {len(first) - MAX_ROUNDS} more repeats, up to seed {first[-1][0].seed}"
-    if len(first) < len(rounds):
-        yield "then each disturbed job once more"
+def _order(jobs: Sequence[JobEntry]) -> str:
+    """Return the rounds with their seeds. The list of jobs, as JSON, has the order within each."""
+    seeds = [job.seed for job in jobs]
+    rounds = counted(1 + max(job.planned.repeat for job in jobs), "round")
+    again = ", then each disturbed job once more" if any(job.planned.is_again for job in jobs) else ""
+    return f"{rounds} of one job of each arm, in a changing order, with seeds {min(seeds)} to {max(seeds)}{again}"
 
 
-def search_definitions(search: SearchPlan) -> Iterator[Definition]:
+def search_definitions(search: Mapping[str, Any]) -> Iterator[Definition]:
     """Yield the objective, the space, and the order of the jobs."""
-    yield Definition("Objective", search.objective)
-    sizes = ", ".join(map(str, search.batch_sizes))
-    rates = "" if len(search.multipliers) == 1 else f"; rate x {', '.join(f'{each:g}' for each in search.multipliers)}"
-    rules = f"; rate scaled by {joined(search.scalings)}" if search.scalings else ""
-    rules += "".join(f"; {name} {', '.join(map(str, values))}" for name, values in search.hyperparameters.items())
-    points = counted(search.points, "point")
-    yield Definition("Space", f"batch {sizes}{rates}{rules}: {points} for each of {joined(search.compilers)}")
+    yield Definition("Objective", search["objective"])
+    sizes = ", ".join(map(str, search["batch_sizes"]))
+    rates = (
+        ""
+        if len(search["multipliers"]) == 1
+        else f"; rate x {', '.join(f'{each:g}' for each in search['multipliers'])}"
+    )
+    rules = f"; rate scaled by {joined(search['scalings'])}" if search["scalings"] else ""
+    rules += "".join(f"; {name} {', '.join(map(str, values))}" for name, values in search["hyperparameters"].items())
+    points = counted(search["points"], "point")
+    yield Definition("Space", f"batch {sizes}{rates}{rules}: {points} for each of {joined(search['compilers'])}")
     yield Definition("Order", "\n".join(_phases(search)))
 
 
-def _phases(search: SearchPlan) -> Iterator[str]:
-    if search.calibration_seconds:
-        yield f"calibration of each compiler: {figure(search.calibration_seconds)} s for each batch size"
-    first = f", first {joined(search.first_points)}" if search.first_points else ""
-    yield f"at most {counted(search.trials, 'trial')} of each compiler{first}; sampler {search.sampler}"
-    if search.finalists:
-        yield f"a second training of at most {search.finalists} settings of each compiler"
-    if search.repeats:
-        yield f"at most {counted(search.repeats, 'repeat')} of the winner and of each control"
+def _phases(search: Mapping[str, Any]) -> Iterator[str]:
+    if search["calibration_seconds"]:
+        yield f"calibration of each compiler: {figure(search['calibration_seconds'])} s for each batch size"
+    first = f", first {joined(search['first_points'])}" if search["first_points"] else ""
+    yield f"at most {counted(search['trials'], 'trial')} of each compiler{first}; sampler {search['sampler']}"
+    if search["finalists"]:
+        yield f"a second training of at most {search['finalists']} settings of each compiler"
+    if search["repeats"]:
+        yield f"at most {counted(search['repeats'], 'repeat')} of the winner and of each control"
 
 
 def endpoint_definitions(endpoint: EndpointPlan, traits: Traits) -> Iterator[Definition]:
@@ -446,9 +395,9 @@ def expected_of_search(plan: CommandPlan) -> tuple[int, ExpectedCost] | None:
     """
     first = [job for job in plan.jobs if not job.is_calibration]
     cost = expected_total(first)
-    if cost is None or plan.search is None:
+    if cost is None or not plan.search:
         return None
-    trainings = plan.search.max_jobs - (len(plan.jobs) - len(first))
+    trainings = plan.search["max_jobs"] - (len(plan.jobs) - len(first))
     factor = trainings / len(first)
     return trainings, replace(cost, seconds=cost.seconds * factor, usd=cost.usd and cost.usd * factor)
 
@@ -488,7 +437,7 @@ def _late(job: JobEntry) -> str:
 def _worst(plan: CommandPlan, worst: WorstCase) -> Iterator[str]:
     again = f", {worst.again} of them only if a job is disturbed" if worst.again else ""
     yield f"{_amount(worst.amount)} ({counted(worst.jobs + worst.again, 'job')}{again})"
-    if plan.search is None and plan.design and len(plan.design.looks) > 1:
+    if not plan.search and plan.design and len(plan.design.looks) > 1:
         look = plan.design.looks[0]
         first = worst_case_of([job.planned for job in plan.jobs if job.planned.repeat < look])
         yield f"{_amount(first.amount)} up to the first look, after {look} repeats"
@@ -513,7 +462,7 @@ def summary(plan: CommandPlan) -> dict[str, Any]:
         "refusals": [{"message": message, "exit_code": code} for message, code in plan.refusals.items()],
         "notes": plan.notes,
         "resumes": plan.resumes,
-        "inputs": [asdict(each) for each in plan.inputs],
+        "inputs": plan.inputs,
         "uploads": [{"uri": uri, "bytes": size} for uri, size in plan.uploads.items()],
         "new_bucket": plan.new_bucket,
         "looks": plan.design and plan.design.looks,
@@ -523,7 +472,7 @@ def summary(plan: CommandPlan) -> dict[str, Any]:
         "worst_case": plan.worst and _amount_fields(plan.worst.amount),
         "budget": plan.budget,
         "jobs": [_job_fields(each) for each in plan.jobs],
-        "search": plan.search and asdict(plan.search),
+        "search": plan.search or None,
         "endpoint": plan.endpoint and _endpoint_fields(plan.service, plan.endpoint),
     }
     return dict(json_value(fields))

@@ -14,15 +14,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial, reduce
 from pathlib import Path
+from typing import Any
 
 from experiments.deployments.endpoints import read_request, with_trained
 from experiments.deployments.services import open_endpoints
 from experiments.dry_runs.command_plan import (
     CommandPlan,
     EndpointPlan,
-    InputPlan,
     JobEntry,
-    SearchPlan,
     print_plan,
     summary,
 )
@@ -163,12 +162,12 @@ def plan_jobs(verb: str, fields: Mapping[str, str], state: ScratchState) -> Comm
         service=experiment.service,
         design=design,
         budget=tuple(prepared.budget_text),
-        search=search_plan(prepared.sweep) if isinstance(prepared, PreparedSweep) else None,
+        search=search_plan(prepared.sweep) if isinstance(prepared, PreparedSweep) else {},
         quality=quality_text(experiment, design.margin, inputs) if design and verb != "sweep" else "",
     )
     if prepared.is_complete and (context := prepared.context):
         plan = _with_jobs(plan, prepared, context, store, state)
-    modes = [arm.experiment.compile_mode for arm in prepared.arms] + [*(plan.search.compilers if plan.search else ())]
+    modes = [arm.experiment.compile_mode for arm in prepared.arms] + [*plan.search.get("compilers", ())]
     if any("max-autotune" in mode for mode in modes):
         state.notes.append(AUTOTUNING)
     notes = (*state.notes, *map(state.at_home, notes_of([inputs for _, inputs in prepared.arm_inputs])))
@@ -217,7 +216,7 @@ def _with_jobs(
         state.notes.extend(incomparable(prepared.arm_inputs, [entry.planned for entry in entries]))
     worst: WorstCase | None = worst_case_of([entry.planned for entry in entries])
     if plan.search:  # all jobs of a sweep have the same machine
-        jobs, amounts = plan.search.max_jobs, [entry.worst for entry in entries]
+        jobs, amounts = plan.search["max_jobs"], [entry.worst for entry in entries]
         worst = WorstCase(jobs=jobs, again=0, amount=reduce(Amount.at_least, amounts).times(jobs)) if entries else None
     labels: dict[str, list[str]] = {}
     for arm, inputs in prepared.arm_inputs:
@@ -226,7 +225,7 @@ def _with_jobs(
     return replace(
         plan,
         resumes=group,
-        inputs=tuple(_input_plan(each, tuple(labels[key]), state) for key, each in distinct.items()),
+        inputs=tuple(input_plan(each, labels[key], state) for key, each in distinct.items()),
         jobs=tuple(entries),
         parallel=prepared.parallel,
         uploads=dict(context.missing_bytes),
@@ -271,54 +270,62 @@ def job_entry(
     )
 
 
-def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) -> InputPlan:
+def input_plan(inputs: Inputs, labels: Sequence[str], state: ScratchState) -> dict[str, Any]:
+    """Return the data of some arms, or their script, by the names in JSON. A script has no rows.
+
+    `tokens` are those of a training row. `sample_rows` are the rows from which rows and tokens are estimated, or None.
+    """
     folder = f"{state.home}/staged/{inputs.key}" if isinstance(inputs, Staged) else str(inputs.source.folder)
-    is_staged = Path(state.at_home(folder)).exists()
+    known = {"key": inputs.key, "arms": labels, "is_staged": Path(state.at_home(folder)).exists()}
     if not isinstance(inputs, Staged):
         source = f"{inputs.source.description}; channels: {inputs.channels.description}"
-        return InputPlan(source=source, key=inputs.key, arms=labels, is_staged=is_staged)
+        nothing: dict[str, Any] = {"rows": {}, "tokens": {}, "description": {}, "lines": (), "sample_rows": None}
+        return {**known, "source": source, **nothing}
     lengths, described = inputs.lengths, inputs.description
-    return InputPlan(
-        source=inputs.source,
-        key=inputs.key,
-        arms=labels,
-        is_staged=is_staged,
-        rows={"train": inputs.train_rows, "validation": described.validation.rows},
-        tokens={
+    return {
+        **known,
+        "source": inputs.source,
+        "rows": {"train": inputs.train_rows, "validation": described.validation.rows},
+        "tokens": {
             "mean": lengths.mean_tokens,
             "median": lengths.median_tokens,
             "p95": lengths.p95_tokens,
             "max": lengths.max_tokens,
             "at_max_length_share": lengths.at_max_length_share,
         },
-        description=asdict(described),
-        lines=tuple(lines(described)),
-        sample_rows=inputs.sample_rows,
-    )
+        "description": asdict(described),
+        "lines": tuple(lines(described)),
+        "sample_rows": inputs.sample_rows,
+    }
 
 
-def search_plan(sweep: SweepPlan) -> SearchPlan:
+def search_plan(sweep: SweepPlan) -> dict[str, Any]:
+    """Return the search of a sweep by the names in JSON.
+
+    `points`, `trials`, `finalists` and `calibration_seconds` are for each compiler, `repeats` for the winner and each
+    control. A calibration of 0 s is none.
+    """
     fields, space, objective = sweep.fields, sweep.space, sweep.objective
     has_finalists = not objective.is_front and objective.quality is not None and fields.finalists > 1
     search = Search(space=space, objective=objective, samples=0, base=sweep.base_point, costs=None)
     first = [] if sweep.calibration_seconds else first_points(fields.sampler, search, FIRST_POINTS)
-    return SearchPlan(
-        compilers=fields.compilers,
-        batch_sizes=space.batch_sizes,
-        multipliers=space.multipliers,
-        scalings=space.scalings,
-        hyperparameters=dict(space.hyperparameters),
-        points=len(space.points),
-        objective=_objective(sweep),
-        sampler=automatic(search) if fields.sampler == "auto" else fields.sampler,
-        first_points=tuple(label("", point).removeprefix(", ") for point in first),
-        trials=min(fields.trials, len(space.points)),
-        calibration_seconds=sweep.calibration_seconds,
-        finalists=fields.finalists if has_finalists else 0,
-        repeats=0 if objective.is_front else sweep.repeats,
-        max_parallel=fields.max_parallel,
-        max_jobs=most_jobs(sweep),
-    )
+    return {
+        "compilers": fields.compilers,
+        "batch_sizes": space.batch_sizes,
+        "multipliers": space.multipliers,
+        "scalings": space.scalings,
+        "hyperparameters": dict(space.hyperparameters),
+        "points": len(space.points),
+        "objective": _objective(sweep),
+        "sampler": automatic(search) if fields.sampler == "auto" else fields.sampler,
+        "first_points": tuple(label("", point).removeprefix(", ") for point in first),
+        "trials": min(fields.trials, len(space.points)),
+        "calibration_seconds": sweep.calibration_seconds,
+        "finalists": fields.finalists if has_finalists else 0,
+        "repeats": 0 if objective.is_front else sweep.repeats,
+        "max_parallel": fields.max_parallel,
+        "max_jobs": most_jobs(sweep),
+    }
 
 
 def _objective(sweep: SweepPlan) -> str:

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from experiments.schema.experiment import (
     Experiment,
-    ThisMachine,
     broken_rules,
     check_machine,
     referenced_fields,
@@ -225,10 +224,9 @@ class Arm:
         return self if size is None else replace(_changed(self, {"batch_size": size}), batch_sizes=())
 
 
-def arms(experiment: Experiment, machine: ThisMachine | None = None) -> tuple[Arm, ...]:
-    """Return the arms in order. Raises InputError for an arm that cannot run on `machine`, by default this one."""
-    planned = arms_unchecked(experiment)
-    here = machine or this_machine()
+def arms(experiment: Experiment) -> tuple[Arm, ...]:
+    """Return the arms in order. Raises InputError for an arm that cannot run on this machine."""
+    planned, here = arms_unchecked(experiment), this_machine()
     each_result(partial(check_machine, arm.experiment, here) for arm in planned)
     return planned
 
@@ -268,7 +266,7 @@ def with_batch_sizes(arm: Arm, searched: str | None) -> Arm:
         return arm
     searched = searched or DEFAULT_BATCH_SIZES
     try:
-        sizes = space(searched, None, "powers_of_two", 1).batch_sizes
+        sizes = space(searched, None, "powers_of_two").batch_sizes
     except ValueError as error:
         raise InputError(f"sweep.{error}") from error
     timed = {"calibration.batch_sizes": [*sizes], "push_to_hub": None, "probe": None}

@@ -181,10 +181,8 @@ def _check_labels(experiment: ExperimentFields) -> None:
     readers = [task.name for task in TASKS.values() if {*(columns.labels or ())} <= {*task.columns(columns)}]
     if experiment.task not in readers:
         raise ValueError(f"data.columns.labels requires task {' or '.join(readers)}; the task is {experiment.task}")
-    assert experiment.data is not None, "checked before"
-    names = experiment.data.columns
     for name in ("negative", "score"):
-        if getattr(names, name) not in (None, *TASKS[experiment.task].columns(names)):
+        if getattr(columns, name) not in (None, *TASKS[experiment.task].columns(columns)):
             raise ValueError(f"data.columns.{name} is not read by task {experiment.task}")
     if TASKS[experiment.task].has_classes:
         return

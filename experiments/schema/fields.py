@@ -323,9 +323,8 @@ class Sweep(Frozen):
     batch_grid: BatchGrid = "powers_of_two"
     """Batch sizes of the range to try."""
     learning_rate_multipliers: Range | None = None
-    """Range of a factor on the scaled learning rate, such as 0.25..4. None searches only the batch size."""
-    multipliers_per_octave: Annotated[int, Field(ge=1, le=8)] = 1
-    """Factors to try per doubling of the learning rate."""
+    """Range of a factor on the scaled learning rate, such as 0.25..4, of which powers of two are tried. None searches
+    only the batch size."""
     learning_rate_scalings: Annotated[tuple[ScalingRule, ...], Field(strict=False)] = ()
     """Values of `learning_rate_scaling` to search, such as `linear, sqrt`. Empty means that field alone."""
 

@@ -92,7 +92,6 @@ def plan_sweep(experiment: Experiment) -> SweepPlan:
             sizes,
             fields.learning_rate_multipliers,
             fields.batch_grid,
-            fields.multipliers_per_octave,
             tuple(dict.fromkeys(fields.learning_rate_scalings)),
             None if left else unscaled,
             _hyperparameters(experiment),
@@ -368,7 +367,7 @@ class SweepJobs:
         tags = {
             "platform.role": role,
             "platform.batch_size": str(point.batch_size),
-            "platform.multiplier": f"{point.multiplier:.6g}",
+            "platform.multiplier": f"{point.multiplier:.17g}",
             **({"platform.scaling": point.scaling} if point.scaling else {}),
             **({"platform.hyperparameters": point.hyperparameters} if point.hyperparameters else {}),
             **_setting_tag(compiler),

@@ -29,12 +29,12 @@ from experiments.schema.overrides import flat
 from experiments.schema.yaml_document import as_yaml
 from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, full_names, label, prepare_sweep
 from judging.design import Design
-from judging.summaries import geometric_mean
 from reports.model.report import Report
+from reports.sweep.sweep import Sweep as RecordedSweep
 from reports.sweep.sweep import sweep_of
 from state.home import home
 from sweeps.costs import CostModel, cost_model
-from sweeps.early_stopping import choose, finalists, rivals, settings
+from sweeps.early_stopping import finalists, rivals, settings
 from sweeps.optuna_study import Limits, Part, PointSampler, open_study
 from sweeps.search_space import Point
 from sweeps.storage import Storage, hold_lease, open_storage, sqlite_url
@@ -43,12 +43,6 @@ from sweeps.trials import (
     Objective,
     Search,
     TrialOutcome,
-    best_trial,
-    cost,
-    cost_of,
-    eligible_trials,
-    excess,
-    values_of,
 )
 from sweeps.worker import Running, run_worker
 from tracking.budgets.ledger import Ledger, end_sentence, set_budget
@@ -56,7 +50,6 @@ from tracking.groups.group import Group, close_group, open_group
 from tracking.groups.plan_file import DESIGN, read_design, write_design, write_sweep
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables
-from tracking.recorded.arms import NOT_OF_THE_SETTING
 from tracking.recorded.waves import repeat_rows
 from tracking.recording.recorder import JobRun, Outcome, find_job_run
 from tracking.recording.script_log import expression_of
@@ -314,39 +307,23 @@ def train_finalists(opened: OpenSweep, parts: Sequence[Part]) -> bool:
     return True
 
 
+def read_sweep(opened: OpenSweep, document: Mapping[str, Any]) -> RecordedSweep:
+    """Return the sweep as its report reads it from the tracking server, so that both choose the same settings."""
+    client, group = opened.store.client, opened.group
+    table = opened.store.call(job_tables.jobs, client, group.id)
+    design = read_design(opened.store.call(client.get_run, group.run_id).data.tags)
+    return sweep_of(table, group.id, document, {}, design)
+
+
 def find_best_points(opened: OpenSweep, parts: Sequence[Part]) -> BestPoints:
-    """Return the best point of each compiler that has one: by both trainings if it has finalists, else by the trials.
-
-    The report chooses by the same rule, see `reports.sweep.sweep.Sweep.best_of`.
-    """
-    best_points: dict[str, tuple[Point, float]] = {}
-    for part in parts:
-        search, known = part.search, part.records
-        both = {
-            record.point: [cost(search, record), second]
-            for record in eligible_trials(search, known)
-            if (second := _second_cost(opened, part, record.point)) is not None
-        }
-        best = best_trial(search, known)
-        if chosen := choose(both):
-            best_points[part.compiler] = chosen, geometric_mean(both[chosen])
-        elif best:
-            best_points[part.compiler] = best.point, cost(search, best)
-    return best_points
-
-
-def _second_cost(opened: OpenSweep, part: Part, point: Point) -> float | None:
-    """Return the cost of a point's second training, infinite without success.
-
-    None if it has not ended, or if its end says nothing about the setting.
-    """
-    objective = part.search.objective
-    run = opened.find_run(opened.jobs.second_training(opened.group.id, part.compiler, point))
-    if run is None or not run.has_ended or (run.failure and run.failure.failure_class in NOT_OF_THE_SETTING):
-        return None
-    outcome = outcome_of(run, objective)
-    is_good = values_of(objective, outcome) is not None and (excess(objective, outcome) or 0.0) <= 0
-    return cost_of(objective, outcome) if is_good else math.inf
+    """Return the best point of each compiler that has one: by both trainings of its finalists, else by the trials."""
+    recorded = read_sweep(opened, metadata(opened.jobs.sweep, parts))
+    best = {part.compiler: recorded.best_of(part.compiler) for part in parts}
+    return {
+        compiler: (trial.setting.point, trial.mean_cost)
+        for compiler, trial in best.items()
+        if trial and trial.setting.point
+    }
 
 
 def confirm(opened: OpenSweep, best_points: BestPoints) -> list[Outcome]:
@@ -401,10 +378,8 @@ def report(
     Returns the report.
     """
     jobs = opened.jobs
-    results, client = metadata(jobs.sweep, parts, reasons), opened.store.client
-    table = opened.store.call(job_tables.jobs, client, opened.group.id)
-    design = read_design(opened.store.call(client.get_run, opened.group.run_id).data.tags)
-    best = sweep_of(table, opened.group.id, results, {}, design).best
+    results = metadata(jobs.sweep, parts, reasons)
+    best = read_sweep(opened, results).best
     setting = {}
     if best and (compiler := best.setting.compiler) in best_points:
         setting = winner(jobs.sweep, compiler, best_points[compiler][0])
@@ -429,8 +404,6 @@ def metadata(
     quality = objective.pop("quality") or {"metric": None, "higher_is_better": None}
     return {
         "objective": {**objective, **quality},
-        "batch_sizes": sweep.space.batch_sizes,
-        "multipliers": sweep.space.multipliers,
         "compilers": [part.compiler for part in parts],
         "base": {
             "compiler": compiler,
@@ -439,7 +412,6 @@ def metadata(
             **({"scaling": base.scaling} if base.scaling else {}),
             **({"hyperparameters": base.hyperparameters} if base.hyperparameters else {}),
         },
-        "samples": parts[0].search.samples,
         "stopped_because": dict(reasons),
         "train_command": None,
     }

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from html import escape
 from typing import Any
 
 import matplotlib
@@ -145,9 +146,11 @@ def plain_numbers(axes: Axes) -> None:
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}".replace("-", "−"))
 
 
-def legend_outside(axes: Axes, **options: Any) -> None:
+def legend_below(axes: Axes, handles: Sequence[Any], **options: Any) -> None:
+    """Put a legend below a chart."""
     assert isinstance(axes.figure, Figure)
-    axes.figure.legend(frameon=False, **options)
+    columns = min(3, len(handles))
+    axes.figure.legend(frameon=False, loc="outside lower center", handles=list(handles), ncols=columns, **options)
 
 
 def arm_colour(index: int) -> str:
@@ -183,8 +186,8 @@ def _svg(figure: Figure, name: str, title: str, description: str, properties: Ma
     text = re.sub(
         r'^<svg\b[^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg class="chart" role="img" {named} viewBox="\1">', text
     )
-    labels = f'<title id="{name}-title">{_escaped(title)}</title>'
-    labels += f'<desc id="{name}-description">{_escaped(description)}</desc>' if description else ""
+    labels = f'<title id="{name}-title">{escape(title, quote=False)}</title>'
+    labels += f'<desc id="{name}-description">{escape(description, quote=False)}</desc>' if description else ""
     return text.replace(">", f">{labels}", 1)
 
 
@@ -192,7 +195,3 @@ def _tag(tag: str, name: str, properties: Mapping[str, str]) -> str:
     """Return a tag with ids prefixed by the chart's name and with the page's custom properties as colours."""
     tag = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", tag)
     return re.sub(r"#[0-9a-f]{6}\b", lambda colour: properties.get(colour[0], colour[0]), tag)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -28,7 +28,7 @@ from reports.charts.canvas import (
     arm_colour,
     arm_marker,
     end_of_axis,
-    legend_outside,
+    legend_below,
     plain_numbers,
     plot,
 )
@@ -36,7 +36,6 @@ from reports.comparison.comparison import Comparison
 from reports.comparison.pair import BARS, percentages
 from reports.model.numbers import capitalized, figure, short_labels, signed_interval, signed_percent
 from reports.model.report import Chart
-from reports.probe.report import Probes
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, work_unit
 from tracking.recorded.recorded_job import STEADY, Job, finite_or_zero
 
@@ -52,8 +51,6 @@ _LABEL_LENGTH = 18
 """Largest number of characters in an arm's label at the end of its line."""
 _AXIS_POINTS = WIDTH_POINTS - 50
 """Width of the axis without the labels to its left."""
-MAX_BARS = 24
-"""Largest number of jobs that get a bar each; with more jobs, each arm gets one bar with the means."""
 LABELS = {
     "queue": "queue (not billed)",
     "warmup": "warm-up",
@@ -101,18 +98,8 @@ def pair_charts(pair: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Ch
     return [chart for chart in charts if chart]
 
 
-def training_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
+def probe_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
     charts = (
-        phases(comparison),
-        loss_curves(comparison, curves, *BY_SAMPLES),
-        loss_curves(comparison, curves, *BY_SECONDS),
-    )
-    return [chart for chart in charts if chart]
-
-
-def probe_charts(probes: Probes, comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
-    charts = (
-        projections(probes, comparison),
         bars(comparison, STEADY, "throughput", "Steady throughput", "samples per second after warm-up"),
         loss_curves(comparison, curves, *BY_SAMPLES),
         phases(comparison),
@@ -141,7 +128,7 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
     rows, texts, names = list[Bar](), list[str](), short_labels(arm.label for arm in comparison.arms)
     compared = [c.arm.label for c in comparison.contrasts if c.verdict.outcome != "not comparable"]
     base = comparison.typical(comparison.arms[0], column) if comparison.arms else None
-    for index, arm in enumerate(comparison.arms):
+    for index, arm in enumerate(comparison.arms if len(comparison.arms) > 1 else ()):  # a table shows a single one
         jobs, value = arm.summary(column), comparison.typical(arm, column) or 0.0
         if jobs is None:
             continue
@@ -161,22 +148,6 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
     notes = ["bar: typical job; ticks: jobs"] if any(bar.ends for bar in rows) else []
     notes += ["hatched: what failed jobs add"] if any(bar.value > (bar.solid or 0.0) for bar in rows) else []
     return bar_chart(rows, name, f"{title}: {unit}", "\n".join([unit, *notes]), texts)
-
-
-def projections(probes: Probes, comparison: Comparison) -> Chart | None:
-    """Return a bar per arm, in its usual colour, with the projected cost and interval; None without projections."""
-    labels = [arm.label for arm in comparison.arms]
-    rows, texts, names = list[Bar](), list[str](), short_labels(labels)
-    for each in probes.projected:
-        label, cost = each.arm.label, each.cost
-        colour, ends = arm_colour(labels.index(label)), (cost.low, cost.high) if cost.has_interval else ()
-        bar = Bar(
-            label=names[label], colour=colour, value=cost.estimate, note=figure(cost.estimate), ends=ends, ticks=ends
-        )
-        rows.append(bar)
-        texts.append(f"{label}: {bar.note}{f', {figure(cost.low)} to {figure(cost.high)}' if ends else ''}")
-    axis = f"{probes.unit}; line: 95 % interval" if any(bar.ends for bar in rows) else probes.unit
-    return bar_chart(rows, "projection", f"Projected for the whole training: {probes.unit}", axis, texts)
 
 
 def bar_chart(rows: Sequence[Bar], name: str, title: str, axis: str, texts: Sequence[str]) -> Chart | None:
@@ -338,7 +309,7 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> No
 @dataclass(frozen=True, kw_only=True)
 class Row:
     heading: str
-    """Text above the bar; empty for an arm's second and later jobs."""
+    """Text above the bar."""
     note: str
     """Text after the bar."""
     seconds: Mapping[str, float]
@@ -353,56 +324,33 @@ def phases(comparison: Comparison, title: str = "Where the time goes: seconds by
     ends = [(sum(row.seconds.values()), row.note) for row in rows]
     longest = max(seconds for seconds, _ in ends)
     shown = [phase for phase in PHASE_COLOURS if any(row.seconds[phase] > _VISIBLE * longest for row in rows)]
-    height = sum(_BAR_INCHES + (_HEADING_INCHES if row.heading else 0.0) for row in rows)
+    height = len(rows) * (_BAR_INCHES + _HEADING_INCHES)
 
     def draw(axes: Axes) -> None:
-        y = 0.0
-        for row in rows:
-            if row.heading:
-                axes.text(0, y + 0.05, row.heading, va="top", ha="left", fontsize=10)
-                y += _HEADING_INCHES
-            _stack(axes, y + _BAR_INCHES / 2, row, longest)
-            y += _BAR_INCHES
+        for at, row in enumerate(rows):
+            y = at * (_BAR_INCHES + _HEADING_INCHES)
+            axes.text(0, y + 0.05, row.heading, va="top", ha="left", fontsize=10)
+            _stack(axes, y + _HEADING_INCHES + _BAR_INCHES / 2, row, longest)
         axes.set(ylim=(height + 0.05, 0), xlim=(0, end_of_axis(ends)), yticks=[], xlabel="seconds")
         plain_numbers(axes)
         axes.grid(axis="x", linewidth=0.7)
         handles = [axes.barh(0, 0, **_style(phase), label=LABELS.get(phase, phase)) for phase in shown]
-        legend_outside(axes, loc="outside lower center", handles=handles, ncols=3, fontsize=10, handlelength=0.9)
+        legend_below(axes, handles, fontsize=10, handlelength=0.9)
 
     return plot("phases", title, height + 1.2, draw, _description(rows), palette=PHASE_PALETTE)
 
 
 def rows_of(comparison: Comparison) -> list[Row]:
-    """Return a bar per job that has ended and recorded a phase; with many jobs, one bar per arm and cache state."""
-    names = short_labels(arm.label for arm in comparison.arms)
-    if sum(len(_with_phases(arm.jobs)) for arm in comparison.arms) > MAX_BARS:
-        return [row for arm in comparison.arms for row in _mean_rows(arm, names[arm.label])]
-    return [row for arm in comparison.arms for row in _job_rows(arm, names[arm.label])]
-
-
-def _with_phases(jobs: Sequence[Job]) -> list[Job]:
-    ended = [(job, seconds_of([job]).items()) for job in jobs if not job.unfinished]
-    return [job for job, phases in ended if any(seconds for phase, seconds in phases if phase != "other")]
-
-
-def _job_rows(arm: Arm, name: str) -> list[Row]:
-    jobs = _with_phases(arm.jobs)
-    return [Row(heading="" if at else name, note=_note(job), seconds=seconds_of([job])) for at, job in enumerate(jobs)]
-
-
-def _note(job: Job) -> str:
-    state = "" if job.cache_state == "off" else f", {job.cache_state} cache"
-    outcome = ", failed" if job.failed else ", stopped" if job.stopped else ""
-    return f"{figure(job.number('cost_billable_seconds'))} s{state}{outcome}"
-
-
-def _mean_rows(arm: Arm, name: str) -> list[Row]:
-    rows = []
-    for state, succeeded in [(arm.cache_state, arm.compared), *arm.other_cache_states.items()]:
-        if jobs := _with_phases(succeeded):
-            heading = f"{name}{f', {state} cache' if arm.other_cache_states else ''}  (mean of {len(jobs)})"
-            seconds = seconds_of(jobs)
-            rows.append(Row(heading=heading, note=f"{figure(_billed(jobs))} s", seconds=seconds))
+    """Return a bar for each arm and state of its compile cache: the means of its jobs that recorded a phase."""
+    names, rows = short_labels(arm.label for arm in comparison.arms), list[Row]()
+    for arm in comparison.arms:
+        for state, succeeded in [(arm.cache_state, arm.compared), *arm.other_cache_states.items()]:
+            seconds = [(job, seconds_of([job])) for job in succeeded]
+            if jobs := [job for job, each in seconds if any(each[phase] for phase in each if phase != "other")]:
+                cache = f", {state} cache" if state != "off" else ""
+                mean = f"  (mean of {len(jobs)})" if len(jobs) > 1 else ""
+                heading = f"{names[arm.label]}{cache}{mean}"
+                rows.append(Row(heading=heading, note=f"{figure(_billed(jobs))} s", seconds=seconds_of(jobs)))
     return rows
 
 
@@ -440,9 +388,8 @@ def _style(phase: str) -> dict[str, Any]:
 
 
 def _description(rows: Sequence[Row]) -> str:
-    descriptions, heading = [], ""
+    descriptions = []
     for row in rows:
-        heading = row.heading or heading
         parts = ", ".join(f"{LABELS.get(p, p)} {figure(seconds)}" for p, seconds in row.seconds.items() if seconds > 0)
-        descriptions.append(f"{heading}: {row.note}, of which {parts}")
+        descriptions.append(f"{row.heading}: {row.note}, of which {parts}")
     return "; ".join(descriptions) + "."

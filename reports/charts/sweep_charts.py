@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from reports.charts.canvas import GRID, INK, MUTED, arm_colour, legend_outside, plain_numbers, plot
+from reports.charts.canvas import GRID, INK, MUTED, arm_colour, legend_below, plain_numbers, plot
 from reports.charts.report_charts import phases
 from reports.model.numbers import capitalized, figure, score, short_labels
 from reports.model.report import Chart
@@ -220,16 +220,7 @@ def _rate_label(multiplier: float, rule: str) -> str:
 
 
 def legend(axes: Axes, handles: Sequence[Line2D]) -> None:
-    """Put a legend below a chart."""
-    legend_outside(
-        axes,
-        loc="outside lower center",
-        handles=list(handles),
-        ncols=min(3, len(handles)),
-        fontsize=9.5,
-        handlelength=2.0,
-        columnspacing=1.2,
-    )
+    legend_below(axes, handles, fontsize=9.5, handlelength=2.0, columnspacing=1.2)
 
 
 def batch_axis(axes: Axes, sizes: Iterable[float]) -> None:

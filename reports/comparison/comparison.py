@@ -150,6 +150,11 @@ class Comparison:
         return min(cheaper, key=lambda c: c.verdict.ratio.estimate if c.verdict.ratio else 1.0, default=None)
 
     @property
+    def is_training(self) -> bool:
+        """True if there is nothing to compare: a single job, which is not the first of a comparison."""
+        return len(self.jobs) == 1 and self.design is None
+
+    @property
     def is_pair(self) -> bool:
         """True for a look at two settings with one successful job each."""
         looks = self.progress.design.looks if self.progress else ()
@@ -393,7 +398,7 @@ def work_differences(arm: Arm, baseline: Arm) -> list[Difference]:
     jobs = [*arm.succeeded, *baseline.succeeded]
     # The recorded library versions count if every job has them, or else the images'.
     version = _text_of("versions") if all(job.text.get("versions") for job in jobs) else image_version
-    # Jobs of earlier versions recorded only the key of the rows as they were cut and packed.
+    # Scripts and imported jobs have only the key of their channels.
     data = _text_of("rows_key" if all(job.text.get("rows_key") for job in jobs) else "data_key")
     differences = [
         *_differing(jobs, "data", "data", data),
@@ -439,8 +444,7 @@ def _machines(arm: Arm, baseline: Arm) -> list[Difference]:
 def _precisions(arm: Arm, baseline: Arm) -> list[Difference]:
     """Return the difference in precision within an arm, or between the choices of `auto` on equal machines.
 
-    Two arms may differ in precision if the experiment sets it, or if their machines differ. Runs of earlier versions do
-    not record the request.
+    Two arms may differ in precision if the experiment sets it, or if their machines differ.
     """
     used = _text_of("hp_precision")
     for jobs in (arm.succeeded, baseline.succeeded):

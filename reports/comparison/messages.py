@@ -9,7 +9,7 @@ from statistics import fmean
 from judging.break_even import BreakEven
 from judging.cache_states import ColdStart
 from judging.intervals import Interval
-from judging.quality import Quality
+from judging.quality import Measure, Quality
 from reports.comparison.comparison import INCLUDES_ZERO, Comparison, Contrast, Verdict
 from reports.model.numbers import (
     TOO_FEW,
@@ -26,7 +26,6 @@ from reports.model.numbers import (
     short,
     signed,
 )
-from reports.model.report import ShortAnswer
 from sweeps.search_space import linear_note
 from tracking.groups.planned_job import CHOSEN_SIZE, IMPORTED
 from tracking.recorded.arms import BILLABLE, Arm, currency, finite, has_common_currency, uses_other_machines
@@ -54,14 +53,16 @@ def headline(comparison: Comparison) -> str:
     return answer_of(comparison)[0]
 
 
-def answer_of(comparison: Comparison) -> tuple[str, ShortAnswer]:
+def answer_of(comparison: Comparison) -> tuple[str, str]:
     """Return the answer in one sentence, and in a few words for a run's name, such as `inductor 20 % cheaper`."""
     baseline, contrasts, jobs = comparison.baseline, comparison.contrasts, comparison.jobs
+    if comparison.is_training:
+        return _training_answer(jobs[0], comparison.measure)
     if baseline is None:
-        return "This group has no jobs.", ShortAnswer("", "no jobs")
+        return "This group has no jobs.", "no jobs"
     if not any(arm.succeeded for arm in comparison.arms):
         stopped = "failed" if any(job.failed for job in jobs) else "stopped"
-        short_answer = ShortAnswer("", "no answer yet" if any(job.unfinished for job in jobs) else stopped)
+        short_answer = "no answer yet" if any(job.unfinished for job in jobs) else stopped
         if all(job.stopped for job in jobs):
             which = f"all {len(jobs)} jobs were stopped" if len(jobs) > 1 else "the only job was stopped"
         else:
@@ -71,9 +72,9 @@ def answer_of(comparison: Comparison) -> tuple[str, ShortAnswer]:
         cost = baseline.summary(BILLABLE)
         seconds = f"{figure(cost.typical)} s billed" if cost else "billed seconds unknown"
         number = figure(cost.typical) if cost else "an unknown number of"
-        return f"“{baseline.label}” took {number} billable seconds.", ShortAnswer("", seconds)
+        return f"“{baseline.label}” took {number} billable seconds.", seconds
     if comparison.is_pair:
-        return "One job each: no verdict.", ShortAnswer("", "no verdict")
+        return "One job each: no verdict.", "no verdict"
     if (best := comparison.best) and (ratio := best.verdict.ratio):
         fewer = f"{change(ratio.estimate)} {noun(best.verdict)} than “{baseline.label}”"
         sentence = f"“{best.arm.label}” is cheaper: {fewer}{cache_phrase(best.verdict)}."
@@ -82,15 +83,30 @@ def answer_of(comparison: Comparison) -> tuple[str, ShortAnswer]:
     if outcomes == {"not comparable"}:
         has_warnings = any(arm.compiler_warnings for arm in comparison.arms)
         why = "a compiler did not run as its setting says" if has_warnings else "the settings did not do the same work"
-        return f"No verdict: {why}.", ShortAnswer("", "not comparable")
+        return f"No verdict: {why}.", "not comparable"
     if outcomes == {"not cheaper"}:
-        return f"No setting is cheaper than “{baseline.label}”.", ShortAnswer("", "nothing cheaper")
-    return f"No setting is shown to be cheaper than “{baseline.label}”.", ShortAnswer("", "inconclusive")
+        return f"No setting is cheaper than “{baseline.label}”.", "nothing cheaper"
+    return f"No setting is shown to be cheaper than “{baseline.label}”.", "inconclusive"
 
 
-def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
+def _training_answer(job: Job, measure: Measure | None) -> tuple[str, str]:
+    cost = job.number(BILLABLE)
+    seconds = f"{figure(cost)} billable seconds" if cost >= 0 else "an unknown number of billable seconds"
+    if job.unfinished:
+        return "The training has not ended.", "no answer yet"
+    if job.stopped:
+        return f"The training was stopped after {seconds}.", "stopped"
+    if job.failed:
+        why = _failure(job, 200)
+        return f"The training failed after {seconds}{f': {why}' if why else ''}.", "failed"
+    reached = f" and reached {measure.label} {score(job.number(measure.column))}" if measure else ""
+    billed = f"{figure(cost)} s billed" if cost > 0 else "billed seconds unknown"
+    return f"The training took {seconds}{reached}.", billed
+
+
+def cheaper(setting: str, ratio: Interval) -> str:
     """Return `inductor 20 % cheaper`, with a comma after a setting that contains more than letters."""
-    return ShortAnswer(setting, f"{'' if setting.isalpha() else ','} {percent(ratio.estimate)} % cheaper")
+    return f"{short(setting)}{'' if setting.isalpha() else ','} {percent(ratio.estimate)} % cheaper"
 
 
 def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:
@@ -289,8 +305,8 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     sentences += choice_sentences(comparison)
     sentences += data_sentences(comparison.jobs)
     for arm in comparison.arms:
-        sentences += failure_sentences(arm)
-        if n := len(arm.stopped):
+        sentences += [] if comparison.is_training else failure_sentences(arm)
+        if (n := len(arm.stopped)) and not comparison.is_training:
             sentences.append(f"{counted(n, 'job')} of “{arm.label}” {'was' if n == 1 else 'were'} stopped.")
         sentences += spot_sentences(arm)
     if comparison.seedless:
@@ -328,10 +344,16 @@ def failure_sentences(arm: Arm) -> list[str]:
     for job in arm.failed:
         by_class.setdefault(job.text.get("failure_class") or "", []).append(job)
     sentences = []
-    for name, jobs in by_class.items():
-        why = short(Failure(name, jobs[0].text.get("failure_message") or "").text, 160).rstrip(".")
+    for jobs in by_class.values():
+        why = _failure(jobs[0], 160)
         sentences.append(f"{counted(len(jobs), 'job')} of “{arm.label}” failed{f': {why}' if why else ''}.")
     return sentences
+
+
+def _failure(job: Job, most: int) -> str:
+    """Return why a job failed, in at most `most` characters and without a full stop."""
+    text = Failure(job.text.get("failure_class") or "", job.text.get("failure_message") or "").text
+    return short(text, most).rstrip(".")
 
 
 def spot_sentences(arm: Arm) -> list[str]:

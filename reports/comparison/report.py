@@ -1,4 +1,4 @@
-"""The reports of a comparison and of a single training, their figures as data, and the results for `--fail-on`."""
+"""The report of a comparison or of a single training, its figures as data, and the results for `--fail-on`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ import pandas as pd
 
 from judging.intervals import Interval
 from judging.measures import COMMONEST
-from judging.quality import Measure
 from judging.summaries import gain_percent, summary
 from reports.comparison import messages
 from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.messages import choice_sentences, left_out_sentences, rate_sentences
 from reports.comparison.pair import pair_blocks, percentages
 from reports.comparison.tables import (
     factorial_of,
@@ -25,16 +23,14 @@ from reports.comparison.tables import (
     looks_summary,
     published_sections,
     settings_table,
-    short_looks,
     spent_sentence,
+    training_table,
 )
-from reports.model.numbers import NONE, change, figure, money, score, short
+from reports.model.numbers import change, score, short
 from reports.model.report import (
     Block,
-    Cell,
     Chart,
     Charts,
-    Column,
     Definition,
     Definitions,
     Item,
@@ -42,14 +38,11 @@ from reports.model.report import (
     Metric,
     Report,
     Section,
-    ShortAnswer,
     Text,
-    build_table,
     measured_section,
 )
-from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, finite
+from tracking.recorded.arms import Arm, finite
 from tracking.recorded.recorded_job import Job
-from training.contract.failures import Failure
 
 TYPICAL = (
     "Typical values over the successful repeats, with the smallest and the largest value below. They are geometric "
@@ -95,7 +88,7 @@ class Source:
 
 
 def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
-    (headline, short_answer), remarks = messages.answer_of(comparison), _remarks(comparison)
+    (headline, short_answer), remarks = messages.answer_of(comparison), tuple(_remarks(comparison))
     sections = tuple(_sections(comparison, charts, source))
     measured = measured_section(*_definitions(comparison))
     environment = ran_on_sections(comparison.jobs, source.environment, comparison.group)
@@ -109,43 +102,29 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
             for each in comparison.contrasts
         )
     )
-    with_verdicts = settings_table(comparison, with_verdicts=True)
     settings, pair = tuple(settings_blocks(comparison)), pair_blocks(comparison)
-    quality = quality_blocks(comparison)
+    quality = tuple(Text(each, "strong") for each in messages.quality_sentences(comparison))
     return Report(
         group=comparison.group,
         title=source.title,
         headline=headline,
-        answer=(*quality, *pair, *_answer(comparison), *([verdicts] if verdicts.items else [])),
+        answer=(*quality, *pair, *remarks, *([verdicts] if verdicts.items else [])),
         sections=(*sections, measured, *environment),
-        terminal=(Text(headline, "strong"), *quality, *(pair or settings), verdicts, *remarks),
-        markdown=(
-            *quality,
-            *pair,
-            *((with_verdicts,) if with_verdicts else ()),
-            *settings[1:],
-            verdicts,
-            *remarks,
-            *short_looks(comparison),
-        ),
+        brief=(*quality, *(pair or settings), verdicts, *remarks),
         missing=source.missing,
         summary=summary_of(comparison),
         metrics=tuple(metrics_of(comparison)),
         short_answer=short_answer,
         results=results_by_arm(comparison),
         verdicts=verdicts_of(comparison),
-        comparison_table=with_verdicts,
+        comparison_table=None if comparison.is_training else settings_table(comparison, with_verdicts=True),
         rows_csv=source.table.to_csv(index=False),
     )
 
 
-def quality_blocks(comparison: Comparison) -> tuple[Block, ...]:
-    return tuple(Text(each, "strong") for each in messages.quality_sentences(comparison))
-
-
 def settings_blocks(comparison: Comparison) -> Iterator[Block]:
     """Yield the table of the settings, with a note on verdicts from other jobs than the table's."""
-    if table := settings_table(comparison):
+    if table := training_table(comparison) if comparison.is_training else settings_table(comparison):
         yield table
     if sentences := messages.unlike_sentences(comparison):
         yield Text(" ".join(sentences))
@@ -166,21 +145,17 @@ def chart_sections(charts: Sequence[Chart]) -> tuple[Section, ...]:
     return (Section("Charts", (Charts(tuple(charts)),)),) if charts else ()
 
 
-def _answer(comparison: Comparison) -> Iterator[Block]:
-    if comparison.jobs:
+def _remarks(comparison: Comparison) -> Iterator[Block]:
+    """Yield the cost of all jobs, and whatever else a reader must know to trust the answer."""
+    if comparison.jobs and not comparison.is_training:  # the headline has the cost of a single training
         yield Text(" ".join(filter(None, (spent_sentence(comparison), messages.cost_sentence(comparison)))), "muted")
-        yield from map(Text, messages.caveat_sentences(comparison))
-
-
-def _remarks(comparison: Comparison) -> tuple[Block, ...]:
-    if not comparison.jobs:
-        return ()
-    sentences = [spent_sentence(comparison), messages.cost_sentence(comparison)]
-    return (Text(" ".join(filter(None, [*sentences, *messages.caveat_sentences(comparison)]))),)
+    yield from map(Text, messages.caveat_sentences(comparison))
 
 
 def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
-    if comparison.arms:
+    if comparison.is_training:
+        yield Section("The training", tuple(settings_blocks(comparison)))
+    elif comparison.arms:
         yield Section("The settings", (*settings_blocks(comparison), Text(TYPICAL, "small")))
     yield from looks_sections(comparison)
     if factorial := factorial_of(comparison):
@@ -189,20 +164,17 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
     yield from published_sections(source.table, comparison)
     yield from chart_sections(charts)
     yield from texts_sections(source.texts)
-    yield from job_sections(comparison.billed_jobs, source.tracking_uri)
+    title = "The job" if comparison.is_training else "Every job"
+    yield from job_sections(comparison.billed_jobs, source.tracking_uri, title)
 
 
 def _definitions(comparison: Comparison) -> Iterator[Definition]:
     if comparison.has_scripts:
         yield SCRIPTS
-    yield _INTERVAL
-    yield _VERDICT
-    yield from quality_definitions(comparison)
-    yield Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/judging.md lists them.")
-
-
-def quality_definitions(comparison: Comparison) -> Iterator[Definition]:
-    """Yield the measure of quality, if there is one, with the score of a model that learns nothing."""
+    if not comparison.is_training:
+        yield _INTERVAL
+        yield _VERDICT
+        yield Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/judging.md lists them.")
     if measure := comparison.measure:
         commonest = max(finite(comparison.jobs, measure.column + COMMONEST), default=math.nan)
         text = f"Measured by {measure.label}."
@@ -213,17 +185,20 @@ def quality_definitions(comparison: Comparison) -> Iterator[Definition]:
 
 def summary_of(comparison: Comparison) -> dict[str, Any]:
     """Return numbers and verdicts; non-finite numbers are kept, although strict JSON forbids them."""
-    return {
-        "group": comparison.group,
-        "headline": messages.headline(comparison),
+    verdicts = {
         "baseline": comparison.baseline.label if comparison.baseline else None,
         "best": comparison.best.arm.label if comparison.best else None,
         "rules": comparison.rules,
+        "contrasts": [contrast_summary(contrast) for contrast in comparison.contrasts],
+    }
+    return {
+        "group": comparison.group,
+        "headline": messages.headline(comparison),
+        **({} if comparison.is_training else verdicts),
         "quality_measure": comparison.measure.column if comparison.measure else None,
         "paid_instance_seconds": comparison.billable_instance_seconds,
         "arms": [_arm(arm) for arm in comparison.arms],
         **looks_summary(comparison),
-        "contrasts": [contrast_summary(contrast) for contrast in comparison.contrasts],
         **({"percentages": {at: c.number for at, c in percentages(comparison).items()}} if comparison.is_pair else {}),
     }
 
@@ -344,94 +319,6 @@ def environment_texts(jobs: Sequence[Job], environment: Mapping[str, Any]) -> di
     return {name: text for name, text in texts.items() if text}
 
 
-_ABOUT_VERDICTS = ("baseline", "best", "rules", "contrasts")
-"""Fields of a comparison's summary that say nothing about a single training."""
-
-
-def is_one_training(comparison: Comparison) -> bool:
-    """Return True if there is nothing to compare: a single job, which is not the first of a comparison."""
-    return len(comparison.jobs) == 1 and comparison.design is None
-
-
 def with_neutral_label(comparison: Comparison) -> Comparison:
-    """Return the comparison with another label for its only arm, for charts: `none` is the name of a compiler."""
+    """Return a single training with another label for its only arm: `none` is the name of a compiler."""
     return replace(comparison, arms=tuple(replace(arm, label="training") for arm in comparison.arms))
-
-
-Figure = tuple[Column[Arm], Cell]
-"""Column of a table of settings, and its only cell."""
-
-
-def training_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
-    [arm] = comparison.arms
-    [job] = arm.jobs
-    headline, short_answer = _training_answer(job, comparison.measure)
-    sentences = [*_training_remarks(arm), *choice_sentences(comparison)]
-    sentences += [*left_out_sentences(comparison), *rate_sentences(comparison.jobs)]
-    shown = [(column, cell) for column in figures(comparison) if (cell := column.cell(arm)).text != NONE]
-
-    def value(figure: Figure) -> Cell:
-        column, cell = figure
-        return replace(cell, text=f"{cell.text} {column.unit}".strip(), detail="")
-
-    columns = [
-        Column[Figure]("figure", lambda each: each[0].name or each[0].label, kind="text"),
-        Column[Figure]("value", value),
-    ]
-    tables = (build_table("The training", columns, shown),) if shown else ()
-    definitions = [*([SCRIPTS] if comparison.has_scripts else []), *quality_definitions(comparison)]
-    remarks = tuple(map(Text, sentences))
-    quality = quality_blocks(comparison)
-    numbers = {**summary_of(comparison), "headline": headline}
-    return Report(
-        group=comparison.group,
-        title=source.title,
-        headline=headline,
-        answer=(*quality, *remarks),
-        sections=(
-            *(Section("The training", (table,)) for table in tables),
-            *chart_sections(charts),
-            *texts_sections(source.texts),
-            *job_sections(comparison.billed_jobs, source.tracking_uri, "The job"),
-            measured_section(*definitions),
-            *ran_on_sections(comparison.jobs, source.environment, comparison.group),
-        ),
-        terminal=(Text(headline, "strong"), *quality, *tables, *remarks),
-        markdown=(*quality, *tables, *remarks),
-        missing=source.missing,
-        summary={name: value for name, value in numbers.items() if name not in _ABOUT_VERDICTS},
-        metrics=tuple(metrics_of(comparison)),
-        short_answer=ShortAnswer("", short_answer),
-        results={"failed": (arm.label,)} if job.failed else {},
-        rows_csv=source.table.to_csv(index=False),
-    )
-
-
-def _training_answer(job: Job, measure: Measure | None) -> tuple[str, str]:
-    """Return the outcome in one sentence, and in a few words for the name of the group's run."""
-    cost = job.number(BILLABLE)
-    seconds = f"{figure(cost)} billable seconds" if cost >= 0 else "an unknown number of billable seconds"
-    if job.unfinished:
-        return "The training has not ended.", "no answer yet"
-    if job.stopped:
-        return f"The training was stopped after {seconds}.", "stopped"
-    if job.failed:
-        reason = Failure(job.text.get("failure_class") or "", job.text.get("failure_message") or "").text
-        why = short(reason, 200).rstrip(".")
-        return f"The training failed after {seconds}{f': {why}' if why else ''}.", "failed"
-    reached = f" and reached {measure.label} {score(job.number(measure.column))}" if measure else ""
-    billed = f"{figure(cost)} s billed" if cost > 0 else "billed seconds unknown"
-    return f"The training took {seconds}{reached}.", billed
-
-
-def _training_remarks(arm: Arm) -> list[str]:
-    """Return the cost in dollars, savings from spot capacity, and doubts about the figures."""
-    [job] = arm.jobs
-    sentences = [f"It cost {money(usd)} USD."] if (usd := job.number(DOLLARS.column)) > 0 else []
-    sentences += [f"The figures do not match the compiler setting: {warning}." for warning in arm.compiler_warnings]
-    if (saved := job.number("cost_spot_savings_percent")) > 0:
-        sentences.append(f"On spot capacity, it was billed {figure(saved)} % less than its running time.")
-    if job.disturbances:
-        sentences.append(f"Its measurement was disturbed: {', '.join(job.disturbances)}.")
-    sentences += messages.data_sentences(arm.jobs)
-    return sentences

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -29,7 +29,7 @@ from reports.model.numbers import (
     signed_interval,
     signed_percent,
 )
-from reports.model.report import Block, Cell, Column, Section, Table, Text, build_table, number_cell
+from reports.model.report import Cell, Column, Section, Table, Text, build_table, number_cell
 from tracking.recorded.arms import BILLABLE, DOLLARS, Arm, work_unit
 from tracking.recorded.recorded_job import TRAINER_RATE, Job
 
@@ -127,6 +127,17 @@ def settings_table(comparison: Comparison, *, with_verdicts: bool = False) -> Ta
         *([verdict] if with_verdicts and comparison.contrasts else []),
     ]
     return build_table("The settings", columns, comparison.arms)
+
+
+def training_table(comparison: Comparison) -> Table | None:
+    """Return the table of a single training with a row per figure; None without figures."""
+    [arm] = comparison.arms
+    shown = [(column, cell) for column in figures(comparison) if (cell := column.cell(arm)).text != NONE]
+    columns = [
+        Column[tuple[Column[Arm], Cell]]("figure", lambda each: each[0].name or each[0].label, kind="text"),
+        Column("value", lambda each: replace(each[1], text=f"{each[1].text} {each[0].unit}".strip(), detail="")),
+    ]
+    return build_table("The training", columns, shown) if shown else None
 
 
 def summary_cell(values: Summary | None, text: Callable[[float], str] = figure, typical: float | None = None) -> Cell:
@@ -240,12 +251,6 @@ def looks_table(comparison: Comparison) -> Table | None:
         *(Column(arm.label, partial(cell, arm.label)) for arm in comparison.arms[1:]),
     ]
     return build_table("The looks", columns, zip(design.looks, all_looks, strict=False))
-
-
-def short_looks(comparison: Comparison) -> tuple[Block, ...]:
-    """Return the looks for a run's description; empty unless it ran in waves."""
-    table = looks_table(comparison)
-    return (Text("The looks:"), table) if table else ()
 
 
 def looks_summary(comparison: Comparison | None) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from reports.charts.canvas import theme_css
-from reports.model.report import Charts, Command, Definitions, Items, Report, Sentences, Table, Text
+from reports.model.report import Charts, Command, Definitions, Items, Report, Table, Text
 
-_BLOCKS = (Text, Sentences, Command, Items, Definitions, Table, Charts)
+_BLOCKS = (Text, Command, Items, Definitions, Table, Charts)
 
 
 def html_page(report: Report) -> str:

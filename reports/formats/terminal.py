@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from reports.model.report import Block, Command, Definitions, Item, Items, Report, Sentences, Table, Text
+from reports.model.report import Block, Command, Definitions, Item, Items, Report, Table, Text
 from training.contract.plain_text import without_control_characters
 
 WIDTH = 100
@@ -36,8 +36,8 @@ class PlainConsole(Console):
 
 
 def print_report(report: Report, file: TextIO | None = None) -> None:
-    """Print the answer, the main tables and the remarks."""
-    print_blocks((*report.terminal, Sentences(tuple(report.missing))), file)
+    """Print the headline, the main tables and the remarks."""
+    print_blocks((Text(report.headline, "strong"), *report.brief, *map(Text, report.missing)), file)
 
 
 def print_blocks(blocks: Iterable[Block], file: TextIO | None = None, width: int = WIDTH) -> None:
@@ -50,9 +50,6 @@ def print_blocks(blocks: Iterable[Block], file: TextIO | None = None, width: int
 def _print_block(console: Console, block: Block) -> None:
     if isinstance(block, Text):
         console.print(block.text, style=_STYLES[block.style])
-    elif isinstance(block, Sentences):
-        for sentence in block.sentences:
-            console.print(sentence)
     elif isinstance(block, Command):
         console.print(f"\n  {block.command}\n", soft_wrap=True)
     elif isinstance(block, Items):

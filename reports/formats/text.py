@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from reports.model.numbers import short
-from reports.model.report import Block, Command, Items, Report, Sentences, Table, Text
+from reports.model.report import Block, Command, Items, Report, Table, Text
 from tracking.groups.plan_file import json_value
 from training.contract.plain_text import without_markup
 
@@ -22,10 +21,6 @@ _MAX_CHARACTERS = 150
 """Length at which an arm's label is cut in a metric's name; MLflow allows 250 characters for the whole name."""
 _SUFFIXES = ("", " low", " high")
 """Suffixes of an interval's metrics."""
-MAX_CHARACTERS = 70
-"""Length of a run name."""
-_MIN_SETTING_CHARACTERS = 12
-"""Number of characters kept of a setting, however long the rest is."""
 
 
 def summary(report: Report) -> dict[str, Any]:
@@ -75,12 +70,9 @@ def metric_labels(labels: Iterable[str]) -> dict[str, str]:
 def name_with_answer(name: str, report: Report) -> str:
     """Return a run's name with the report's short answer in front.
 
-    The answer comes first because MLflow's table of runs shows about 20 characters. If the name is longer than
-    `MAX_CHARACTERS`, only the setting in the answer is shortened.
+    The answer comes first because MLflow's table of runs shows about 20 characters.
     """
-    setting, text = report.short_answer.setting, report.short_answer.text
-    room = MAX_CHARACTERS - len(f"{text} ({name})")
-    return f"{short(setting, max(room, _MIN_SETTING_CHARACTERS))}{text} ({name})"
+    return f"{report.short_answer} ({name})"
 
 
 def is_ours(name: str, current: str) -> bool:
@@ -93,25 +85,19 @@ PAGE = "The full report is the artifact `report/report.html`."
 
 def markdown(report: Report) -> str:
     """Return the headline, the main tables and the remarks."""
-    parts = [f"**{without_markup(report.headline)}**", *filter(None, map(_block, report.markdown)), PAGE]
-    return "\n\n".join([*parts, *([_bullets(report.missing)] if report.missing else [])]) + "\n"
+    parts = [f"**{without_markup(report.headline)}**", *filter(None, map(_block, report.brief)), PAGE]
+    return "\n\n".join([*parts, *map(without_markup, report.missing)]) + "\n"
 
 
 def _block(block: Block) -> str:
     """Return a block as Markdown; empty for a block that only the page shows."""
     if isinstance(block, Text):
         return without_markup(block.text)
-    if isinstance(block, Sentences):
-        return _bullets(block.sentences)
     if isinstance(block, Command):
         return "\n".join(["```", block.command.replace("```", "'''"), "```"])
     if isinstance(block, Items):
         return "\n".join(_item(item.label, item.outcome, [each.text for each in item.texts]) for item in block.items)
     return _table(block) if isinstance(block, Table) else ""
-
-
-def _bullets(sentences: Iterable[str]) -> str:
-    return "\n".join(f"- {without_markup(sentence)}" for sentence in sentences)
 
 
 def _item(label: str, outcome: str, texts: Iterable[str]) -> str:

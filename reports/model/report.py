@@ -24,13 +24,6 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Sentences:
-    """Independent sentences, shown as paragraphs, lines or bullet points."""
-
-    sentences: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Command:
     caption: str
     command: str
@@ -166,7 +159,7 @@ class Table:
     style: TableStyle = ""
 
 
-Block: TypeAlias = Text | Sentences | Command | Items | Definitions | Table | Charts
+Block: TypeAlias = Text | Command | Items | Definitions | Table | Charts
 
 
 @dataclass(frozen=True)
@@ -188,22 +181,11 @@ class Metric:
     """Ends of its 95 % interval, or None."""
 
 
-@dataclass(frozen=True)
-class ShortAnswer:
-    """The answer, short enough for a run's name."""
-
-    setting: str
-    """Setting that the answer is about; may be empty."""
-    text: str
-    """Text after the setting, such as ` 20 % cheaper`."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """The content of a report, for all output formats.
 
-    The page shows `answer` and `sections`. The terminal and Markdown have separate lists with fewer blocks, where the
-    main table comes right after the headline.
+    The page shows `answer` and `sections`, the terminal and Markdown the fewer blocks of `brief`.
     """
 
     group: str
@@ -214,14 +196,15 @@ class Report:
     answer: tuple[Block, ...] = ()
     """Blocks right below the headline on the page."""
     sections: tuple[Section, ...] = ()
-    terminal: tuple[Block, ...] = ()
-    markdown: tuple[Block, ...] = ()
+    brief: tuple[Block, ...] = ()
+    """Blocks below the headline in the terminal and in Markdown, the main table first."""
     missing: tuple[str, ...] = ()
     """One sentence for each kind of data that the report lacks."""
     summary: Mapping[str, Any]
     """Numbers and verdicts for `summary.json`."""
     metrics: tuple[Metric, ...] = ()
-    short_answer: ShortAnswer = ShortAnswer("", "")
+    short_answer: str = ""
+    """The answer in a few words, for a run's name."""
     results: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Labels of the arms with a result that `--fail-on` may name; see `reports.comparison.report`."""
     verdicts: Mapping[str, str] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from judging.next_job import MIN_FREEDOM, JobSpread, are_separated, job_spread, 
 from reports.comparison.messages import disturbance_sentences, warning_sentences
 from reports.comparison.report import Source, chart_sections, ran_on_sections
 from reports.comparison.tables import job_sections
-from reports.model.numbers import counted, factor, figure, joined, money, score
+from reports.model.numbers import counted, factor, figure, joined, money, score, short
 from reports.model.report import (
     Cell,
     Chart,
@@ -24,8 +24,6 @@ from reports.model.report import (
     Metric,
     Report,
     Section,
-    Sentences,
-    ShortAnswer,
     Table,
     Text,
     build_table,
@@ -247,7 +245,7 @@ def _machine_of(job: Job) -> Machine:
 
 
 def probe_report(probes: Probes, charts: Sequence[Chart], source: Source) -> Report:
-    answer, remarks = headline(probes), Sentences(tuple(sentences(probes)))
+    answer, remarks = headline(probes), tuple(map(Text, sentences(probes)))
     on_spot = [(each.arm.label, each.spot) for each in probes.projected if each.spot is not None]
     projections = (projection_table(probes),) if probes.projected else ()
     tables = (*projections, *([spot_table(on_spot)] if on_spot else []))
@@ -262,14 +260,13 @@ def probe_report(probes: Probes, charts: Sequence[Chart], source: Source) -> Rep
         group=probes.group,
         title=source.title,
         headline=answer,
-        answer=(remarks, *caveat),
+        answer=(*remarks, *caveat),
         sections=(
             *sections,
             measured_section(*_MEASURED),
             *ran_on_sections(probes.jobs, source.environment, probes.group),
         ),
-        terminal=(Text(answer, "strong"), *tables, remarks, *caveat),
-        markdown=(*tables, remarks, Text(_CAVEAT)),
+        brief=(*tables, *remarks, *caveat),
         missing=source.missing,
         summary=_summary(probes),
         metrics=tuple(_metrics(probes)),
@@ -376,13 +373,13 @@ def _metrics(probes: Probes) -> Iterator[Metric]:
             yield Metric(name=name, label=each.arm.label, value=value.estimate, interval=interval)
 
 
-def _short_answer(probes: Probes) -> ShortAnswer:
+def _short_answer(probes: Probes) -> str:
     cheapest = probes.cheapest
     if cheapest is None:
-        return ShortAnswer("", "no projection")
+        return "no projection"
     similar = f" and {len(probes.as_cheap)} more" if probes.as_cheap else ""
     unit = "USD" if probes.unit == "USD" else "s"
-    return ShortAnswer(cheapest.arm.label, f"{similar}, {probes.cost_text(cheapest.cost.estimate)} {unit}")
+    return f"{short(cheapest.arm.label)}{similar}, {probes.cost_text(cheapest.cost.estimate)} {unit}"
 
 
 def _summary(probes: Probes) -> dict[str, Any]:

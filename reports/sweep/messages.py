@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from judging.intervals import Interval
-from judging.summaries import gain_percent
 from reports.comparison.comparison import Verdict
 from reports.comparison.messages import (
     bill_sentences,
@@ -15,13 +14,21 @@ from reports.comparison.messages import (
     unlike_sentences,
     warning_sentences,
 )
-from reports.model.numbers import TOO_FEW, change, change_interval, counted, figure, joined, money, percent, score
-from reports.model.report import ShortAnswer
-from reports.sweep.sweep import Sweep, factorial_arms
+from reports.model.numbers import (
+    TOO_FEW,
+    change,
+    change_interval,
+    counted,
+    figure,
+    joined,
+    money,
+    percent,
+    score,
+    short,
+)
+from reports.sweep.sweep import Sweep, factorial_settings
 from reports.sweep.trials import Setting, Trial, setting_of
 
-MAX_HEADLINE = 90
-"""Most characters of a headline."""
 _NOT_REPEATED = "both need repeats, because the best of many trials is partly the luckiest one"
 OUTCOMES = {
     "worse": "completed beyond the bound",
@@ -36,20 +43,20 @@ def headline(sweep: Sweep) -> str:
     return answer_of(sweep)[0]
 
 
-def answer_of(sweep: Sweep) -> tuple[str, ShortAnswer, list[str]]:
+def answer_of(sweep: Sweep) -> tuple[str, str, list[str]]:
     """Return a headline, which has figures of repeats alone, the same in a few words, and the lines below it."""
     spec, best, trials = sweep.spec, sweep.best, counted(len(sweep.trials), "trial")
     if best is None:
-        return _no_answer(sweep, trials), ShortAnswer("", "no answer"), []
+        return _no_answer(sweep, trials), "no answer", []
     if spec.is_front and len(sweep.front) > 1:
         settings = f"{len(sweep.front)} Pareto-optimal settings"
-        return f"There are {settings} in cost and {spec.quality_name}.", ShortAnswer("", settings), [_front(sweep)]
+        return f"There are {settings} in cost and {spec.quality_name}.", settings, [_front(sweep)]
     repeated = sweep.repeated_cost(best.setting)
     by = "The trainings that chose it" if math.isnan(repeated) else "Its repeats"
     cost = f"{by}: {spec.cost_text(sweep.cost_of(best))} {spec.cost_name}."
     if best.setting == sweep.base:
-        sentence = _fitted("The starting setting, {0}, remains the best.", str(sweep.base))
-        return sentence, ShortAnswer("", "nothing better"), [cost, *_between_compilers(sweep)]
+        sentence = f"The starting setting, {short(str(sweep.base))}, remains the best."
+        return sentence, "nothing better", [cost, *_between_compilers(sweep)]
     contrast, interval = sweep.contrast_of(best.setting), sweep.interval_of(best.setting)
     verdict = contrast.verdict if contrast else Verdict("inconclusive", _NOT_REPEATED)
     if spec.is_rate and verdict.outcome != "not comparable":
@@ -57,23 +64,16 @@ def answer_of(sweep: Sweep) -> tuple[str, ShortAnswer, list[str]]:
     is_best = f"{_named(best.setting)} is the best {f'of {trials}' if best is sweep.winner else 'by its repeats'}"
     if verdict.outcome == "not comparable":
         sentence = f"No verdict on the best of {trials}: its repeats are not comparable."
-        return sentence, ShortAnswer("", "not comparable"), [f"{is_best}: {verdict.reason}."]
+        return sentence, "not comparable", [f"{is_best}: {verdict.reason}."]
     if interval:
         sentence, short_answer, line = _confirmed(sweep, best.setting, interval, verdict, is_best)
         return sentence, short_answer, [line, *bill_sentences(verdict), *_between_compilers(sweep)]
     is_unreliable = verdict.outcome == "not cheaper"
     lines = [f"It is not compared with {sweep.base}: {verdict.reason}."] if not spec.is_front else []
-    short_answer = ShortAnswer(str(best.setting), ", not reliably" if is_unreliable else ", the best trial")
+    short_answer = f"{short(str(best.setting))}, {'not reliably' if is_unreliable else 'the best trial'}"
     but = "but not reliably" if is_unreliable else "without a verdict"
-    sentence = _fitted(f"{{0}} is the best of {trials}, {but}.", str(best.setting))
+    sentence = f"{short(str(best.setting))} is the best of {trials}, {but}."
     return sentence, short_answer, [cost, *lines, *_between_compilers(sweep)]
-
-
-def _fitted(pattern: str, name: str, base: str = "") -> str:
-    """Return a headline with a setting and the base. If it is too long, it calls the base so, and cuts the setting."""
-    room, whole = MAX_HEADLINE - len(pattern.format("", "the base")), pattern.format(name, base)
-    cut = name if len(name) <= room else f"{name[: room - 1]}…"
-    return whole if len(whole) <= MAX_HEADLINE else pattern.format(cut, "the base")
 
 
 def _no_answer(sweep: Sweep, trials: str) -> str:
@@ -103,12 +103,10 @@ def _front(sweep: Sweep) -> str:
     return f"{settings} are Pareto-optimal, by one training each: from {first} to {last}."
 
 
-def _confirmed(
-    sweep: Sweep, setting: Setting, ratio: Interval, verdict: Verdict, is_best: str
-) -> tuple[str, ShortAnswer, str]:
+def _confirmed(sweep: Sweep, setting: Setting, ratio: Interval, verdict: Verdict, is_best: str) -> tuple[str, str, str]:
     """Return the answer and the line with the interval of the repeats, or that they do not confirm the best trial."""
     spec, outcome, reason = sweep.spec, verdict.outcome, verdict.reason
-    name, base, than = _named(setting), str(sweep.base), f"than {sweep.base}{cache_phrase(verdict)}"
+    name, base, than = _named(setting), short(str(sweep.base)), f"than {sweep.base}{cache_phrase(verdict)}"
     is_better = ratio.low > 1 if spec.is_rate else outcome in ("cheaper", "cheaper, quality not shown")
     if not is_better:
         is_known = ratio.low < 1 <= ratio.high and outcome == "inconclusive"
@@ -117,19 +115,19 @@ def _confirmed(
         better = "faster" if spec.is_rate else "cheaper"
         line = f"{is_best} but {shown} {better} {than}: {change(ratio.estimate)} {_in_brackets(ratio)}{why}."
         is_refuted = outcome == "not cheaper" and not spec.is_rate
-        short_answer = ShortAnswer("", "nothing cheaper" if is_refuted else "inconclusive")
-        return _fitted(f"{{0}} {shown} {better} than {{1}}.", name, base), short_answer, line
+        short_answer = "nothing cheaper" if is_refuted else "inconclusive"
+        return f"{short(name)} {shown} {better} than {base}.", short_answer, line
     doubt = f", {reason}" if outcome == "cheaper, quality not shown" else ""
-    short_answer = ShortAnswer("", "inconclusive") if doubt else cheaper(str(setting), ratio)
+    short_answer = "inconclusive" if doubt else cheaper(str(setting), ratio)
     verb = "takes"
     if spec.is_rate:
-        verb, short_answer = "trains", ShortAnswer(str(setting), f", {percent(ratio.estimate)} % faster")
+        verb, short_answer = "trains", f"{short(str(setting))}, {percent(ratio.estimate)} % faster"
     elif spec.target is not None:
         verb = f"reaches {spec.metric} {spec.target:g} for"
     kept = f", with {_within(sweep)}" if spec.bound is not None else ""
     line = f"{name} {verb} {change(ratio.estimate)} {spec.noun} {than}{kept} {_in_brackets(ratio)}{doubt}."
     differs = f"{'is' if spec.is_rate else 'costs'} {percent(ratio.estimate)} % {'faster' if spec.is_rate else 'less'}"
-    sentence = _fitted(f"{{0}} {differs} than {{1}}{', quality not shown' if doubt else ''}.", name, base)
+    sentence = f"{short(name)} {differs} than {base}{', quality not shown' if doubt else ''}."
     return sentence, short_answer, line
 
 
@@ -149,15 +147,7 @@ def _between_compilers(sweep: Sweep) -> list[str]:
 
 def _in_brackets(ratio: Interval) -> str:
     n = f"{ratio.n_arm}" if ratio.n_arm == ratio.n_baseline else f"{ratio.n_arm} and {ratio.n_baseline}"
-    return f"(95 % interval {_interval(ratio)}, n = {n})" if ratio.is_informative else f"({TOO_FEW}, n = {n})"
-
-
-def _interval(ratio: Interval) -> str:
-    """Return `25 to 36 %`, or an interval in words if it includes 1."""
-    if (ratio.low < 1) != (ratio.high < 1):
-        return change_interval(ratio)
-    near, far = sorted((ratio.low, ratio.high), key=lambda value: abs(gain_percent(value)))
-    return f"{percent(near)} to {percent(far)} %"
+    return f"(95 % interval {change_interval(ratio)}, n = {n})" if ratio.is_informative else f"({TOO_FEW}, n = {n})"
 
 
 def _named(setting: Setting) -> str:
@@ -191,7 +181,7 @@ def sentences(sweep: Sweep) -> list[str]:
 def _effects(sweep: Sweep) -> list[str]:
     """Return the effects on the cost, with their intervals: of the compiler alone, of the batch alone, and of both."""
     base, parts = sweep.base, []
-    for setting in factorial_arms(sweep):
+    for setting in factorial_settings(sweep):
         ratio = sweep.interval_of(setting)
         if ratio is None:
             continue
@@ -237,7 +227,7 @@ def _cost(sweep: Sweep) -> list[str]:
         if each.what in ("not reached", "pruned", "failed", "stopped")
     ]
     included = f", including {joined(wasted)}" if wasted else ""
-    jobs = f"{total.jobs} job{'' if total.jobs == 1 else 's'}"
+    jobs = counted(total.jobs, "job")
     return [f"The sweep's {jobs} took {figure(total.seconds)} billable instance seconds{dollars} in all{included}."]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from judging.intervals import Interval
 from judging.summaries import gain_percent
 from reports.comparison.report import (
     TYPICAL,
@@ -20,8 +19,8 @@ from reports.comparison.report import (
     settings_blocks,
     verdicts_of,
 )
-from reports.comparison.tables import job_sections, job_url, looks_sections, looks_summary, short_looks
-from reports.model.numbers import NONE, TOO_FEW, money, rate, score, signed_percent
+from reports.comparison.tables import job_sections, job_url, looks_sections, looks_summary
+from reports.model.numbers import NONE, money, rate, score, signed_interval, signed_percent
 from reports.model.report import (
     Block,
     Cell,
@@ -32,7 +31,6 @@ from reports.model.report import (
     Metric,
     Report,
     Section,
-    Sentences,
     Table,
     Text,
     build_table,
@@ -41,7 +39,7 @@ from reports.model.report import (
 )
 from reports.sweep import messages
 from reports.sweep.messages import OUTCOMES
-from reports.sweep.sweep import CostShare, Sweep, factorial_arms
+from reports.sweep.sweep import CostShare, Sweep, factorial_settings
 from reports.sweep.trials import Trial
 from tracking.recorded.arms import Arm
 from tracking.recorded.recorded_job import STEADY
@@ -62,24 +60,21 @@ _MEASURED = (
 
 def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source) -> Report:
     best = sweep.front if sweep.spec.is_front else (sweep.best,)
-    (answer, short_answer, lines), remarks = messages.answer_of(sweep), Sentences(tuple(messages.sentences(sweep)))
-    command: tuple[Block, ...] = (*([Sentences(tuple(lines))] if lines else []), *_command(sweep))
-    lead = (*command, *([best_table(sweep)] if sweep.best_trials else []), remarks)
-    short_trials = (trial_table(sweep, MAX_LISTED, with_reasons=False),) if sweep.trials else ()
-    sections = tuple(_sections(sweep, charts, source))
-    tables = (*((trial_table(sweep, MAX_LISTED),) if sweep.trials else ()), cost_table(sweep))
+    (answer, short_answer, lines), remarks = messages.answer_of(sweep), tuple(map(Text, messages.sentences(sweep)))
+    command: tuple[Block, ...] = (*map(Text, lines), *_command(sweep))
+    tables = (best_table(sweep),) if sweep.best_trials else ()
+    trials = (trial_table(sweep, MAX_LISTED),) if sweep.trials else ()
     return Report(
         group=sweep.group,
         title=source.title,
         headline=answer,
-        answer=(*command, remarks),
+        answer=(*command, *remarks),
         sections=(
-            *sections,
+            *_sections(sweep, charts, source),
             measured_section(*_MEASURED),
             *ran_on_sections(sweep.jobs, source.environment, sweep.group),
         ),
-        terminal=(Text(answer, "strong"), *lead, *short_trials),
-        markdown=(*lead, *tables, *(short_looks(sweep.confirmation) if sweep.confirmation else ())),
+        brief=(*command, *tables, *remarks, *trials),
         missing=source.missing,
         summary=summary_of(sweep),
         metrics=tuple(metrics_of(sweep)),
@@ -136,7 +131,7 @@ def summary_of(sweep: Sweep) -> dict[str, Any]:
         "compilers": [{**contrast_summary(pair), "other": str(other)} for other, pair in sweep.pairs.items()],
         "two_by_two": [
             {**asdict(setting), "ratio": asdict(ratio) if (ratio := sweep.interval_of(setting)) else None}
-            for setting in factorial_arms(sweep)
+            for setting in factorial_settings(sweep)
         ],
         "spent": [asdict(each) for each in sweep.cost_by_role()],
         "spent_on_trials": [asdict(each) for each in sweep.cost_by_outcome()],
@@ -217,11 +212,8 @@ def best_table(sweep: Sweep) -> Table:
     return build_table("The best settings", best_columns(sweep), sweep.best_trials, style="settings")
 
 
-def trial_table(sweep: Sweep, most: int, tracking_uri: str = "", *, with_reasons: bool = True) -> Table:
-    """Return the table of the first `most` trials, each linked to its run.
-
-    With `with_reasons` False, the reason why a trial was stopped is left out.
-    """
+def trial_table(sweep: Sweep, most: int, tracking_uri: str = "") -> Table:
+    """Return the table of the first `most` trials, each linked to its run."""
     spec = sweep.spec
 
     def second_cost(trial: Trial) -> float | str | None:
@@ -229,7 +221,9 @@ def trial_table(sweep: Sweep, most: int, tracking_uri: str = "", *, with_reasons
         return "no success" if failed else trial.second_cost
 
     def end(trial: Trial) -> Cell:
-        return Cell(text=trial.end if with_reasons or trial.kind == "failed" else trial.kind, detail=trial.failure)
+        if trial.kind == "failed":
+            return Cell(text=trial.end, detail=trial.failure)
+        return Cell(text=trial.kind, detail=trial.end.removeprefix(trial.kind).lstrip(": "))
 
     columns = [
         Column[Trial]("setting", lambda t: Cell(text=str(t.setting), url=job_url(tracking_uri, t.job))),
@@ -284,7 +278,8 @@ def best_columns(sweep: Sweep) -> list[Column[Trial]]:
         if trial.setting == sweep.base:
             return Cell(text="base")
         if ratio := sweep.interval_of(trial.setting):
-            return _change(ratio)
+            gain, text = gain_percent(ratio.estimate), signed_percent(ratio.estimate)
+            return Cell(text=text, number=gain, detail=signed_interval(ratio))
         return Cell(text=NONE, detail=(_missed(sweep, arm) or "no interval") if arm else "not repeated")
 
     def repeats(trial: Trial) -> Cell:
@@ -338,10 +333,3 @@ def _missed(sweep: Sweep, arm: Arm) -> str:
     """Return the number of repeats that missed the target and have no comparable cost; empty if all reached it."""
     n = sweep.missed(arm)
     return f"{n} of {len(arm.succeeded)} missed the target" if n else ""
-
-
-def _change(ratio: Interval) -> Cell:
-    """Return the change, with its interval below."""
-    low, high = gain_percent(ratio.low), gain_percent(ratio.high)
-    ends = f"{low:+,.0f} to {high:+,.0f} %".replace("-", "−") if ratio.is_informative else TOO_FEW
-    return Cell(text=signed_percent(ratio.estimate), number=gain_percent(ratio.estimate), detail=ends)

@@ -25,7 +25,6 @@ from reports.sweep.trials import (
     front,
     ranked,
     read_spec,
-    rounded,
     setting_of,
     trial_of,
     with_second_costs,
@@ -117,9 +116,8 @@ class Sweep:
         """The experiment's own setting, with which the others are compared."""
         spec = self.spec
         if spec.base_compiler:
-            multiplier = rounded(spec.base_multiplier)
-            others = spec.base_scaling, spec.base_hyperparameters
-            return Setting(spec.base_compiler, spec.base_batch_size, multiplier, *others)
+            others = spec.base_multiplier, spec.base_scaling, spec.base_hyperparameters
+            return Setting(spec.base_compiler, spec.base_batch_size, *others)
         jobs = self.of_role("baseline") or [job for job in self.of_role("confirmation") if job.is_baseline]
         return setting_of(jobs[0]) if jobs else Setting(self.compilers[0] if self.compilers else "none", math.nan)
 
@@ -282,18 +280,19 @@ def cost_share(what: str, jobs: Sequence[Job]) -> CostShare:
     return CostShare(what=what, jobs=len(jobs), seconds=seconds, usd=math.fsum(usd) if usd else math.nan)
 
 
-def factorial_arms(sweep: Sweep) -> dict[Setting, Arm]:
-    """Return the repeats of two compilers at the base point and the best point; empty if fewer than three exist.
+def factorial_settings(sweep: Sweep) -> list[Setting]:
+    """Return the repeated settings of two compilers at the base and the best point; empty for fewer than three.
 
     The two compilers are the base compiler and the best setting's. If these are the same, the second one is the next
     compiler that was repeated.
     """
     best, base = sweep.best, sweep.base
     if best is None or sweep.confirmation is None or best.setting.point == base.point:
-        return {}
-    arms = {setting_of(arm.jobs[0]): arm for arm in sweep.confirmation.arms}
-    by_cell = {(setting.compiler, setting.point): setting for setting in arms}
-    compilers = list(dict.fromkeys([base.compiler, best.setting.compiler, *(setting.compiler for setting in arms)]))[:2]
+        return []
+    settings = [setting_of(arm.jobs[0]) for arm in sweep.confirmation.arms]
+    by_cell = {(setting.compiler, setting.point): setting for setting in settings}
+    names = [base.compiler, best.setting.compiler, *(setting.compiler for setting in settings)]
+    compilers = list(dict.fromkeys(names))[:2]
     cells = [(compiler, point) for compiler in compilers for point in (base.point, best.setting.point)]
     repeated = [by_cell[cell] for cell in cells if cell in by_cell]
-    return {setting: arms[setting] for setting in repeated} if len(repeated) >= 3 else {}
+    return repeated if len(repeated) >= 3 else []

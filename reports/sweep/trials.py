@@ -115,14 +115,14 @@ class Setting:
         return self.multiplier, self.scaling
 
     @property
-    def point(self) -> str:
-        """Setting without the compiler, such as `batch 64, rate × 2`; empty if the job did not record it."""
+    def point(self) -> Point | None:
+        """Setting without the compiler; None if the job did not record it."""
         if not self.batch_size > 0:
-            return ""
-        return Point(int(self.batch_size), self.multiplier, self.scaling, self.hyperparameters).label
+            return None
+        return Point(int(self.batch_size), self.multiplier, self.scaling, self.hyperparameters)
 
     def __str__(self) -> str:
-        return f"{self.compiler} at {self.point}" if self.point else self.compiler
+        return f"{self.compiler} at {self.point.label}" if self.point else self.compiler
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,12 +188,7 @@ def setting_of(job: Job) -> Setting:
     size = _number(job, "batch_size", "hp_batch_size")
     compiler = job.text.get("compiler_setting") or job.text.get("compiler") or "none"
     others = (job.text.get(name) or "" for name in ("scaling", "hyperparameters"))
-    return Setting(compiler, size, rounded(factor) if factor > 0 else 1.0, *others)
-
-
-def rounded(multiplier: float) -> float:
-    """Return a factor rounded to six digits, as in run tags, so equal factors compare equal."""
-    return float(f"{multiplier:.6g}")
+    return Setting(compiler, size, factor if factor > 0 else 1.0, *others)
 
 
 def trial_of(job: Job, spec: SweepSpec) -> Trial:

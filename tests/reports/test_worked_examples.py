@@ -50,8 +50,6 @@ def test_all_forms_show_the_expected_report(tracked: Any, case: Case) -> None:
 def assert_tables_agree(report: Report) -> None:
     """Check that page, terminal and Markdown show the same cells."""
     page, markdown = page_table(report), markdown_table(report)
-    verdicts = {label: row.pop("verdict") for label, row in markdown.items()}
-    assert verdicts == {"none": "baseline", "inductor": summary(report)["contrasts"][0]["outcome"]}
     assert page == markdown
     assert list(page) == ["none", "inductor"]
     for label, row in page.items():

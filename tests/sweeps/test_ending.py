@@ -30,7 +30,7 @@ OBJECTIVES = {
     "throughput": Objective(cost="steady_samples_per_second"),
     "front": Objective(cost="billable_seconds", quality=LOSS, is_front=True),
 }
-WIDE = search(space=space("8..128", None, "powers_of_two", 1), base=Point(16))
+WIDE = search(space=space("8..128", None, "powers_of_two"), base=Point(16))
 """Five batch sizes in a row."""
 
 
@@ -40,7 +40,7 @@ def cheap(size: int, seconds: float) -> Record:
 
 
 def test_a_search_ends_when_the_neighbours_of_its_best_point_were_tried() -> None:
-    spec = search(space=space("8..256", None, "powers_of_two", 1), base=Point(16))
+    spec = search(space=space("8..256", None, "powers_of_two"), base=Point(16))
     trials = [cheap(16, 100), cheap(8, 120), cheap(32, 130), stopped(Point(128), [0.9]), stopped(Point(256), [0.9])]
     assert stop_reason(spec, trials[:4]) is None  # three trials without an improvement
     assert stop_reason(spec, trials) == (
@@ -51,7 +51,7 @@ def test_a_search_ends_when_the_neighbours_of_its_best_point_were_tried() -> Non
 
 @pytest.mark.parametrize("neighbour", [Point(8, 2.0), Point(32, 1.0), Point(32, 0.5)])
 def test_a_neighbour_may_differ_in_batch_size_and_rate(neighbour: Point) -> None:
-    spec = search(space=space("8..64", "0.5..2", "powers_of_two", 1), base=Point(16, 1.0))
+    spec = search(space=space("8..64", "0.5..2", "powers_of_two"), base=Point(16, 1.0))
     best = [reached(Point(8, 0.5), [0.5], seconds=200), reached(Point(16, 1.0), [0.5])]
     known = {record.point for record in best} | {Point(64, 2.0)}  # 64 is two octaves off, and stays free
     others = [stopped(point, [0.9]) for point in spec.space.points if point not in known]
@@ -64,7 +64,7 @@ def test_one_trial_that_reached_the_goal_may_have_been_lucky() -> None:
     assert stop_reason(WIDE, [cheap(16, 100), *stops, stopped(Point(128), [0.9])]) == (
         "all 5 points that may fit in memory have been trained"
     )
-    larger = search(space=space("8..256", None, "powers_of_two", 1), base=Point(16))
+    larger = search(space=space("8..256", None, "powers_of_two"), base=Point(16))
     trials = [cheap(16, 100), *stops, stopped(Point(128), [0.9])]
     assert stop_reason(larger, trials) is None
     assert stop_reason(larger, [cheap(16, 100), cheap(8, 200), *stops[1:], stopped(Point(128), [0.9])]) is not None
@@ -82,7 +82,7 @@ def test_only_a_gain_of_one_percent_counts_as_an_improvement() -> None:
 
 def test_a_search_within_a_bound_ends_too() -> None:
     objective = Objective(cost="billable_seconds", quality=LOSS, bound=0.5)
-    spec = search(objective=objective, space=space("8..256", None, "powers_of_two", 1), base=Point(16))
+    spec = search(objective=objective, space=space("8..256", None, "powers_of_two"), base=Point(16))
     within = [completed(Point(size), [0.9, 0.4], seconds=seconds) for size, seconds in ((16, 5), (32, 8), (8, 9))]
     beyond = [completed(Point(size), [0.9, 0.6], seconds=1) for size in (64, 128)]
     assert stop_reason(spec, [*within, *beyond]) is not None

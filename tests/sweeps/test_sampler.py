@@ -12,7 +12,7 @@ from optuna.trial import TrialState
 from experiments.schema.fields import SamplerName
 from sweeps.costs import Measurement, cost_model
 from sweeps.optuna_study import PointSampler, automatic, distributions
-from sweeps.search_space import Point, space
+from sweeps.search_space import BatchGrid, Point, space
 from sweeps.trials import Objective, Search, free_points, records
 from tests.support.sweeps.trials import LOSS, ask, failed, reached, running, search, stopped, write_record
 
@@ -49,11 +49,11 @@ def test_workers_that_share_a_study_share_its_points(name: str) -> None:
 
 
 def test_every_point_can_be_suggested() -> None:
-    for grid, per_octave in (("powers_of_two", 5), ("multiples_of_eight", 3)):
-        spec = search(space=space("8..64", "0.25..4", grid, per_octave))  # type: ignore[arg-type]
+    for grid in get_args(BatchGrid):
+        spec = search(space=space("8..64", "0.25..4", grid))
         study = study_of(spec, "random")
         assert {ask(study, spec)[1] for _ in spec.space.points} == set(spec.space.points)
-    spec = search(space=space("8", None, "powers_of_two", 1))
+    spec = search(space=space("8", None, "powers_of_two"))
     assert ask(study_of(spec, "tpe"), spec)[1] == Point(8)
     assert list(distributions(spec.space)) == ["log2_batch_size"]
 
@@ -63,7 +63,7 @@ def test_throughput_is_tried_in_the_order_of_the_calibration() -> None:
     spec = search(
         objective=Objective(cost="steady_samples_per_second"),
         costs=cost_model(Measurement(batch_size=size, fits=True, step_seconds=step) for size, step in steps.items()),
-        space=space("8..32", None, "powers_of_two", 1),
+        space=space("8..32", None, "powers_of_two"),
     )
     study = study_of(spec, "auto")
     # The base first, then 32 a second, then 16.
@@ -78,13 +78,13 @@ def test_the_automatic_sampler_depends_on_objective_and_space() -> None:
         (front, "8..32", "grid"),
         (front, "8..16384", "tpe"),
     ):
-        assert automatic(search(objective=objective, space=space(sizes, "0.5..2", "powers_of_two", 1))) == expected
+        assert automatic(search(objective=objective, space=space(sizes, "0.5..2", "powers_of_two"))) == expected
 
 
 def test_two_objectives_are_sampled_by_tpe() -> None:
     spec = search(
         objective=Objective(cost="billable_seconds", quality=LOSS, is_front=True),
-        space=space("8..1024", "0.25..4", "powers_of_two", 1),
+        space=space("8..1024", "0.25..4", "powers_of_two"),
     )
     study = study_of(spec, "tpe")
     suggested = []

@@ -7,6 +7,7 @@ channel.json}`, `model/` if the model is built from scratch, and `staged.json`.
 from __future__ import annotations
 
 import importlib.metadata
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -34,10 +35,11 @@ from training.staging.sources.sources import (
     is_offline,
     tables_of,
 )
-from training.staging.tokens.channels import ChannelSummary, ChannelWriter, row_lengths, write_channel
+from training.staging.tokens.channels import ChannelSummary, row_lengths, write_channel
 from training.staging.tokens.rows import check_classes, check_rows, first_rows, select, validation_count
 from training.staging.tokens.staged import (
     CHANNELS,
+    METADATA,
     MODEL,
     ChannelDescription,
     DataDescription,
@@ -49,8 +51,9 @@ from training.staging.tokens.staged import (
     with_max_length,
     write_manifest,
 )
-from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer
+from training.staging.tokens.tokenizing import load_tokenizer, pad_token_id
 
+Echo = Callable[[str], None]
 STAGING_VERSION = 5
 """Version of the staged data. Increase it whenever the same request gives different data."""
 
@@ -58,7 +61,7 @@ STAGING_VERSION = 5
 def stage(
     request: StagingRequest,
     home: Path,
-    echo: Callable[[str], None] = lambda _: None,
+    echo: Echo = lambda _: None,
     progress: Progress | None = None,
 ) -> Staged:
     """Return the staged data of a request. An earlier staging in `home` is reused.
@@ -208,14 +211,21 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
     names = selection.classes.names
     progress.begin("loading the tokenizer")
     tokenizer = _tokenizer(inputs.model, request)
-    metadata = channel_metadata(tokenizer, task=request.task, label_names=names, max_length=request.max_length)
+    metadata = {
+        "task": request.task,
+        "label_names": list(names),
+        "max_length": request.max_length,
+        "pad_token_id": pad_token_id(tokenizer),
+        "pad_token_type_id": tokenizer.pad_token_type_id,
+        "padding_side": tokenizer.padding_side,
+    }
     with new_folder(inputs.folder, lambda path: read_manifest(path) is not None) as unfinished:
         summaries = []
         for channel in CHANNELS:
-            writer = ChannelWriter(unfinished / channel)
             summary = ChannelSummary(max_length=request.max_length, classes=len(names))
-            more = write_channel(selection, channel, request, tokenizer, writer, summary, progress)
-            writer.close({**metadata, **more})
+            more = write_channel(selection, channel, request, tokenizer, unfinished / channel, summary, progress)
+            text = json.dumps({**metadata, **more, "rows": summary.rows}, indent=1, ensure_ascii=False)
+            (unfinished / channel / METADATA).write_text(text, "utf-8")
             if names and channel == "train":  # A limit may leave out all rows of a class that was read.
                 present = {number for number, count in enumerate(summary.class_counts) if count}
                 check_classes(selection.source, present, selection.classes)
@@ -250,10 +260,6 @@ SMALL_BYTES = 4 * 2**20
 """Size of data that is staged faster than a sample of it is worth."""
 SAMPLE_ROWS = 1_000
 """Rows that are read and tokenised. The mean length of 1,000 rows is known to a few percent."""
-
-Echo = Callable[[str], None]
-
-
 _Sample = tuple[int, list[int], int]
 """Rows that were read, tokens of each training row that they make, and number of validation rows that they make."""
 
@@ -292,15 +298,11 @@ def _sample_and_rows(
 ) -> tuple[_Sample, tuple[int, int]]:
     data = request.data
     columns = list(TASKS[request.task].columns(data.columns))
-    if not source.files:
-        tables = source.open()
-        sample = _sampled(tables.train, request, tokenizer)
-        return sample, _channel_rows(tables, (), sample, request)
-
     starts = [_start(each, data.text_format, echo) for each in source.files]
     parts = zip(source.files, starts, strict=True)
-    tables = tables_of([file_table(files, columns, data, start.files) for files, start in parts])
-    sample = _sampled(tables.train, request, tokenizer, is_cut=starts[0].is_cut)
+    read = [file_table(files, columns, data, start.files) for files, start in parts]
+    tables = tables_of(read) if read else source.open()
+    sample = _sampled(tables.train, request, tokenizer, is_cut=any(start.is_cut for start in starts[:1]))
     return sample, _channel_rows(tables, starts, sample, request)
 
 
@@ -324,7 +326,7 @@ def _is_small(data: Data, source: Source) -> bool:
     return sum(each.text_bytes for each in source.files) <= SMALL_BYTES
 
 
-def _sampled(table: Table, request: StagingRequest, tokenizer: Any, *, is_cut: bool = False) -> _Sample:
+def _sampled(table: Table, request: StagingRequest, tokenizer: Any, *, is_cut: bool) -> _Sample:
     rows: list[Row] = []
     try:
         rows.extend(islice(table.rows, SAMPLE_ROWS))

@@ -42,7 +42,7 @@ def test_a_comparison(scratch: ScratchState, tmp_path: Path, capsys: pytest.Capt
     # 64 rows make two steps of 32. A job is killed 150 s after its limit at the latest.
     assert lines[4].split()[:6] == ["none", "32", "3e-4", "2", "64", "320"]
     text = "\n".join(lines)
-    assert "repeat 2, seed 43: inductor, none" in text
+    assert "4 rounds of one job of each arm, in a changing order, with seeds 42 to 45" in " ".join(text.split())
     assert "At most   80.0 min of billed time (8 jobs)" in text
     assert "60.0 min of billed time up to the first look, after 3 repeats" in text
     assert "It would start. `trainfare compare` with the same options runs it." in lines
@@ -165,7 +165,7 @@ def test_a_sweep_costs_as_much_as_its_first_trainings(entry: JobEntry) -> None:
     search = search_plan(plan_sweep(load("demo", {"sweep.batch_sizes": "8..32", "sweep.worse_by": "0.1"})))
     jobs = (with_role(entry, "calibration", None), with_role(entry, "trial", 60.0), with_role(entry, "trial", 120.0))
     plan = CommandPlan(verb="sweep", name="demo", jobs=jobs, search=search)
-    trainings = search.max_jobs - 1
+    trainings = search["max_jobs"] - 1
     lines = texts(plan)["Expected"].splitlines()
     assert lines[0].endswith(f" for all {trainings} training runs, if none is skipped")
     assert f"{trainings * 1.5:.2f} USD" in lines[0]

@@ -167,7 +167,7 @@ def test_two_single_jobs_have_their_changes_and_no_verdict(
         metrics = dict(zip(("train_samples_per_second", "train_runtime"), values, strict=True))
         tracked.trained("none", 0, 100.0, params={BATCH: size}, metrics=metrics, status=outcome)
     report = chosen(tracked)
-    tables = [block for block in report.terminal if isinstance(block, Table) and block.name == "The two jobs"]
+    tables = [block for block in report.brief if isinstance(block, Table) and block.name == "The two jobs"]
     assert [cell.text for table in tables for cell in table.rows[2].cells[1:4]] == changes
     assert (report.headline == "One job each: no verdict.") == bool(changes)
 

@@ -20,9 +20,10 @@ from reports.comparison.messages import (
     verdict_sentence,
 )
 from reports.formats.html import html_page
-from reports.formats.text import markdown, summary
+from reports.formats.text import summary
 from reports.model.report import Report
 from reports.render import render
+from tests.support.reports.reading import page_cells, page_text
 from tests.support.reports.verdicts import ACCURACY, job
 from tests.support.reports.worked_cases import spread
 from tracking.groups.plan_file import DESIGN as DESIGN_TAG
@@ -249,16 +250,14 @@ TRACKED = (100.0, 101.0, 99.0, 102.0, 98.0)
 LATE = (97.0, 94.0, 91.0, 95.0, 93.0)
 
 
-def test_every_form_shows_the_looks_and_what_stopped_the_arms(tracked: Any) -> None:
+def test_page_and_json_show_the_looks_and_what_stopped_the_arms(tracked: Any) -> None:
     report = reported(tracked, Design(looks=(3, 5)), TRACKED, early=(60.0, 61.0, 59.0), late=LATE)
-    page, text, numbers = html_page(report), markdown(report), summary(report)
-    assert "The looks" in page
-    assert "| repeats | early | late |" in text
-    [first, second] = [line for line in text.splitlines() if line.startswith("| after ")]
-    assert first.startswith("| after 3 | 40 % fewer (")
-    assert "; stops: it is cheaper |" in first
-    assert first.endswith("; continues |")
-    assert second.startswith("| after 5 | stopped |")
+    numbers = summary(report)
+    [first, second] = [row for row in page_cells(report) if row.get("repeats", "").startswith("after ")]
+    assert (first["repeats"], second["repeats"], second["early"]) == ("after 3", "after 5", "stopped")
+    assert first["early"].startswith("40 % fewer (")
+    assert first["early"].endswith("; stops: it is cheaper")
+    assert first["late"].endswith("; continues")
     assert [each["repeats"] for each in numbers["looks"]] == [3, 5]
     assert [list(each["arms"]) for each in numbers["looks"]] == [["early", "late"], ["late"]]
     assert numbers["looks"][0]["arms"]["early"]["stops"] == "cheaper"
@@ -283,7 +282,7 @@ def test_a_stored_group_is_reported_by_the_looks_it_ran_under(tracked: Any) -> N
 
 def test_a_group_without_looks_has_one_at_its_end_and_a_damaged_tag_is_refused(tracked: Any) -> None:
     report = reported(tracked, None, TRACKED, late=LATE)
-    assert "The looks" not in markdown(report)
+    assert "The looks" not in page_text(report)
     assert [each["repeats"] for each in summary(report)["looks"]] == [5]
     assert (summary(report)["stopped"], summary(report)["rules"]) == ({"late": "cheaper"}, RULES)
     tags = {"platform.kind": "group", "platform.group": tracked.group, DESIGN_TAG: "{"}

@@ -74,7 +74,7 @@ def test_a_comparison_of_stopped_jobs_did_not_fail(tracked: Any) -> None:
         tracked.job(arm, 0, status="KILLED", baseline=arm == "none", tags=STOPPED)
     report = render(tracked.client, tracked.group, "t")
     assert report.headline == "No verdict: all 2 jobs were stopped."
-    assert report.short_answer.text == "stopped"
+    assert report.short_answer == "stopped"
     assert "failed" not in report.results
 
 
@@ -108,7 +108,7 @@ def test_undeclared_scores_of_a_script_are_said_first_with_the_line_to_add(track
         "{eval_dice: {unit: fraction, better: higher}}` under the line `script:`."
     )
     assert report.answer[0] == Text(sentence, "strong")
-    assert report.terminal[1] == report.answer[0]
+    assert report.brief[0] == report.answer[0]
 
 
 def script_report(tracked: Any, **more: float) -> tuple[Report, str]:

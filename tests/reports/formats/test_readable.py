@@ -24,9 +24,9 @@ def test_charts_have_descriptions_with_numbers(tracked: Any) -> None:
     assert descriptions["billable"] == (
         f"none: typically 101, 100 to 102, n = 2; {hostile}: typically 81.0, −20 %, 80.5 to 81.5, n = 2."
     )
-    # By hand: 2,000 samples at 100 per second take 20 s; 2 + 1 + 20 + 1.5 + 0.5 s leave 75.5 of 100.5 s.
-    parts = "load 2.00, warm-up 1.00, training 20.0, evaluation 1.50, saving 0.5, other 75.5"
-    assert descriptions["phases"].startswith(f"none: 100 s, of which {parts}; none: 102 s, ")
+    # By hand: 2,000 samples at 100 and 101 per second take 19.9 s; 2 + 1 + 19.9 + 1.5 + 0.5 s leave 76.1 of 101 s.
+    parts = "load 2.00, warm-up 1.00, training 19.9, evaluation 1.50, saving 0.5, other 76.1"
+    assert descriptions["phases"].startswith(f"none  (mean of 2): 101 s, of which {parts}; ")
     # exp(-i / 8) + 0.3 + 0.005, the mean over two repeats, at the first and the twentieth point.
     assert descriptions["loss_by_samples"].startswith("none: from 1.31 at 100 samples seen to 0.398 at 2,000;")
 

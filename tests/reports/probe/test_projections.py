@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import pandas as pd
@@ -16,7 +15,7 @@ from reports.model.report import Report
 from reports.probe.report import Machine, Probes, headline, probes_of, sentences
 from reports.render import render
 from tests.support.reports.page import Page, sound_page
-from tests.support.reports.reading import chart_names, page_cells, terminal_text
+from tests.support.reports.reading import page_cells, terminal_text
 
 
 def row(label: str, seconds: float, half: float, usd_per_hour: float | None = None, **columns: Any) -> dict[str, Any]:
@@ -165,14 +164,11 @@ def test_every_form_of_the_report_has_the_projections(report: Report) -> None:
     assert cheapest["spread_between_jobs"] == {"relative": pytest.approx(0.034641, rel=1e-5), "jobs": 4}
     assert summary(report)["not_separated_from_the_cheapest"] == []
     assert "the spread between 4 tracked jobs of this experiment, 3.46 %" in page.text
-    assert "projection" in chart_names(report)
     # The loss over samples 1,100 to 2,000: the mean of exp(-i / 8) + 0.3 for i from 10 to 19.
     cells = {row["arm"]: " | ".join(row.values()) for row in page_cells(report) if "arm" in row}
     assert cells == {
         "g5 & <b>": "g5 & <b> | 0.40 0.34–0.46 | 400 336–464 | 16.0 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
         "g4dn": "g4dn | 1.00 0.84–1.16 | 1,000 840–1,160 | 16.0 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
     }
-    [description] = re.findall(r'<desc id="projection-description">(.*?)</desc>', html_page(report))
-    assert description == "g5 &amp; &lt;b&gt;: 0.4, 0.336 to 0.464; g4dn: 1.00, 0.84 to 1.16."
     assert "2 probes took 120 billable instance seconds in all." in page.text
     assert "“g5 & <b>” would cost 0.40 USD" in terminal_text(report)

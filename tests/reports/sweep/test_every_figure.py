@@ -66,7 +66,7 @@ def test_the_best_of_each_compiler(report: Report) -> None:
     the interval 0.604663 to 0.787382."""
     assert rows_with(report, "against the base") == [
         "none at batch 64 | 80.0 | – not repeated | – | 1,000 | 0.440",
-        "inductor at batch 64, rate × 2 | 62.0 | −31 % −40 to −21 % | 69.0 66.2–71.9, n = 3 | 1,000 | 0.440",
+        "inductor at batch 64, rate × 2 | 62.0 | −31 % −40 % to −21 % | 69.0 66.2–71.9, n = 3 | 1,000 | 0.440",
     ]
 
 
@@ -89,7 +89,7 @@ def test_the_page_lists_every_trial_with_its_outcome(report: Report) -> None:
         "inductor at batch 128 | 3 | 70.0 | 1,000 | 0.440 | – | completed",
         "none at batch 64 | 1 | 80.0 | 1,000 | 0.440 | – | completed",
         "none at batch 8 | 0 | 100 | 1,000 | 0.440 | – | completed",
-        "none at batch 16 | 4 | 10.0 | 250 | 0.440 | – | pruned: behind the best",
+        "none at batch 16 | 4 | 10.0 | 250 | 0.440 | – | pruned behind the best",
         "none at batch 256 | 5 | 5.00 | 1,000 | 0.440 | – | failed: OutOfMemory asked for 2 GiB",
     ]
 
@@ -99,7 +99,7 @@ def test_the_page_states_savings_failures_and_payoff(report: Report) -> None:
     text = page_text(report)
     for sentence in (
         "inductor at batch 64, rate × 2, reaches eval_loss 0.45 for 31 % fewer billable seconds than none at batch 8 "
-        "(95 % interval 21 to 40 %, n = 3).",
+        "(95 % interval 21 % to 40 % fewer, n = 3).",
         "Change in billable seconds against none at batch 8: the batch and the rate alone 20 % fewer (8.7 % to 30 % "
         "fewer); the compiler alone 12 % fewer (3.5 % to 20 % fewer); both 31 % fewer (21 % to 40 % fewer).",
         "Failed with OutOfMemory: asked for 2 GiB.",

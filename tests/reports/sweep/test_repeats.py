@@ -10,11 +10,12 @@ import pytest
 
 from judging.design import Design
 from reports.comparison.report import Source
-from reports.formats.text import markdown, summary
+from reports.formats.text import summary
 from reports.model.numbers import NONE
 from reports.sweep.messages import answer_of, sentences
 from reports.sweep.report import best_columns, metrics_of, results_of_winner, sweep_report, trial_table
 from reports.sweep.trials import Setting
+from tests.support.reports.reading import page_text
 from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, rate_repeats, rate_trial, repeats, row, trial
 
 TRIALS = (
@@ -62,7 +63,7 @@ def test_the_report_states_the_rules_and_the_looks() -> None:
     numbers = summary(report)
     assert (numbers["rules"], numbers["stopped"]) == (4, {"inductor 64 2.0": "cheaper"})
     assert [each["repeats"] for each in numbers["looks"]] == [3]
-    assert "; stops: it is cheaper |" in markdown(report)
+    assert "; stops: it is cheaper" in page_text(report)
     unrepeated = sweep_report(make_sweep(*TRIALS), [], source)
     assert (summary(unrepeated)["rules"], summary(unrepeated)["looks"]) == (None, [])
 

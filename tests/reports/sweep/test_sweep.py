@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from judging.design import Design
-from reports.sweep.messages import MAX_HEADLINE, answer_of, headline, sentences
+from reports.sweep.messages import answer_of, headline, sentences
 from reports.sweep.report import best_columns
-from reports.sweep.sweep import Sweep, factorial_arms
+from reports.sweep.sweep import Sweep, factorial_settings
 from reports.sweep.trials import Setting
 from tests.support.reports.sweep_tables import (
     FRONT,
@@ -50,7 +50,7 @@ def test_the_best_setting_has_the_interval_of_its_repeats() -> None:
     assert answer(sweep) == [
         "inductor at batch 64, rate × 2, costs 31 % less than none at batch 8.",
         "inductor at batch 64, rate × 2, reaches eval_loss 0.45 for 31 % fewer billable seconds than none at batch 8 "
-        "(95 % interval 28 to 34 %, n = 3).",
+        "(95 % interval 28 % to 34 % fewer, n = 3).",
     ]
     assert [str(each.setting) for each in sweep.best_trials] == ["none at batch 64", "inductor at batch 64, rate × 2"]
 
@@ -66,7 +66,7 @@ def test_the_compilers_are_compared_by_the_repeats_of_their_best_settings() -> N
     shown = make_sweep(*best_of_both((69, 70, 71), (84, 85, 86)), design=Design())
     assert answer(shown)[2] == (
         "inductor at batch 64, rate × 2 against none at batch 64, the best of each compiler: cheaper, "
-        "18 % fewer billable seconds (95 % interval 15 to 21 %, n = 3)."
+        "18 % fewer billable seconds (95 % interval 15 % to 21 % fewer, n = 3)."
     )
     open_ = make_sweep(*best_of_both((69, 70, 71), (69, 71, 73)), design=Design(looks=(3,)))
     assert answer(open_)[2].startswith(
@@ -83,9 +83,9 @@ def test_a_compiler_that_the_repeats_show_to_be_cheaper_replaces_the_winner_of_t
     assert answer(sweep) == [
         "none at batch 64 costs 25 % less than none at batch 8.",
         "none at batch 64 reaches eval_loss 0.45 for 25 % fewer billable seconds than none at batch 8 "
-        "(95 % interval 22 to 28 %, n = 3).",
+        "(95 % interval 22 % to 28 % fewer, n = 3).",
         "inductor at batch 64, rate × 2 against none at batch 64, the best of each compiler: dearer, "
-        "20 % more billable seconds (95 % interval 16 to 24 %, n = 3).",
+        "20 % more billable seconds (95 % interval 16 % to 24 % more, n = 3).",
     ]
 
 
@@ -100,7 +100,7 @@ def test_the_base_is_not_the_best_if_repeats_show_another_compiler_to_be_cheaper
         "The starting setting, none at batch 8, remains the best.",
         "Its repeats: 60.0 billable seconds to eval_loss 0.45.",
         "inductor at batch 16 against none at batch 8, the best of each compiler: dearer, 17 % more billable seconds "
-        "(95 % interval 12 to 22 %, n = 3).",
+        "(95 % interval 12 % to 22 % more, n = 3).",
     ]
 
 
@@ -118,13 +118,12 @@ def test_several_compilers_share_the_error() -> None:
 
 
 def test_a_long_headline_is_shortened() -> None:
-    """The names alone have 67 and 15 characters."""
+    """The name of the setting alone has 67 characters."""
     options = "inductor compile_mode=max-autotune-no-cudagraphs"
     long = {"compiler": "inductor", "compiler_setting": options, "multiplier": "0.353553"}
     rows = [trial("none", 8, 100.0), *repeats("none", 8, 100, 101, 99), {**trial("", 128, 70.0), **long}]
     sweep = make_sweep(*rows, *({**row, **long} for row in repeats("long", 128, 70, 71, 69)))
-    assert headline(sweep) == f"{options} at batch … costs 30 % less than the base."
-    assert len(headline(sweep)) <= MAX_HEADLINE
+    assert headline(sweep) == f"{options[:39]}… costs 30 % less than none at batch 8."
     assert answer(sweep)[1].startswith(f"{options} at batch 128, rate × 0.354, reaches eval_loss 0.45 for 30 % fewer ")
 
 
@@ -234,10 +233,10 @@ def test_the_factorial_of_a_base_compiler_winner_uses_the_next_compiler() -> Non
         *(*repeats("none", 8, 100, 101), *repeats("none", 32, 50, 51), *repeats("inductor", 8, 90, 91)),
         *(*repeats("inductor", 32, 55, 56), *repeats("inductor", 16, 60, 61)),
     )
-    assert [str(setting) for setting in factorial_arms(sweep)] == [
+    assert [str(setting) for setting in factorial_settings(sweep)] == [
         *("none at batch 8", "none at batch 32", "inductor at batch 8", "inductor at batch 32")
     ]
-    assert factorial_arms(make_sweep(trial("none", 8, 1.0), *repeats("none", 8, 1.0, 2.0))) == {}
+    assert factorial_settings(make_sweep(trial("none", 8, 1.0), *repeats("none", 8, 1.0, 2.0))) == []
 
 
 def test_a_rate_is_confirmed_by_the_rates_of_the_repeats() -> None:

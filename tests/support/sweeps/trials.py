@@ -22,7 +22,7 @@ LOSS = Quality(metric="eval_loss", higher_is_better=False)
 def search(**changes: Any) -> Search:
     """Return a search for the cheapest training to a loss of 0.5, among 3 batch sizes and 3 learning rates."""
     fields: dict[str, Any] = {
-        "space": space("8..32", "0.5..2", "powers_of_two", 1),
+        "space": space("8..32", "0.5..2", "powers_of_two"),
         "objective": Objective(cost="billable_seconds", quality=LOSS, target=0.5),
         "samples": 1000,
         "base": Point(8),

@@ -93,9 +93,9 @@ class DataFiles:
         """Do nothing: the files stay."""
 
 
-def text_bytes(path: Path) -> int:
-    """Return the approximate size of a file's text."""
-    size = path.stat().st_size
+def text_bytes(path: Path, size: int | None = None) -> int:
+    """Return the approximate size of a file's text. `size` is the file's, if it is not here."""
+    size = path.stat().st_size if size is None else size
     return size * PACKED_FACTOR if is_packed(path) or path.suffix.lower() in BINARY else size
 
 
@@ -290,8 +290,7 @@ class StoredFiles:
     @property
     def text_bytes(self) -> int:
         """Approximate size of the objects' text."""
-        is_larger = is_packed(Path(self._objects[0]["Key"])) or self._reader_name in BINARY
-        return self._version.size_bytes * (PACKED_FACTOR if is_larger else 1)
+        return text_bytes(Path(self._objects[0]["Key"]), self._version.size_bytes)
 
     @property
     def _reader_name(self) -> str:

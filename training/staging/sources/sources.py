@@ -116,18 +116,14 @@ def find_source(data: Data, columns: Sequence[str], cache: Path, account: Accoun
     if data.builtin is not None:
         demo = [find_data_files(str(docstring_file(cache)))]
         return _file_source(demo, columns, data, "docstrings of installed packages")
-    copies = cache.parent / "staged"
+    copies, names = cache.parent / "staged", {"data.train": data.train, "data.validation": data.validation}
     files = [
         StoredFiles(field, name, copies, account) if is_s3(name) else _files_of(field, name)
-        for field, name in _names(data).items()
+        for field, name in names.items()
+        if name is not None
     ]
     description = ", ".join(each.described(columns, data.text_format) for each in files)
     return _file_source(files, columns, data, description)
-
-
-def _names(data: Data) -> dict[str, str]:
-    fields = {"data.train": data.train, "data.validation": data.validation}
-    return {field: name for field, name in fields.items() if name is not None}
 
 
 def _files_of(field: str, name: str) -> DataFiles:

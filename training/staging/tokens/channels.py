@@ -4,27 +4,11 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from training.staging.tokens.rows import hash_of
-from training.staging.tokens.staged import (
-    DATA,
-    METADATA,
-    SAMPLES,
-    ChannelDescription,
-    Sample,
-    length_statistics,
-    preview,
-)
-
-if TYPE_CHECKING:
-    import numpy as np
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from training.contract.errors import InputError
 from training.job.data import TEXT_LENGTHS
@@ -33,31 +17,15 @@ from training.job.tasks import SOURCE_ROWS, TASKS, Encoded, Row
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Table
-from training.staging.tokens.rows import BadRows, Channel, Selection, task_rows
+from training.staging.tokens.rows import BadRows, Channel, Selection, hash_of, task_rows
+from training.staging.tokens.staged import DATA, SAMPLES, ChannelDescription, Sample, length_statistics, preview
 from training.staging.tokens.tokenizing import batches
+
+if TYPE_CHECKING:
+    import numpy as np
 
 GROUP_VALUES = 2_000_000
 """Tokens of a row group: 8 MB. Reader and writer keep one row group in memory."""
-
-
-class ChannelWriter:
-    """Writes the rows of a channel to `data.parquet`."""
-
-    def __init__(self, folder: Path, *, group_values: int = GROUP_VALUES) -> None:
-        folder.mkdir(parents=True)
-        self.folder, self.rows = folder, 0
-        self._file = RowGroupFile(folder / DATA, group_values)
-
-    def append(self, columns: Mapping[str, Any]) -> None:
-        """Append rows: input_ids, token_type_ids if any, and the task's columns."""
-        self._file.append(columns)
-        self.rows += len(columns["input_ids"])
-
-    def close(self, metadata: Mapping[str, Any]) -> None:
-        """Write the last rows and `channel.json` with the metadata for the job."""
-        self._file.close()
-        text = json.dumps({**metadata, "rows": self.rows}, indent=1, ensure_ascii=False)
-        (self.folder / METADATA).write_text(text, "utf-8")
 
 
 class RowGroupFile:
@@ -138,17 +106,16 @@ class ChannelSummary:
         if len(self._samples) > SAMPLES:
             del self._samples[max(self._samples)]
 
-    def add_rows(self, lengths: np.ndarray, classes: np.ndarray | None = None, *, tokens: int | None = None) -> None:
-        """Count rows of the channel, with their lengths in tokens and their class numbers.
-
-        `tokens` are all tokens of rows with several texts, of which only the longest has its length here.
-        """
+    def add_rows(self, encoded: Encoded, classes: Sequence[int]) -> None:
+        """Count rows of the channel, and their class numbers. The length of a row with several texts is the longest."""
         import numpy as np
 
-        self._tokens += int(lengths.sum()) if tokens is None else tokens
-        self._lengths += np.bincount(lengths, minlength=len(self._lengths))
-        if classes is not None:
-            self._classes += np.bincount(classes, minlength=len(self._classes))
+        self._tokens += len(encoded.columns["input_ids"].values)
+        self._lengths += np.bincount(token_counts(encoded.columns), minlength=len(self._lengths))
+        self._classes += np.bincount(np.array(classes, int), minlength=len(self._classes))
+        self.cut_rows += encoded.cut_rows
+        self.left_out_rows += encoded.left_out_rows
+        self.remarks.update(encoded.remarks)
 
     @property
     def rows(self) -> int:
@@ -220,13 +187,11 @@ def write_channel(
     channel: Channel,
     request: StagingRequest,
     tokenizer: Any,
-    writer: ChannelWriter,
+    folder: Path,
     summary: ChannelSummary,
     progress: Progress,
 ) -> Mapping[str, Any]:
     """Tokenise the rows of a channel, write and summarise them. Return the task's own metadata. Raises InputError."""
-    import numpy as np
-
     task, classes = TASKS[request.task], selection.classes
     part = selection.train if channel == "train" else selection.validation
     is_validation = channel == "validation"
@@ -236,6 +201,7 @@ def write_channel(
         numbers = [[classes.numbers[label] for label in row.labels] for row in batch]
         return numbers, encode(batch, numbers)
 
+    folder.mkdir(parents=True)
     tables: dict[str, RowGroupFile] = {}
     source_rows: list[int] = []
     metadata: Mapping[str, Any] = {}
@@ -243,31 +209,24 @@ def write_channel(
     for batch, (numbers, encoded) in encoded_batches(
         batches(rows, task.batch_characters, task.rows_per_batch), numbered
     ):
-        if len(encoded.columns["input_ids"]):
-            writer.append(encoded.columns)
-        tokens = len(encoded.columns["input_ids"].values)
-        summary.add_rows(
-            token_counts(encoded.columns), np.array([each for row in numbers for each in row], int), tokens=tokens
-        )
-        summary.cut_rows += encoded.cut_rows
-        summary.remarks.update(encoded.remarks)
-        summary.left_out_rows += encoded.left_out_rows
+        summary.add_rows(encoded, [each for row in numbers for each in row])
         metadata = encoded.metadata
         for row, own in zip(batch, numbers, strict=True):
             label = ", ".join(dict.fromkeys(classes.names[number] for number in own)) if own else None
             summary.add_source_row(row.texts, number=row.number, label=label)
         source_rows += [row.number for row in batch[: MAX_SOURCE_ROWS - len(source_rows)]]
-        for name, columns in (encoded.tables or {}).items():
-            tables.setdefault(name, RowGroupFile(writer.folder / name)).append(columns)
+        own_data = {DATA: encoded.columns} if len(encoded.columns["input_ids"]) else {}
+        for name, columns in {**own_data, **(encoded.tables or {})}.items():
+            tables.setdefault(name, RowGroupFile(folder / name)).append(columns)
     for table in tables.values():
         table.close()
-    if not writer.rows:
+    if not summary.rows:
         purpose = "validation" if is_validation else "training"
         name = (selection.tables.validation or selection.tables.train).name if is_validation else selection.source
         raise InputError(f"the {purpose} {task.row}s of {name} {task.no_rows(_options(request), is_validation)}")
     _check_left_out(summary.left_out_rows, part.rows, request)
     if task.reports_first_rows:
-        (writer.folder / SOURCE_ROWS).write_text(json.dumps(source_rows), "utf-8")
+        (folder / SOURCE_ROWS).write_text(json.dumps(source_rows), "utf-8")
     names = task.scoring_options if is_validation else task.training_options
     return {**{name: request.options[name] for name in names}, **metadata}
 

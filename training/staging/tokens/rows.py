@@ -74,54 +74,6 @@ NO_CLASSES = Classes(names=(), numbers={}, label_source="", known_labels=())
 """Classes of a task that has none."""
 
 
-class LabelSurvey:
-    """Labels of one table: how often each occurs, and where first."""
-
-    def __init__(self, table: Table, data: Data) -> None:
-        self._table, self._data = table, data
-        self.counts: dict[Label, int] = {}
-        """Rows of each label, in the order of first occurrence."""
-        self._first_numbers: dict[Label, int] = {}
-
-    def add(self, label: Label, number: int) -> None:
-        """Count a label of a row. Raises InputError for too many different ones."""
-        if label in self.counts:
-            self.counts[label] += 1
-            return
-        if len(self.counts) == MAX_LABELS:
-            raise InputError(
-                f"{self._table.location(number)}: column {self._data.columns.label!r} has more than {MAX_LABELS:,} "
-                "different labels, so they cannot be classes; correct data.columns.label"
-            )
-        self.counts[label] = 1
-        self._first_numbers[label] = number
-
-    def check_numbers(self) -> None:
-        """Raise InputError if all labels are numbers, some with decimals, and no field says that they are classes."""
-        decimal = next((label for label in self.counts if not _is_whole(label)), None)
-        is_named = self._data.label_map or self._data.labels
-        if decimal is None or is_named or not all(_NUMBER.fullmatch(str(label)) for label in self.counts):
-            return
-        names = sorted(
-            {whole_text(str(label)) for label in self.counts}, key=lambda name: float(name.replace(",", "."))
-        )
-        classes = map_text({name: [name] for name in names})
-        raise InputError(
-            f"{self._location(decimal)}: label {short_text(decimal)} is a number with decimals: {FOR_NUMBERS}"
-            + (f"; to use them as classes, set data.label_map{classes}" if classes else "")
-        )
-
-    def check_known(self, classes: Classes) -> None:
-        """Raise InputError for all labels that have no class."""
-        if unknown := [label for label in self.counts if label not in classes.numbers]:
-            others = ", ".join(f"{short_text(each)} ({self._location(each)})" for each in unknown[1 : MAX_PROBLEMS + 1])
-            more = f" and {len(unknown) - MAX_PROBLEMS - 1:,} more" if len(unknown) > MAX_PROBLEMS + 1 else ""
-            raise unknown_label(self._location(unknown[0]), unknown[0], classes, unknown, f"{others}{more}")
-
-    def _location(self, label: Label) -> str:
-        return self._table.location(self._first_numbers[label])
-
-
 def _is_whole(label: Label) -> bool:
     return _WHOLE_NUMBER.fullmatch(whole_text(str(label))) is not None
 
@@ -215,21 +167,6 @@ def joining_map(counts: Mapping[str, int]) -> str:
 def map_text(classes: Mapping[str, Sequence[str]]) -> str:
     """Return a label map, after a colon, as YAML and the command line read it; empty for too many classes."""
     return f": {json.dumps(classes, ensure_ascii=False)}" if len(classes) <= MAX_CLASSES_OF_MAP else ""
-
-
-def unknown_label(
-    location: str, label: Label, classes: Classes, unknown: Sequence[Label] = (), others: str = ""
-) -> InputError:
-    """Return the error for a label without a class, and for `others`."""
-    known = classes.known_labels
-    listed = ", ".join(short_text(name) for name in known[:20]) + (" ..." if len(known) > 20 else "")
-    hint = nearest(str(label), known)
-    more = f" Nor are {others}." if others else ""
-    similar = set(map(plain_name, known)) if classes.label_source == ROWS else set()
-    if spellings := [each for each in map(str, unknown) if plain_name(each) in similar]:
-        joined = joining_map(dict.fromkeys([*known, *spellings], 0))
-        more += f" To join labels that differ only in case or blanks, set data.label_map{joined}"
-    return InputError(f"{location}: label {short_text(label)} is not in {classes.label_source} ({listed}).{hint}{more}")
 
 
 def check_rows(train_rows: int, request: StagingRequest, source: str) -> None:
@@ -354,7 +291,9 @@ class Survey:
 
     def __init__(self, task: Task, table: Table, data: Data) -> None:
         self._task, self._table, self._data = task, table, data
-        self.labels, self.bad = LabelSurvey(table, data), BadRows(table, skips=data.skip_bad_rows)
+        self.bad = BadRows(table, skips=data.skip_bad_rows)
+        self.labels: dict[Label, int] = {}
+        """Number of the first row of each label."""
         self._strata: dict[Label | None, int] = {}
         """Numbers of the strata: labels, or one for all rows."""
         self._ids: set[int] = set()
@@ -363,7 +302,12 @@ class Survey:
     def add(self, row: Row) -> None:
         """Check and count a row. Raises InputError for too many different labels."""
         for label in row.labels:
-            self.labels.add(label, row.number)
+            if len(self.labels) == MAX_LABELS and label not in self.labels:
+                raise InputError(
+                    f"{self._table.location(row.number)}: column {self._data.columns.label!r} has more than "
+                    f"{MAX_LABELS:,} different labels, so they cannot be classes; correct data.columns.label"
+                )
+            self.labels.setdefault(label, row.number)
         stratum = row.labels[0] if self._task.classes == "one" else None
         self._row_strata.append(self._strata.setdefault(stratum, len(self._strata)))
         if row.id:
@@ -372,6 +316,42 @@ class Survey:
             self._ids.add(key)
         self._groups.append(hash_of(row.group) if row.group else hash_of(*row.texts))
         self._has_groups |= bool(row.group)
+
+    def check_numbers(self) -> None:
+        """Raise InputError if all labels are numbers, some with decimals, and no field says that they are classes."""
+        decimal = next((label for label in self.labels if not _is_whole(label)), None)
+        is_named = self._data.label_map or self._data.labels
+        if decimal is None or is_named or not all(_NUMBER.fullmatch(str(label)) for label in self.labels):
+            return
+        names = sorted(
+            {whole_text(str(label)) for label in self.labels}, key=lambda name: float(name.replace(",", "."))
+        )
+        classes = map_text({name: [name] for name in names})
+        raise InputError(
+            f"{self._location(decimal)}: label {short_text(decimal)} is a number with decimals: {FOR_NUMBERS}"
+            + (f"; to use them as classes, set data.label_map{classes}" if classes else "")
+        )
+
+    def check_known(self, classes: Classes) -> None:
+        """Raise InputError for all labels that have no class."""
+        unknown, known = [label for label in self.labels if label not in classes.numbers], classes.known_labels
+        if not unknown:
+            return
+        others = [f"{short_text(each)} ({self._location(each)})" for each in unknown[1 : MAX_PROBLEMS + 1]]
+        first = f"{self._location(unknown[0])}: label {short_text(unknown[0])}"
+        listed = ", ".join(short_text(name) for name in known[:20]) + (" ..." if len(known) > 20 else "")
+        message = f"{first} is not in {classes.label_source} ({listed}).{nearest(str(unknown[0]), known)}"
+        if others:
+            more = f" and {len(unknown) - MAX_PROBLEMS - 1:,} more" if len(unknown) > MAX_PROBLEMS + 1 else ""
+            message += f" Nor are {', '.join(others)}{more}."
+        similar = set(map(plain_name, known)) if classes.label_source == ROWS else set()
+        if spellings := [each for each in map(str, unknown) if plain_name(each) in similar]:
+            joined = joining_map(dict.fromkeys([*known, *spellings], 0))
+            message += f" To join labels that differ only in case or blanks, set data.label_map{joined}"
+        raise InputError(message)
+
+    def _location(self, label: Label) -> str:
+        return self._table.location(self.labels[label])
 
     def finish(self) -> None:
         """Raise InputError for a table without rows."""
@@ -466,15 +446,15 @@ def select(open_tables: Callable[[], Tables], request: StagingRequest, progress:
     checks = [survey.bad.check for survey in surveys]
     if task.has_classes:
         labels = surveys[0].labels
-        classes = classes_of(data, data.columns.labels or tables.label_names, labels.counts)
-        checks += [labels.check_numbers, *(partial(survey.labels.check_known, classes) for survey in surveys)]
+        classes = classes_of(data, data.columns.labels or tables.label_names, labels)
+        checks += [surveys[0].check_numbers, *(partial(survey.check_known, classes) for survey in surveys)]
     each_result(checks)
     if task.has_classes:
         try:
             task.check_classes(classes.names)
         except BadData as error:
             raise InputError(f"{source}: {error}") from error
-        check_classes(source, {classes.numbers[label] for label in labels.counts}, classes)
+        check_classes(source, {classes.numbers[label] for label in labels}, classes)
         check_rows(train.rows, request, source)
     return Selection(
         tables=tables,
@@ -519,7 +499,7 @@ def _split_off(reading: _Reading, table: Table) -> tuple[Survey, Part, Part]:
     if needed is None or rows < needed:
         mask = survey.split(data.validation_share, data.split_seed)
     if 1 not in mask:
-        each_result([survey.bad.check, survey.labels.check_numbers])
+        each_result([survey.bad.check, survey.check_numbers])
         raise survey.too_few()
 
     def part(count: int, *, is_validation: bool) -> Part:

@@ -146,7 +146,7 @@ class ChannelDescription:
 
 @dataclass(frozen=True, kw_only=True)
 class DataDescription:
-    """Description of staged data. Fields that an earlier version did not record are None."""
+    """Description of staged data, or of what is known of data that is not staged yet."""
 
     task: str | None
     """Task that the data was staged for; None if unknown."""
@@ -204,22 +204,15 @@ def channel_phrase(data: DataDescription, channel: ChannelDescription) -> str:
         parts[0] += f" of {channel.source_rows:,} {task.row}s"
     if channel.tokens is not None:
         parts.append(f"{channel.tokens:,} tokens")
-    if (lengths := lengths_phrase(channel)) is not None:
-        parts.append(lengths)
+    if lengths := channel.lengths:
+        most, longest = f"{lengths.p95_tokens:,}", f"{lengths.max_tokens:,}"
+        parts.append(f"median {lengths.median_tokens:,}, 95 % up to {most}, longest {longest} tokens")
     if channel.cut_rows:
         parts.append(f"{_plural(channel.cut_rows, task.row)} {task.cut} at max_length {data.max_length:,}")
     parts += [f"{_plural(count, task.row)} {remark}" for remark, count in channel.remarks.items()]
     if channel.left_out_rows:
         parts.append(f"{_plural(channel.left_out_rows, task.row)} {task.left_out}")
     return ", ".join(parts)
-
-
-def lengths_phrase(channel: ChannelDescription) -> str | None:
-    """Return the lengths of a channel's rows; None if unknown."""
-    lengths = channel.lengths
-    if lengths is None:
-        return None
-    return f"median {lengths.median_tokens:,}, 95 % up to {lengths.p95_tokens:,}, longest {lengths.max_tokens:,} tokens"
 
 
 def balance_phrase(data: DataDescription) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from training.contract.errors import InputError, first_line
@@ -44,18 +44,6 @@ def pad_token_id(tokenizer: Any) -> int | None:
     padding: int | None = tokenizer.pad_token_id
     end: int | None = tokenizer.eos_token_id
     return end if padding is None else padding
-
-
-def channel_metadata(tokenizer: Any, *, task: str, label_names: Sequence[str], max_length: int) -> dict[str, Any]:
-    """Return the channel metadata that a job needs in addition to the rows."""
-    return {
-        "task": task,
-        "label_names": list(label_names),
-        "max_length": max_length,
-        "pad_token_id": pad_token_id(tokenizer),
-        "pad_token_type_id": tokenizer.pad_token_type_id,
-        "padding_side": tokenizer.padding_side,
-    }
 
 
 def batches(

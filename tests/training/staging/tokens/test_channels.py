@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from training.job.data.channels import read_channel
 from training.job.tasks import TASKS
 from training.job.tasks.encodings import token_columns
-from training.staging.tokens.channels import ChannelSummary, ChannelWriter, token_counts
+from training.staging.tokens.channels import ChannelSummary, RowGroupFile, token_counts
 from training.staging.tokens.rows import hash_of
 
 METADATA = {
@@ -35,11 +36,13 @@ def rows(first: int, count: int) -> dict[str, Any]:
 
 
 def write(folder: Path, parts: list[int], **limits: int) -> Path:
-    writer, first = ChannelWriter(folder, **limits), 0
+    folder.mkdir()
+    file, first = RowGroupFile(folder / "data.parquet", **limits), 0
     for count in parts:
-        writer.append(rows(first, count))
+        file.append(rows(first, count))
         first += count
-    writer.close(METADATA)
+    file.close()
+    (folder / "channel.json").write_text(json.dumps({**METADATA, "rows": first}))
     return folder
 
 
