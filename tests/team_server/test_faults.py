@@ -59,7 +59,7 @@ def assert_says(report: Report, *sentences: str) -> None:
         assert sentence in text
         assert sentence in printed
         assert sentence in summary(report)["missing"]
-    assert markdown(report).count("- Missing: ") == len(sentences)
+    assert markdown(report).count("Missing: ") == len(sentences)
 
 
 def test_missing_and_non_finite_figures_are_reported(tracking_uri: str) -> None:
