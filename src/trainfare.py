@@ -1,4 +1,4 @@
-"""What the environment gets from trainfare: its command, its verbs for notebooks, and the SQLite store of MLflow.
+"""The command `trainfare`, its verbs as functions for notebooks, and the SQLite store of MLflow.
 
     import trainfare
 
@@ -23,6 +23,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from importlib import import_module
@@ -100,11 +101,12 @@ class Result(Mapping[str, Any]):
 
     @property
     def jobs(self) -> pd.DataFrame:
-        """A row for each job."""
+        """A row for each job, or for each group of an overview."""
         import pandas as pd
 
         if self.report:
-            return pd.read_csv(self.report.with_name("jobs.csv"))
+            [table] = self.report.parent.glob("*.csv")
+            return pd.read_csv(table)
         return pd.json_normalize(self.answer.get("jobs", []), max_level=0)
 
     def __repr__(self) -> str:
@@ -138,24 +140,26 @@ undeploy, endpoints, jobs = map(_verb, ("undeploy", "endpoints", "jobs"))
 
 def _run(words: list[str], fields: Mapping[str, object]) -> Result:
     command = [sys.executable, "-P", str(Path(__file__).resolve()), *words, *_options(words[0], fields)]
-    process = subprocess.Popen(
-        [*command, "--format=json"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "TRAINFARE_PROGRESS": "1"},
-        start_new_session=True,  # so that an interrupt reaches it once
-    )
-    assert process.stdout
-    assert process.stderr
-    try:
-        _show(process.stderr)
-    except KeyboardInterrupt:
-        process.send_signal(signal.SIGINT)
-        _show(process.stderr)
-        raise
-    finally:
-        answer, exit_code = process.stdout.read().decode(), process.wait()
+    with tempfile.TemporaryFile() as output:  # a pipe would fill up while the other one is read
+        process = subprocess.Popen(
+            [*command, "--format=json"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "TRAINFARE_PROGRESS": "1"},
+            start_new_session=True,  # so that an interrupt reaches it once
+        )
+        assert process.stderr
+        try:
+            _show(process.stderr)
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            _show(process.stderr)
+            raise
+        finally:
+            exit_code = process.wait()
+        output.seek(0)
+        answer = output.read()
     document = json.loads(answer) if answer.strip() else {"error": f"the command ended with status {exit_code}."}
     if "error" in document:
         raise CommandError(document["error"], exit_code)

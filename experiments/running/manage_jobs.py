@@ -219,11 +219,11 @@ def outcome_text(description: Description, *, had_ended: bool) -> str:
 def _stop(service: Service, descriptions: Sequence[Description]) -> int:
     """Stop jobs and wait for them. Prints each outcome as soon as it is known. Return 1 if a job has not ended."""
     running = [each for each in descriptions if is_running(each)]
-    outcomes: dict[str, str] = {}
+    outcomes: list[dict[str, str]] = []
     answer({"jobs": outcomes})
 
     def tell(name: str, outcome: str) -> None:
-        outcomes[name] = outcome
+        outcomes.append({"name": name, "outcome": outcome})
         print_line(f"{name}: {outcome}")
 
     for each in descriptions:
