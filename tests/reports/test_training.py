@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from reports.formats.text import name_with_answer, summary
+from reports.formats.text import name_with_answer
 from reports.model.report import Report
 from reports.render import render
+from tests.support.answers import checked_report
 from tests.support.reports.reading import markdown_text, page_text, terminal_text
 
 COMPARING = re.compile(
@@ -29,8 +30,9 @@ def test_one_training_states_its_outcome_without_comparing(tracked: Any) -> None
         assert "The training took 41.0 billable seconds and reached accuracy 0.900." in form
         assert COMPARING.findall(form) == []
     assert name_with_answer("train demo", report) == "41.0 s billed (train demo)"
-    assert {"baseline", "best", "contrasts", "rules"}.isdisjoint(summary(report))
-    assert [arm["succeeded"] for arm in summary(report)["arms"]] == [1]
+    answer = checked_report("training", report)
+    assert {"baseline", "best", "contrasts", "rules"}.isdisjoint(answer)
+    assert [arm["succeeded"] for arm in answer["arms"]] == [1]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The first hour of an engineer: a file with ten faults, an own script, a team's server, an account that answers late.
 
-Whatever goes wrong is said in sentences, and what they name leads on.
+Each error is one sentence, and doing what it suggests helps.
 """
 
 from __future__ import annotations

@@ -106,9 +106,11 @@ def test_an_endpoint_answers_until_it_is_undeployed(run: Run, model: Path, tmp_p
     assert "Endpoint winter rejected the request with status 400: inputs must be" in err
     code, out, err = run("predict", "--endpoint", "wintr", "--text", "a")
     assert (code, "Did you mean 'winter'?" in err) == (1, True)
-    code, out, _ = run("endpoints")
-    assert "winter" in out
-    assert run("undeploy", "--endpoint", "winter") == (0, "winter: deleted\n", "")
+    assert "winter" in run("endpoints")[1]
+    [listed] = checked("endpoints", run("endpoints", "--format", "json")[1])["endpoints"]
+    assert (listed["endpoint"], listed["status"]) == ("winter", "InService")
+    code, out, err = run("undeploy", "--endpoint", "winter", "--format", "json")
+    assert (code, checked("undeploy", out), err) == (0, {"deleted": ["winter"], "failed": {}}, "winter: deleted\n")
     assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
 
 

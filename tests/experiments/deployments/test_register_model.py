@@ -10,6 +10,7 @@ from mlflow import MlflowClient
 from experiments.__main__ import main
 from experiments.deployments.endpoints import read_request, with_run
 from experiments.deployments.register_model import register
+from tests.support.answers import checked
 from tests.support.models.made_models import modelled
 from tests.support.models.place import parent
 from tests.support.tracking.tracked import Tracked
@@ -49,8 +50,11 @@ def test_the_winner_of_the_latest_group_is_registered(
         "Evaluation: eval_accuracy 0.9.\n"
         "Model: models:/emotion@champion\n"
     )
-    assert main(["register", "--run", better, "--experiment", "demo"]) == 0
-    assert f"Run {better} (job-2) is already version 1 of emotion, with the alias champion." in capsys.readouterr().out
+    assert main(["register", "--run", better, "--experiment", "demo", "--format", "json"]) == 0
+    output, lines = capsys.readouterr()
+    assert f"Run {better} (job-2) is already version 1 of emotion, with the alias champion." in lines
+    answer = checked("register", output)
+    assert (answer["model"], answer["version"], answer["is_new"]) == ("models:/emotion@champion", 1, False)
 
 
 def test_a_worse_model_must_be_allowed(tracked: Tracked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from experiments.__main__ import main
 from experiments.running import manage_jobs
 from experiments.running.manage_jobs import outcome_text, print_jobs, print_log, stop_group, total, usd
+from tests.support.answers import checked
 from tests.support.aws.account import Account
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running
 from tests.support.services.harness import LocalHarness, SageMakerHarness
@@ -55,6 +57,10 @@ def test_what_jobs_wrote_is_shown_without_effect(
     assert capsys.readouterr().out.splitlines()[1].rstrip().endswith(shown)
     print_log("local", "job")
     assert sorted(capsys.readouterr().out.splitlines()) == ["99 %", shown]
+    for verb, count in (("list", 1), ("log", 2), ("stop", 1)):
+        assert main(["jobs", verb, *(["job"] if verb != "list" else []), "--format", "json"]) == 0
+        answer = checked(f"jobs-{verb}", capsys.readouterr().out)
+        assert len(answer["lines" if verb == "log" else "jobs"]) == count
 
 
 def test_each_job_of_a_group_is_stopped_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

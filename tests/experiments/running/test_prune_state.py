@@ -15,6 +15,7 @@ import pytest
 from experiments.__main__ import main
 from experiments.running.prune_state import ABANDONED_SECONDS, Folder, PruneOptions, delete_selected, select
 from tests.conftest import ROOT
+from tests.support.answers import checked
 from tests.support.state import DATA, LATER_DATA, NOBODYS_DATA, OTHER_DATA, State
 from tests.support.terminal import read_until, start_at_terminal, type_keys
 from training.contract.errors import TrackingError
@@ -57,11 +58,13 @@ def test_without_a_terminal_and_by_default_young_folders_are_kept(
 ) -> None:
     over = state.ended()
     before = state.left()
-    assert main(["jobs", "prune", "--older-than", "0h"]) == 0
-    output = capsys.readouterr().out
-    assert over in output
-    assert "3 folders (" in output
-    assert output.endswith("Without a terminal, confirm the deletion with --yes.\n")
+    assert main(["jobs", "prune", "--older-than", "0h", "--format", "json"]) == 0
+    output, lines = capsys.readouterr()
+    answer = checked("jobs-prune", output)
+    assert any(over in each["path"] for each in answer["deletable"])
+    assert len(answer["deletable"]) == 3
+    assert answer["deleted"] == []
+    assert lines.endswith("Without a terminal, confirm the deletion with --yes.\n")
     assert main(["jobs", "prune", "--yes"]) == 0
     assert "younger than --older-than" in capsys.readouterr().out
     assert state.left() == before

@@ -14,6 +14,7 @@ from reports.formats.text import summary
 from reports.model.report import Report
 from reports.probe.report import Machine, Probes, headline, probes_of, sentences
 from reports.render import render
+from tests.support.answers import checked_report
 from tests.support.reports.page import Page, sound_page
 from tests.support.reports.reading import page_cells, terminal_text
 
@@ -130,7 +131,7 @@ def test_the_spread_is_that_of_own_repeats_of_the_same_model_and_machine(tracked
     projected = {f"projected/billable_seconds{end}": 400.0 for end in ENDS}
     tracked.trained("none", 0, 60.0, params={**params, "hp.probe_precision": "0.05"}, metrics=projected)
     report = render(tracked.client, tracked.group, "Probe")
-    [arm] = summary(report)["arms"]
+    [arm] = checked_report("estimates", report)["arms"]
     assert arm["spread_between_jobs"] == {"relative": pytest.approx(0.0507593, rel=1e-5), "jobs": 6}
     assert arm["seconds"]["high"] == pytest.approx(400 * 1.199306, rel=1e-5)
     assert "the spread between 6 tracked jobs of this experiment, 5.08 %" in Page(html_page(report)).text

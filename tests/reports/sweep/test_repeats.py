@@ -15,6 +15,7 @@ from reports.model.numbers import NONE
 from reports.sweep.messages import answer_of, sentences
 from reports.sweep.report import best_columns, metrics_of, results_of_winner, sweep_report, trial_table
 from reports.sweep.trials import Setting
+from tests.support.answers import checked_report
 from tests.support.reports.reading import page_text
 from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, rate_repeats, rate_trial, repeats, row, trial
 
@@ -60,7 +61,7 @@ def test_the_report_states_the_rules_and_the_looks() -> None:
     table = pd.DataFrame([{**each, "run_id": f"r{at}"} for at, each in enumerate(rows)])
     source = Source(title="t", tracking_uri="sqlite:///mlflow.db", environment={}, table=table)
     report = sweep_report(make_sweep(*rows, design=Design(looks=(3, 5))), [], source)
-    numbers = summary(report)
+    numbers = checked_report("search", report)
     assert (numbers["rules"], numbers["stopped"]) == (4, {"inductor 64 2.0": "cheaper"})
     assert [each["repeats"] for each in numbers["looks"]] == [3]
     assert "; stops: it is cheaper" in page_text(report)
