@@ -241,7 +241,7 @@ def _is_model(kind: Any) -> bool:
 
 def unknown_field(name: str, location: str) -> str:
     """Return the message for a field that does not exist, with a suggestion."""
-    return f"unknown field {name[:80]!r} ({location}).{_meant(name, known_fields())}"
+    return f"unknown field {name[:80]!r} ({location}).{_meant(name, [*known_fields(), 'experiment'])}"
 
 
 def _meant(name: str, known: Collection[str]) -> str:

@@ -39,6 +39,7 @@ def test_other_names_stand_for_fields_and_are_none_themselves() -> None:
         ("squad_v2", "Set task to 'question-answering': see docs/tasks.md."),
         ("messages", "Set task to 'chat': see docs/tasks.md."),
         ("num_train_epochs", "Did you mean 'epochs'?"),
+        ("expermient", "Did you mean 'experiment'?"),
         ("load_best_model_at_end", "Did you mean 'best_metric'?"),
     ],
 )
