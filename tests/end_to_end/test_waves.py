@@ -16,6 +16,7 @@ from mlflow import MlflowClient
 
 from tests.end_to_end.conftest import CommandLine, text
 from tests.support.job.tiny import TINY
+from tracking.queries.job_tables import tags_of
 
 # The batch size decides how long a job takes and how good its model is. The jobs differ by seconds, more than a busy
 # machine adds.
@@ -124,7 +125,7 @@ def test_disturbed_jobs_are_repeated_once(command_line: CommandLine, reviews: di
     runs = command_line.runs()
     assert [run.data.tags.get("platform.role") for run in runs] == [None] * 4 + ["again"] * 4
     assert [run.info.run_name for run in runs[4:]] == [f"{run.info.run_name}, again" for run in runs[:4]]
-    assert all("other processes used" in run.data.tags["platform.disturbed"] for run in runs)
+    assert all("other processes used" in tags_of(run)["platform.disturbed"] for run in runs)
     assert "8 of 8 jobs were disturbed" in text(done)
     assert {arm["repeats"] for arm in summary(command_line)["arms"]} == {2}
 

@@ -198,7 +198,7 @@ FOLLOWING = (
     ),
     Fault(
         "tracking/groups/group.py",
-        "rivals = [run for run in runs.values() if run.data.tags.get(KIND) == CLAIM]",
+        'rivals = [run for run in runs.values() if run.data.tags.get(KIND, "").startswith(CLAIM)]',
         "rivals = list[Run]()",
         "A launcher ignores the claims of others, so a job gets two runs.",
         "tests/tracking/groups/test_claim.py::test_the_run_of_another_machine_is_used_once_it_is_open",

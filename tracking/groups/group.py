@@ -276,16 +276,13 @@ def _stem(experiment_name: str, prefix: str) -> str:
 
 KIND = "platform.kind"
 CLAIM = "claim"
-"""Kind of a run that is not opened yet."""
+"""Start of the kind of a run that is not opened yet. Its state, the claiming home and an id follow, with blanks."""
 DUPLICATE = "duplicate"
 """Kind of a run that is not used, because another launcher opened the run of the same job or group."""
 DEAD_SECONDS = 30.0
 """A claim of another machine that does not change for so long was left by a launcher that died."""
 
-_STATE = "platform.claim"
 _ACTIVE, _WAITING = "active", "waiting"
-_CLAIMED_BY = "platform.claimed_by"
-_CLAIM_ID = "platform.claim_id"
 _PAUSE_SECONDS = 0.2
 
 
@@ -317,6 +314,7 @@ def find_or_open(
     if opened and not own_run_id:
         return counted_run(opened)
     claimed_by = claimed_by or home_id(home())
+    claimed_by = f"{claimed_by} {uuid.uuid4().hex}"
     return _settle(store, subject, _create(store, subject, own_run_id, claimed_by), claimed_by)
 
 
@@ -333,10 +331,10 @@ def _settle(store: Store, subject: Subject, run_id: str, claimed_by: str) -> Run
     state, unchanged_since = _ACTIVE, dict[tuple[str, str], float]()
 
     def is_dead(run: Run) -> bool:
-        tags = run.data.tags
-        if tags.get(_CLAIMED_BY) == claimed_by:
+        kind = run.data.tags[KIND]
+        if kind.split()[2] == claimed_by.split()[0]:
             return True  # its launcher had the lock that is held here
-        since = unchanged_since.setdefault((run.info.run_id, tags.get(_STATE, "")), time.monotonic())
+        since = unchanged_since.setdefault((run.info.run_id, kind), time.monotonic())
         return time.monotonic() - since > DEAD_SECONDS
 
     while True:
@@ -346,15 +344,15 @@ def _settle(store: Store, subject: Subject, run_id: str, claimed_by: str) -> Run
             winner = counted_run(opened)
             mark_duplicate(store, own, winner.info.run_id)
             return winner
-        rivals = [run for run in runs.values() if run.data.tags.get(KIND) == CLAIM]
+        rivals = [run for run in runs.values() if run.data.tags.get(KIND, "").startswith(CLAIM)]
         alive = [run for run in rivals if not is_dead(run)]
         should_wait = any(run.info.run_id < run_id for run in alive)
         if should_wait == (state == _ACTIVE):  # the state changes
             state = _WAITING if should_wait else _ACTIVE
-            store.tag(run_id, {_STATE: state})
+            store.tag(run_id, {KIND: f"{CLAIM} {state} {claimed_by}"})
             if state == _ACTIVE:
                 continue
-        elif not should_wait and not any(run.data.tags.get(_STATE) == _ACTIVE for run in alive):
+        elif not should_wait and not any(_ACTIVE in run.data.tags[KIND].split() for run in alive):
             store.tag(run_id, {KIND: subject.tags[KIND]})
             for run in rivals:
                 mark_duplicate(store, run, run_id)
@@ -363,14 +361,14 @@ def _settle(store: Store, subject: Subject, run_id: str, claimed_by: str) -> Run
 
 
 def _create(store: Store, subject: Subject, own_run_id: str | None, claimed_by: str) -> str:
-    claim = {KIND: CLAIM, _STATE: _ACTIVE, _CLAIMED_BY: claimed_by, _CLAIM_ID: uuid.uuid4().hex}
-    tags = {**subject.tags, **claim}
+    kind = f"{CLAIM} {_ACTIVE} {claimed_by}"
+    tags = {**subject.tags, KIND: kind}
     if own_run_id:
         store.tag(own_run_id, tags)
         return own_run_id
 
     def existing() -> Run | None:
-        query = f'tags."{_CLAIM_ID}" = {quoted(tags[_CLAIM_ID])}'
+        query = f'tags."{KIND}" = {quoted(kind)}'
         return next(iter(store.client.search_runs([subject.experiment_id], query, max_results=1)), None)
 
     run = store.create(store.client.create_run, subject.experiment_id, tags=tags, existing=existing)

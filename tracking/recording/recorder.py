@@ -367,14 +367,14 @@ class Recorder:
             "platform.compiler_active": None if self._compiler_active is None else str(self._compiler_active).lower(),
             EXCEPTION: self.death.exception if self.death else None,
             MOMENT: self.death.moment if self.death else None,
+            MISSING: ", ".join(missing) or "no",
+            DISTURBED: None if reasons is None else ", ".join(reasons) or "no",
         }
         tags = {
             "platform.instance_type": description.get("ResourceConfig", {}).get("SelectedInstanceType"),
             "platform.model_uri": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
             "platform.failure_class": failure.failure_class if failure else None,
             "platform.failure_message": failure.message if failure else None,
-            MISSING: ", ".join(missing) or "no",
-            DISTURBED: None if reasons is None else ", ".join(reasons) or "no",
         }
         self._add_details(details)
         known = {name: str(value) for name, value in tags.items() if value is not None}

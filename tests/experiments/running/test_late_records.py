@@ -15,6 +15,7 @@ from tests.support.services.harness import SageMakerHarness
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
 from tracking.groups.group import Group, child_runs, close_group, open_group
 from tracking.groups.plan_file import write_plan
+from tracking.queries.job_tables import tags_of
 from tracking.server.store import Store, open_store
 from training.contract.service import is_billed
 from training.services.launcher import Follower, Job, submit
@@ -93,7 +94,7 @@ def test_the_next_job_starts_while_records_are_awaited(
     [outcome_of_first, *_] = [names for line, names in started.items() if "none, repeat 1: " in line]
     assert outcome_of_first == ["job-0", "job-1"]
     for run in child_runs(store, group).values():
-        assert (run.info.status, run.data.tags["platform.missing"]) == ("FINISHED", "no")
+        assert (run.info.status, tags_of(run)["platform.missing"]) == ("FINISHED", "no")
         assert run.data.metrics["eval_accuracy"] == 0.75
         assert run.data.metrics["cost/billable_seconds"] >= 1
         assert [point.value for point in store.client.get_metric_history(run.info.run_id, "loss")] == [1.0, 0.5]
@@ -141,4 +142,4 @@ def test_attach_reads_what_was_missing(
 
 def missing_and_metrics(store: Store, group: Group) -> tuple[str, dict[str, float]]:
     [run] = child_runs(store, group).values()
-    return run.data.tags["platform.missing"], run.data.metrics
+    return tags_of(run)["platform.missing"], run.data.metrics

@@ -30,7 +30,7 @@ def subject(store: Store) -> Subject:
 
 def rival(store: Store, of: Subject, claimed_by: str, state: str = "active", **tags: str) -> str:
     """Create the claim of another launcher and return its run's id."""
-    own = {**of.tags, KIND: CLAIM, "platform.claim": state, "platform.claimed_by": claimed_by, **tags}
+    own = {**of.tags, KIND: f"{CLAIM} {state} {claimed_by} 1", **tags}
     return str(store.client.create_run(of.experiment_id, tags=own).info.run_id)
 
 
@@ -63,7 +63,7 @@ def test_a_claim_of_a_killed_launcher_of_the_same_home_does_not_delay(store: Sto
 def test_a_claim_of_a_killed_launcher_elsewhere_is_waited_for(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "DEAD_SECONDS", 1.0)
     job = subject(store)
-    left = rival(store, job, "another home")
+    left = rival(store, job, "another-home")
     started = time.monotonic()
     opened = open_job(store, job)
     assert time.monotonic() - started >= 1.0
@@ -73,7 +73,7 @@ def test_a_claim_of_a_killed_launcher_elsewhere_is_waited_for(store: Store, monk
 def test_the_run_of_another_machine_is_used_once_it_is_open(store: Store) -> None:
     """The other launcher's claim is active, and becomes the run while this launcher waits."""
     job = subject(store)
-    other = rival(store, job, "another home")
+    other = rival(store, job, "another-home")
     later = threading.Timer(1.0, store.client.set_tag, (other, KIND, "job"))
     later.start()
     try:
