@@ -115,7 +115,9 @@ def test_attach_reads_what_was_missing(
     monkeypatch.setattr(SageMakerService, "log_delay_seconds", 0.5)
     store = open_store(tracking_uri)
     group = open_group(store, experiment_name="demo", verb="train", key="k1")
-    jobs = [planned_as(harness.spec(TRAIN_PY, name="job-0", **STEPS), "none")]
+    # Until the billed seconds arrive, whole seconds of the job's time are counted.
+    spec = harness.spec(TRAIN_PY, name="job-0", hyperparameters={"steps": 2, "pause": 0.6})
+    jobs = [planned_as(spec, "none")]
     write_plan(store, group, jobs, 1, tmp_path / "home")
     account.logs.delay_seconds = account.jobs.faults.billing_seconds = NEVER
     service, lines = harness.again(), list[str]()
