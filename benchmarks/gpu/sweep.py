@@ -41,7 +41,7 @@ from tracking.recorded.arms import BILLABLE
 from tracking.recorded.recorded_job import STEADY
 from tracking.recording.run_artifacts import ROOT
 from training.contract.service import TERMINAL_STATUSES
-from training.services.local.job_folder import JobFolder
+from training.services.supervision.job_folder import JobFolder
 
 MINUTES, NO_GPU, PAUSED = 4.0, 2, 130
 STATE, IMAGES = ROOT / ".gpu-sweep", ROOT / "docs" / "images"

@@ -31,8 +31,8 @@ from benchmarks.support.command import train
 from benchmarks.support.results import Row, figure, write
 from benchmarks.support.workloads import DATA, MINILM, check_data
 from tracking.recording.run_artifacts import ROOT
-from training.services.local import container, toolkit
-from training.services.local.job_folder import JobFolder
+from training.services.supervision import container, toolkit
+from training.services.supervision.job_folder import JobFolder
 from training.staging.formats.readers import read_rows
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 12))

@@ -14,8 +14,8 @@ from state.home import SLOTS_VARIABLE
 from tracking.recording.run_artifacts import ROOT
 from training.contract.events import Event, EventReader
 from training.contract.failures import Failure, failure_of
-from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
+from training.services.supervision.job_folder import JobFolder
 
 
 class NoJob(Exception):

@@ -38,9 +38,9 @@ from training.scripts.source import (
     script_environment,
     with_entry,
 )
-from training.services.local import toolkit
-from training.services.local.toolkit import local_path
 from training.services.registry import traits_of
+from training.services.supervision import toolkit
+from training.services.supervision.toolkit import local_path
 from training.staging.sources.progress import Progress, shown
 from training.staging.sources.request import InputFields, StagingRequest
 from training.staging.tokens.staged import Staged, lines

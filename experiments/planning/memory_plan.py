@@ -22,9 +22,9 @@ from tracking.recorded.recorded_job import Job
 from training.contract.errors import InputError
 from training.contract.plain_text import counted, size_text
 from training.job.tasks import TASKS
-from training.services.local.toolkit import local_path
 from training.services.registry import traits_of
 from training.services.sagemaker.machines import accelerators, is_gpu
+from training.services.supervision.toolkit import local_path
 from training.staging.models.model_files import read_config
 from training.staging.tokens.staged import MODEL, Staged
 

@@ -36,9 +36,9 @@ from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDef
 from training.job.settings.declared import ADAPTER_PACKAGES, ADAPTER_SETTINGS, SETTINGS
 from training.job.settings.declared import traits_of as setting_traits
 from training.job.tasks import TASKS
-from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
-from training.services.local.supervisor import MEASURE_VARIABLE
 from training.services.registry import traits_of
+from training.services.supervision.container import PYTHON_VARIABLE, SECRET_VARIABLES
+from training.services.supervision.supervise import MEASURE_VARIABLE
 from training.staging.tokens.staged import CHANNELS, Staged, data_warnings
 
 SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")

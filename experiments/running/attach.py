@@ -43,12 +43,12 @@ from training.contract.service import (
     instance_type_of,
 )
 from training.scripts.runtime_description import command_line
-from training.services.local.container import SECRET_VARIABLES
-from training.services.local.toolkit import decoded, local_path
 from training.services.registry import SERVICES, service_name
 from training.services.sagemaker import room
 from training.services.sagemaker.clients import Clients, account_of
 from training.services.sagemaker.service import SageMakerService
+from training.services.supervision.container import SECRET_VARIABLES
+from training.services.supervision.toolkit import decoded, local_path
 
 IMPORT_VERB = "attach"
 """Verb of the groups of imported jobs."""

@@ -32,8 +32,8 @@ from training.contract.errors import ServiceError, TrackingError
 from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.plain_text import counted
 from training.contract.service import TERMINAL_STATUSES
-from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
+from training.services.supervision.job_folder import JobFolder
 
 JOB_KINDS = ("jobs", "checkpoints", "outputs")
 """Folders of the state folder whose entries belong to one job: work folders, checkpoints and artifacts."""

@@ -19,8 +19,8 @@ from training.contract.failures import failure_of
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.services.launcher import Job, submit
-from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
+from training.services.supervision.processes import marked_processes
 
 ARGUMENTS = {
     "batch_size": 2,

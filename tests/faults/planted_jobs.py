@@ -7,7 +7,7 @@ from tests.faults.fault import Fault
 CONTRACT = "tests/training/services/local/test_contract.py"
 LOCAL = (
     Fault(
-        "training/services/local/processes.py",
+        "training/services/supervision/processes.py",
         'return "time limit"',
         'return "itself"',
         "A job at its time limit is killed, without the time to save its model.",
@@ -21,21 +21,21 @@ LOCAL = (
         f"{CONTRACT}::TestOutcomes::test_a_failed_job_reports_its_error[local]",
     ),
     Fault(
-        "training/services/local/job_folder.py",
+        "training/services/supervision/job_folder.py",
         'seconds = max(0.0, now - state["TrainingStartTime"])',
         'seconds = max(0.0, now - state["CreationTime"])',
         "The wait for a free core is billed.",
-        "tests/training/services/local/test_job_folder.py::test_billing_starts_with_the_download",
+        "tests/training/services/supervision/test_job_folder.py::test_billing_starts_with_the_download",
     ),
     Fault(
-        "training/services/local/processes.py",
+        "training/services/supervision/processes.py",
         "    _kill_until_none(lambda: _children() - not_of_job)\n",
         "",
         "Processes that left the session and the environment of a job survive it.",
         "tests/training/services/local/test_faults.py::TestFaults::test_no_process_of_a_script_outlives_its_job",
     ),
     Fault(
-        "training/services/local/job_folder.py",
+        "training/services/supervision/job_folder.py",
         '"MaxRuntimeExceeded": "Stopped"',
         '"MaxRuntimeExceeded": "Completed"',
         "A job that its time limit ended counts as completed.",

@@ -15,8 +15,8 @@ from tracking.groups.plan_file import write_plan
 from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store
 from training.contract.job_spec import JobSpec
-from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
+from training.services.supervision.job_folder import JobFolder
 
 DATA, OTHER_DATA, LATER_DATA, NOBODYS_DATA = ("a1" * 16, "b2" * 16, "c3" * 16, "d4" * 16)
 

@@ -105,6 +105,8 @@ INTERRUPTED_STATUSES = frozenset({"Interrupted", "Restarting"})
 """Secondary statuses of a spot job whose instances were reclaimed."""
 INSTANCE_TYPES = "ml."
 """Start of SageMaker's instance types. The jobs of other services state what they wait for."""
+GRACE_VARIABLE = "TRAINFARE_STOP_GRACE_SECONDS"
+"""Variable of a job's environment with the seconds between SIGTERM and SIGKILL, where they can be changed."""
 OTHER_INSTANCE_PREFIX = re.compile(r"\[algo-\d+\] ")
 """Start of a log line from any instance except the first."""
 

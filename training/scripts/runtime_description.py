@@ -16,15 +16,15 @@ from training.contract.job_spec import JobSpec
 from training.contract.request import launcher_of
 from training.scripts import trainfare_entry
 from training.scripts.source import FILE, requirement_lines
-from training.services.local import toolkit
-from training.services.local.container import (
+from training.services.registry import service_name, traits_of
+from training.services.supervision import toolkit
+from training.services.supervision.container import (
     INHERITED_NAMES,
     INHERITED_PREFIXES,
     PYTHON_VARIABLE,
     ROOT,
     SECRET_VARIABLES,
 )
-from training.services.registry import service_name, traits_of
 
 HUB_ARGUMENTS = frozenset(
     ("model_name_or_path", "model_id", "config_name", "tokenizer_name", "dataset_name", "hub_model_id")

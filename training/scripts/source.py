@@ -33,7 +33,7 @@ from state.regular_files import user_path
 from training.contract.errors import InputError, nearest, nearest_sibling
 from training.contract.job_spec import ENTRY_FILE, METERING_FOLDER
 from training.contract.plain_text import without_secrets
-from training.services.local.toolkit import PROGRAM_PATTERN
+from training.services.supervision.toolkit import PROGRAM_PATTERN
 
 MAX_BYTES = 100 * 2**20
 MODULE_PATTERN = r"-m [A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"

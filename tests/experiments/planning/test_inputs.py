@@ -19,7 +19,7 @@ from tracking.groups.planned_job import PlannedJob
 from training.contract.errors import InputError
 from training.contract.request import build
 from training.scripts.runtime_description import argument_words
-from training.services.local import toolkit
+from training.services.supervision import toolkit
 
 TEXT = """\
 script:

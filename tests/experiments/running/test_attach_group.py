@@ -34,7 +34,7 @@ from tracking.server.store import open_store
 from training.contract.errors import InputError
 from training.contract.request import build
 from training.services.launcher import Job
-from training.services.local.container import SECRET_VARIABLES
+from training.services.supervision.container import SECRET_VARIABLES
 
 Change = Callable[[dict[str, Any]], None]
 

@@ -19,7 +19,7 @@ from tests.support.answers import checked
 from tests.support.state import DATA, LATER_DATA, NOBODYS_DATA, OTHER_DATA, State
 from tests.support.terminal import read_until, start_at_terminal, type_keys
 from training.contract.errors import TrackingError
-from training.services.local.job_folder import JobFolder
+from training.services.supervision.job_folder import JobFolder
 
 ALL_AGES = PruneOptions(older_than_seconds=0.0)
 PRUNE = ("jobs", "prune", "--yes", "--older-than", "0h")

@@ -15,9 +15,9 @@ from typing import Any
 
 from tests.support.fork_server.interpreter import INTERPRETER
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage
-from training.services.local import container, processes, toolkit
 from training.services.local.service import LocalService
 from training.services.sagemaker.machines import device_count
+from training.services.supervision import container, processes, toolkit
 
 ON_MACHINE = Path(__file__).with_name("on_machine.py")
 IMAGE = Path(__file__).with_name("image")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from training.services.local import toolkit
+from training.services.supervision import toolkit
 
 KEYS = ("ChannelName", "Name", "Key")
 """Keys that identify the entries of a list."""

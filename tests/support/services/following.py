@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.support.services.harness import LocalHarness
 from training.contract.service import Description
 from training.services.launcher import Follower, Job, Update
-from training.services.local.job_folder import JobFolder
+from training.services.supervision.job_folder import JobFolder
 
 DEADLINE_SECONDS = 900
 

@@ -15,12 +15,12 @@ from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.contract.service import Request, Service
 from training.services import registry
-from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.machines import ENTRY_POINT, arguments
 from training.services.sagemaker.service import SageMakerService
 from training.services.sagemaker.storage import Storage
+from training.services.supervision.processes import marked_processes
 
 
 class Harness(Protocol):

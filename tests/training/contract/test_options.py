@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.requests.building import GROUP, Built
 from tests.support.requests.workloads import ACCOUNT
-from training.services.local import toolkit
+from training.services.supervision import toolkit
 
 G5 = {**ACCOUNT, "machine.instance_type": "ml.g5.xlarge"}
 G5_OF_4 = {**ACCOUNT, "machine.instance_type": "ml.g5.12xlarge", "machine.devices": "4"}

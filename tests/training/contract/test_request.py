@@ -11,7 +11,7 @@ import pytest
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec, MetricDefinition
 from training.contract.request import build
-from training.services.local import toolkit
+from training.services.supervision import toolkit
 
 
 def spec(**fields: Any) -> JobSpec:

@@ -18,7 +18,7 @@ from training.contract.job_spec import ENTRY_KEY, JobSpec, ScriptEntry
 from training.contract.request import MAX_VALUE, build
 from training.scripts import trainfare_entry
 from training.scripts.source import ENTRY
-from training.services.local import toolkit
+from training.services.supervision import toolkit
 
 SHOWS = "import json, os, sys; print(json.dumps([sys.argv, __name__, os.environ['SM_USER_ARGS'], sys.path[0]]))"
 

@@ -20,7 +20,7 @@ from training.services.budget import (
     warm_pool,
     worst_case,
 )
-from training.services.local import supervisor
+from training.services.supervision import supervise
 
 PRICE = Price(usd_per_hour=3.6, source="table", date="2026-11-01")  # 0.001 USD a second
 
@@ -52,7 +52,7 @@ def test_spot_capacity_has_the_same_bound() -> None:
 
 
 def test_the_grace_of_a_local_job_is_that_of_its_supervisor() -> None:
-    assert overhead_seconds(spec(instance_type="local")) == supervisor.STOP_GRACE_SECONDS + 30
+    assert overhead_seconds(spec(instance_type="local")) == supervise.STOP_GRACE_SECONDS + 30
     short = spec(instance_type="local", environment={supervisor.GRACE_VARIABLE: "2.5"})
     assert overhead_seconds(short) == 32.5
     assert overhead_seconds(spec(environment={supervisor.GRACE_VARIABLE: "2.5"})) == 150  # SageMaker ignores it

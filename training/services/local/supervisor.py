@@ -9,49 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
-import re
 import shutil
 import signal
-import subprocess
 import sys
-import traceback
-from collections.abc import Sequence
 from pathlib import Path
 
 from state.home import slots_folder
-from state.own_process import own_process
-from training.contract.errors import InputError
-from training.contract.failures import OTHER, Failure, class_of, error_output
 from training.contract.service import Request
-from training.services.local import container, processes, slots, toolkit
-from training.services.local.disk import FULL_ERRORS, full_reason, is_full, names_full_disk
-from training.services.local.job_folder import MAX_REASON_CHARACTERS, JobFolder, Record, first_state
-from training.services.local.traits import GRACE_VARIABLE
+from training.services.local import slots
+from training.services.supervision.job_folder import JobFolder, Record, first_state
+from training.services.supervision.supervise import Place, process_count, supervise_safely
 
 CREATED = "created"
 EXISTS = "exists"
-
-MEMORY_VARIABLE = "TRAINFARE_MEMORY_GIB"
-STOP_GRACE_SECONDS = 120.0
-"""Seconds between SIGTERM and SIGKILL, as on SageMaker."""
-MEASURE_VARIABLE = "TRAINFARE_MEASURE_LOAD"
-"""Variable of a request. `1` measures the load beside the job."""
-FIELD = "MachineLoadMetrics"
-"""Field of a job's description with the metrics, `machine/NAME` to value."""
-
-_MODULE = "training.job.measuring.machine_load"
-_END_SECONDS = 30.0
-
-EXIT_CODE_OF_SIGKILL = 137
-ELLIPSIS = "\n[...]\n"
-
-FINAL_STATUSES = {
-    "itself": ("Completed", "Training job completed"),
-    "stop": ("Stopped", "Training job stopped"),
-    "time limit": ("MaxRuntimeExceeded", "Training job runtime exceeded MaxRuntimeInSeconds"),
-}
 
 
 def main(staged: str, final: str) -> None:
@@ -93,177 +64,27 @@ def _reply(word: str) -> None:
 
 
 def _supervise(folder: JobFolder, record: Record) -> None:
-    try:
-        supervise(folder, folder.request(), record)
-    except (toolkit.DataError, InputError) as error:
-        message = f"{str(error).rstrip('.')}."
-        failure_class = error.failure_class if isinstance(error, toolkit.DataError) else OTHER
-        record.fail(Failure(failure_class, message), f"ClientError: {message}")
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno in FULL_ERRORS:
-            message = f"{full_reason(folder.path)}."
-            record.fail(Failure("DiskFull", message), f"ClientError: {message}")
-            return
-        traceback.print_exc()
-        message = f"InternalServerError: {type(error).__name__}: {error}"
-        record.fail(Failure(class_of(message) or OTHER, message), message)
+    held = list[slots.Slot]()  # it keeps the locks
 
+    def place(request: Request) -> Place | None:
+        if (slot := _slot(folder, request, record)) is None:
+            return None
+        held.append(slot)
+        return Place(cpus=len(slot.cores), gpus=slot.gpus, pinned=slot.cores)
 
-def supervise(folder: JobFolder, request: Request, record: Record) -> None:
-    """Wait for a slot, create the container's folders, run the script, and pack its model."""
-    slot = _slot(folder, request, record)
-    if slot is None:
-        record.end("Stopped", "Training job stopped before it started")
-        return
-    container.check_inputs(request)  # before the download, from which on time is billed
-    record.enter("Downloading", "Downloading input data and the source")
-    request = container.relocate_paths(request, folder.base)
-    container.create_folders(folder.base, request)
-    record.enter("Training", "Training in progress")
-    measures_load = request.get("Environment", {}).get(MEASURE_VARIABLE) == "1"
-    load = LoadMeasurement(request["TrainingJobName"], slot) if measures_load else None
-
-    def record_stop(ended_by: processes.EndedBy) -> None:
-        if ended_by == "stop":
-            record.enter("Stopping", "Stopping the training job")
-
-    outcome = processes.run(_program(folder, request, slot), record_stop)
-    if load:
-        record.add(FIELD, load.metrics())
-    if outcome.ended_by == "itself" and outcome.exit_code != 0:
-        _finish_failed(folder, record, outcome)
-    else:
-        _finish(folder, request, record, outcome)
+    supervise_safely(folder, record, place)
 
 
 def _slot(folder: JobFolder, request: Request, record: Record) -> slots.Slot | None:
     variables = request.get("Environment", {})
     machine = slots.machine(variables)
-    slot_request = slots.slot_request(variables, _processes(request), machine)
+    slot_request = slots.slot_request(variables, process_count(request), machine)
 
     def pause(seconds: float, waits_for: str) -> bool:
         record.wait(f"Waiting for {waits_for}")
         return signal.sigtimedwait({signal.SIGTERM}, seconds) is not None
 
     return slots.wait_for_slot(slots_folder(), slot_request, machine, folder.name, pause)
-
-
-def _processes(request: Request) -> int:
-    return toolkit.processes(toolkit.decoded(request["HyperParameters"]))
-
-
-def _program(folder: JobFolder, request: Request, slot: slots.Slot) -> processes.Program:
-    variables = request.get("Environment", {})
-    memory_gib = variables.get(MEMORY_VARIABLE)
-    count = _processes(request)
-    return processes.Program(
-        command=toolkit.command(
-            container.python(request),
-            toolkit.decoded(request["HyperParameters"]),
-            is_package=(folder.base / "code" / "setup.py").exists(),
-        ),
-        folder=folder.base / "code",
-        environment=container.environment(request, folder.base, cores=len(slot.cores), gpus=slot.gpus, processes=count),
-        log=folder.log,
-        cores=slot.cores,
-        memory_bytes=None if memory_gib is None else int(float(memory_gib) * 2**30),
-        limit_seconds=request["StoppingCondition"]["MaxRuntimeInSeconds"],
-        grace_seconds=float(variables.get(GRACE_VARIABLE, STOP_GRACE_SECONDS)),
-    )
-
-
-def _finish(folder: JobFolder, request: Request, record: Record, outcome: processes.Outcome) -> None:
-    """End a job that completed or was stopped. A stopped job keeps the model that it saved, as on SageMaker."""
-    record.enter("Uploading", "Uploading the model")
-    if artifact := container.upload_model(folder.base, request):
-        record.add("ModelArtifacts", {"S3ModelArtifacts": artifact.as_uri()})
-    record.end_billing()
-    record.end(*FINAL_STATUSES[outcome.ended_by])
-
-
-def _finish_failed(folder: JobFolder, record: Record, outcome: processes.Outcome) -> None:
-    record.end_billing()
-    failure_text, log_tail = folder.failure_text(), folder.log_tail()
-    no_space = is_full(folder.path) or names_full_disk([failure_text, *log_tail[-5:]])
-    disk = full_reason(folder.path) if no_space else ""
-    failure, reason = failure_of_outcome(outcome, failure_text, log_tail, disk)
-    record.fail(failure, reason)
-
-
-def failure_of_outcome(
-    outcome: processes.Outcome, failure_text: str, log_tail: Sequence[str], disk: str = ""
-) -> tuple[Failure, str]:
-    """Return the failure of a script that ended itself, and the reason in the form of SageMaker and its toolkit.
-
-    `failure_text` is the content of `output/failure`; it is empty if the script did not write the file. `disk` is the
-    sentence about a full disk, if it is full.
-    """
-    message = failure_text.strip() or "\n".join(error_output(log_tail))
-    signal_number = _killed_by(outcome.exit_code, log_tail)
-    is_out_of_memory = outcome.out_of_memory and signal_number == signal.SIGKILL
-    killed = _signal_text(signal_number) if signal_number else ""
-    last_line = next((line for line in reversed(message.splitlines()) if line.strip()), "")
-    failure_class = class_of(message) or ("Killed" if killed else "DiskFull" if disk else OTHER)
-    failure = Failure("OutOfMemory" if is_out_of_memory else failure_class, killed or disk or last_line)
-    extra = f"OutOfMemory: {killed}" if is_out_of_memory else killed or disk
-    head = f"AlgorithmError: ExecuteUserScriptError:\nExitCode {outcome.exit_code}\n"
-    if extra:
-        head += f'ExtraInfo "{extra}"\n'
-    limit_characters = MAX_REASON_CHARACTERS - len(head) - len("ErrorMessage ") - 2
-    return failure, head + f'ErrorMessage "{shortened(message, limit_characters)}"'
-
-
-def shortened(text: str, limit_characters: int) -> str:
-    """Shorten text in the middle. A quarter of the limit is the start; the rest is the end, which has the error."""
-    if len(text) <= limit_characters:
-        return text
-    beginning = limit_characters // 4
-    return text[:beginning] + ELLIPSIS + text[len(text) - (limit_characters - beginning - len(ELLIPSIS)) :]
-
-
-def _killed_by(exit_code: int, log_tail: Sequence[str]) -> int:
-    """Return the number of the signal that killed the script, or 0.
-
-    torchrun itself exits with 1 and logs a signal as a negative `exitcode`. The last heading contains the process that
-    failed first; torchrun stopped the others.
-    """
-    if exit_code == EXIT_CODE_OF_SIGKILL:
-        return int(signal.SIGKILL)
-    if exit_code < 0:
-        return -exit_code
-    root_cause = "\n".join(log_tail).rpartition("Root Cause (first observed failure)")[2]
-    reported = re.findall(r"^\s*exitcode\s*:\s*-(\d+)", root_cause, flags=re.MULTILINE)
-    return int(reported[0]) if reported else 0
-
-
-def _signal_text(number: int) -> str:
-    with contextlib.suppress(ValueError):
-        return f"Killed by {signal.Signals(number).name}"
-    return f"Killed by signal {number}"
-
-
-class LoadMeasurement:
-    """A process in the job's session that reads the machine's counters. It ends when this process ends."""
-
-    def __init__(self, job_name: str, slot: slots.Slot) -> None:
-        arguments = ["--cpus", str(len(slot.cores)), *(["--gpu"] if slot.gpus else [])]
-        variables = {"PATH": os.environ.get("PATH", ""), "TRAINING_JOB_NAME": job_name, "PYTHONDONTWRITEBYTECODE": "1"}
-        self._process = subprocess.Popen(
-            **own_process(_MODULE, *arguments, environment=variables),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def metrics(self) -> dict[str, float]:
-        """End the measurement and return its metrics; empty if it failed or the system has no counters."""
-        try:
-            output, _ = self._process.communicate(timeout=_END_SECONDS)
-            metrics: dict[str, float] = json.loads(output)
-        except (subprocess.TimeoutExpired, ValueError, OSError):
-            self._process.kill()
-            return {}
-        return metrics
 
 
 if __name__ == "__main__":

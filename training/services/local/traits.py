@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from training.contract.service import Traits
-
-GRACE_VARIABLE = "TRAINFARE_STOP_GRACE_SECONDS"
-"""Variable of a job's environment with the seconds between SIGTERM and SIGKILL."""
+from training.contract.service import GRACE_VARIABLE, Traits
 
 TRAITS = Traits(
     name="local",

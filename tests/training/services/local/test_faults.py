@@ -30,8 +30,8 @@ from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobExists
 from training.contract.failures import failure_of
 from training.services.launcher import Job, submit
-from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
+from training.services.supervision.processes import marked_processes
 
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -17,7 +17,7 @@ from tests.support.shadowing_folder import ShadowingFolder
 from training.contract.errors import InputError
 from training.contract.service import Request
 from training.services.launcher import submit
-from training.services.local.supervisor import FIELD, MEASURE_VARIABLE
+from training.services.supervision.supervise import FIELD, MEASURE_VARIABLE
 
 SCRIPT = """
     import importlib.util, os

@@ -7,9 +7,9 @@ import signal
 import pytest
 
 from training.contract.failures import TRACEBACK, Failure
-from training.services.local.processes import Outcome
 from training.services.local.slots import gpu_names, used_device
-from training.services.local.supervisor import failure_of_outcome, shortened
+from training.services.supervision.processes import Outcome
+from training.services.supervision.supervise import failure_of_outcome, shortened
 
 TORCHRUN = """
 Failures:

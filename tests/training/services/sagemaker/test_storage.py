@@ -19,9 +19,9 @@ from tests.support.aws.account import ACCOUNT, BUCKET, REGION, ROLE, Account
 from tests.support.aws.objects import Objects
 from training.contract.errors import AccessError, InputError, ServiceError
 from training.contract.job_spec import JobSpec
-from training.services.local.toolkit import local_path
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.storage import Storage, UploadProgress, create_bucket, find_bucket, pack_source
+from training.services.supervision.toolkit import local_path
 
 AWS = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": ROLE}
 

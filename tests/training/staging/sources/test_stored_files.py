@@ -13,7 +13,7 @@ from tests.support.aws.account import Account
 from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.contract.errors import InputError
 from training.contract.s3_location import ANY_ACCOUNT
-from training.services.local.toolkit import local_path
+from training.services.supervision.toolkit import local_path
 from training.staging.sources.data_files import StoredFiles
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from training.services.local.job_folder import INTERVAL_SECONDS, LogMarker
+from training.services.supervision.job_folder import INTERVAL_SECONDS, LogMarker
 
 MARKER = "SAGEMAKER_BASE_DIR"
 """Variable that a job's processes inherit, unless they drop it. Its value is unique to the job."""

@@ -15,9 +15,9 @@ from typing import Any
 from state.folders import damage
 from training.contract.failures import OTHER
 from training.contract.service import Channel, Request
-from training.services.local import toolkit
-from training.services.local.disk import FULL_ERRORS, full_reason, names_full_disk
-from training.services.local.toolkit import DataError, local_path, script_variables
+from training.services.supervision import toolkit
+from training.services.supervision.disk import FULL_ERRORS, full_reason, names_full_disk
+from training.services.supervision.toolkit import DataError, local_path, script_variables
 
 ROOT = "/opt/ml"
 """Root of the folders in a container."""

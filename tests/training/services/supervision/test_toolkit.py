@@ -22,7 +22,7 @@ from training.contract.job_spec import ScriptEntry
 from training.contract.service import Request
 from training.scripts.source import ENTRY
 from training.services.launcher import submit
-from training.services.local import container
+from training.services.supervision import container
 
 RECORDS_ITS_VIEW = """
     import json, os, pathlib, sys

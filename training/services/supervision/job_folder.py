@@ -22,7 +22,7 @@ from state.regular_files import open_regular, read_regular
 from training.contract.errors import ServiceError
 from training.contract.failures import FAILURE, Failure
 from training.contract.service import Request
-from training.services.local.disk import FULL_ERRORS
+from training.services.supervision.disk import FULL_ERRORS
 
 TAIL_BYTES = 64 * 1024
 """Number of bytes at the end of a log in which the reason for a failure is searched."""

@@ -11,7 +11,7 @@ from experiments.running.manage_jobs import print_jobs
 from tests.support.services.following import ended, running
 from tests.support.services.harness import LocalHarness
 from training.services.launcher import submit
-from training.services.local.job_folder import MARK, DamagedJob, LogTimes, marks_file, with_billing
+from training.services.supervision.job_folder import MARK, DamagedJob, LogTimes, marks_file, with_billing
 
 PRINTS_IN_PARTS = """
     import pathlib, sys, time
