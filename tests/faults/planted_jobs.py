@@ -14,7 +14,7 @@ LOCAL = (
         f"{CONTRACT}::TestOutcomes::test_a_job_that_exceeds_its_time_limit_is_stopped[local]",
     ),
     Fault(
-        "training/services/local/supervisor.py",
+        "training/services/supervision/supervise.py",
         '    if outcome.ended_by == "itself" and outcome.exit_code != 0:\n',
         '    if outcome.ended_by == "itself" and outcome.exit_code < 0:\n',
         "A job whose script fails counts as completed.",

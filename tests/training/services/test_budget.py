@@ -53,9 +53,9 @@ def test_spot_capacity_has_the_same_bound() -> None:
 
 def test_the_grace_of_a_local_job_is_that_of_its_supervisor() -> None:
     assert overhead_seconds(spec(instance_type="local")) == supervise.STOP_GRACE_SECONDS + 30
-    short = spec(instance_type="local", environment={supervisor.GRACE_VARIABLE: "2.5"})
+    short = spec(instance_type="local", environment={supervise.GRACE_VARIABLE: "2.5"})
     assert overhead_seconds(short) == 32.5
-    assert overhead_seconds(spec(environment={supervisor.GRACE_VARIABLE: "2.5"})) == 150  # SageMaker ignores it
+    assert overhead_seconds(spec(environment={supervise.GRACE_VARIABLE: "2.5"})) == 150  # SageMaker ignores it
 
 
 def test_unknown_prices_stay_unknown() -> None:
