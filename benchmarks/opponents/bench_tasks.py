@@ -214,7 +214,8 @@ def our_side(job: JobFolder, seed: int) -> Side:
     hyperparameters = {**toolkit.decoded(request["HyperParameters"]), "seed": seed}
     [python, _, script, *words] = toolkit.command(sys.executable, hyperparameters)
     cores = len(os.sched_getaffinity(0))
-    variables = container.environment(request, job.base, cores=cores, gpus=(), processes=1)
+    inherited = container.inherited(request)
+    variables = container.environment(request, job.base, inherited, cores=cores, gpus=(), processes=1)
     command = [python, str(Path(turns.__file__)), script, *words]
     return Side(command=command, folder=job.base / "code", environment=variables)
 

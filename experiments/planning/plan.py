@@ -33,6 +33,7 @@ from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES
 from tracking.groups.planned_job import AGAIN, CALIBRATION, DataSource, ModelPlan, PlannedJob, ScriptPlan, ScriptTarget
 from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar, short_name
+from training.contract.service import FIELDS_VARIABLE
 from training.job.settings.declared import ADAPTER_PACKAGES, ADAPTER_SETTINGS, SETTINGS
 from training.job.settings.declared import traits_of as setting_traits
 from training.job.tasks import TASKS
@@ -243,6 +244,7 @@ def environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str,
         "TRAINFARE_MEMORY_GIB": machine.memory_gib,
         # A request must not contain the values of the job's secrets.
         SECRET_VARIABLES: ",".join(script.secrets) or None if script and not traits.runs_containers else None,
+        FIELDS_VARIABLE: _service_fields(experiment),
         MEASURE_VARIABLE: 1 if script and traits.runs_here else None,
         "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
     }
@@ -250,6 +252,15 @@ def environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str,
         variables = {**variables, PYTHON_VARIABLE: staged.environment.python}
     texts = {variable: str(value) for variable, value in variables.items() if value is not None}
     return KEEPING_ALLOCATOR | texts | (script.environment if script else {})
+
+
+def _service_fields(experiment: Experiment) -> str | None:
+    """Return the fields of the service's own section as JSON. AWS's are read where the service is opened."""
+    traits = traits_of(experiment.service)
+    if traits.section is None or traits.reads_aws:
+        return None
+    section = getattr(experiment, traits.section)
+    return json.dumps(section.model_dump(mode="json", exclude={"prices"}, exclude_defaults=True))
 
 
 def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:

@@ -325,7 +325,9 @@ def _select_arms(verb: str, experiment: Experiment, echo: Callable[[str], None])
 
 def open_service_context(experiment: Experiment, echo: Echo, *, is_read_only: bool = False) -> ServiceContext:
     """Open the service of the experiment's jobs; see `Room.open_context`. Raises InputError, AccessError."""
-    return SERVICES[experiment.service].open_context(experiment.aws.given(), echo, is_read_only=is_read_only)
+    room = SERVICES[experiment.service]
+    section = getattr(experiment, room.TRAITS.section).given() if room.TRAITS.section else {}
+    return room.open_context(section, echo, is_read_only=is_read_only)
 
 
 def prepare(context: ServiceContext, job: PlannedJob) -> PlannedJob:

@@ -24,7 +24,7 @@ from training.contract.job_spec import FOR_SCRIPTS, NOT_CHOSEN, Scalar
 from training.contract.request import TRAINING_COMPILER
 from training.job.settings.declared import SHARDING_SINCE, contradictions, unused_options
 from training.job.tasks import METRICS_BY_NAME, OWN_METRICS, TASKS
-from training.services.registry import SERVICES, services_with, traits_of
+from training.services.registry import SECTIONS, SERVICES, services_with, traits_of
 
 Check = Callable[[ExperimentFields], None]
 MAX_TASK_LEARNING_RATE = 10.0
@@ -132,11 +132,14 @@ def _check_service(experiment: ExperimentFields) -> None:
     if own is None and machine.instance_type == NOT_CHOSEN:
         needs = f"service {traits.name!r} needs one such as ml.g5.xlarge"
         raise ValueError(f"machine.instance_type is {NOT_CHOSEN!r}, but {needs}")
-    fields = {name: other for other, room in SERVICES.items() for name in room.TRAITS.machine_fields}
-    for name in fields:
+    for other in (room.TRAITS for room in SERVICES.values() if not room.TRAITS.reads_aws and room.TRAITS.section):
+        if other != traits and getattr(experiment, str(other.section)).model_fields_set:
+            raise ValueError(f"{other.section} requires service {other.name!r}; the service is {traits.name!r}")
+    for name in (name for room in SERVICES.values() for name in room.TRAITS.machine_fields):
         is_foreign = name not in traits.machine_fields
         if is_foreign and getattr(machine, name) != Machine.model_fields[name].get_default(call_default_factory=True):
-            raise ValueError(f"machine.{name} requires service {fields[name]!r}; the service is {traits.name!r}")
+            owners = " or ".join(repr(owner) for owner, room in SERVICES.items() if name in room.TRAITS.machine_fields)
+            raise ValueError(f"machine.{name} requires service {owners}; the service is {traits.name!r}")
     if experiment.compiler in TRAINING_COMPILER and not traits.runs_containers:
         raise ValueError(
             f"compiler {experiment.compiler!r} does not run on {traits.label}: it exists only in SageMaker's Training "
@@ -258,7 +261,7 @@ INDEPENDENT_OF_SCRIPT = frozenset(
         "script",
         "service",
         "machine",
-        "aws",
+        *SECTIONS,
         "compare",
         "sweep",
         "target",
@@ -450,7 +453,7 @@ def _without_effect(field: str) -> str:
 
 def referable_names() -> list[str]:
     """Return the names that can follow `$`: all fields with a single value, and the values derived from them."""
-    excluded = ("description", "task", "script", "data", "target", "compare", "service", "aws")
+    excluded = ("description", "task", "script", "data", "target", "compare", "service", *SECTIONS)
     scalar = {str, int, float, bool, type(None)}
     plain = [name for name, kinds in known_fields().items() if kinds <= scalar and name.split(".")[0] not in excluded]
     return [*plain, *(name for name in DERIVED if name not in plain)]

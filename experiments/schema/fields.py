@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from experiments.schema.sections import Aws, Machine, Script
+from experiments.schema.sections import Aws, Machine, Script, Slurm
 from sweeps.search_space import BatchGrid, Optimiser, ScalingRule, scale
 from sweeps.trials import CostName
 from training.contract.errors import nearest
@@ -517,9 +517,11 @@ class ExperimentFields(InputFields, SharedFields):
     longest job of the arm."""
 
     service: ServiceName = DEFAULT
-    """Service that runs the jobs: this machine or Amazon SageMaker."""
+    """Service that runs the jobs: this machine, Amazon SageMaker or a Slurm cluster."""
     machine: Machine = Machine()
     """Instances and resources of a job."""
+    slurm: Slurm = Slurm()
+    """Place of a job on a Slurm cluster."""
     aws: Aws = Aws()
     """AWS account, network and keys. The configuration file of SageMaker's SDK supplies what is not set."""
     compare: Compare = Compare()

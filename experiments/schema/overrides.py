@@ -21,6 +21,7 @@ from experiments.schema.other_names import OTHER_NAMES, advice, hint
 from experiments.schema.yaml_document import Document, parse, scalar
 from training.contract.errors import InputError, InputErrors, nearest, nearest_name
 from training.contract.frozen import broken_rule, dotted
+from training.services.registry import SECTIONS
 
 Tree = dict[str, Any]
 UNIONS = (Union, types.UnionType)
@@ -262,7 +263,7 @@ SAME_NAME = 0.85
 """Similarity from which a name is another tool's, misspelled. A field here may be less alike, because it is shown."""
 BACKEND_CONFIG = "backend_config"
 """Override that names a backend configuration."""
-BACKEND_FIELDS = ("service", "machine", "aws")
+BACKEND_FIELDS = ("service", "machine", *SECTIONS)
 """Fields that a backend configuration may set."""
 
 

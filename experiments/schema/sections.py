@@ -315,9 +315,9 @@ class Machine(Frozen, Instances):
     """Instances and resources of a job."""
 
     cores: Annotated[int, Field(ge=1, le=4_096)] | None = None
-    """Local: CPU cores of the job. None means all cores of this machine."""
+    """CPU cores of the job. None means all cores of this machine; on Slurm, of each node, Slurm's default."""
     memory_gib: Annotated[float, Field(gt=0.0, le=1e6)] | None = None
-    """Local: memory limit of the job, in GiB. None sets no limit."""
+    """Memory limit of the job, in GiB; on Slurm, of each node. None sets no limit; on Slurm, it is Slurm's default."""
     interruptions_per_hour: Annotated[float, Field(ge=0.0, le=3_600.0)] = DEFAULT_PER_HOUR
     """SageMaker: interruptions of an instance on spot capacity, for the expected cost. The default is 20 % per month;
     5 % is 0.00007. AWS's Spot Instance Advisor states the rates."""
@@ -398,6 +398,33 @@ class Aws(Frozen):
         if self.exact_checkpoint_uri and self.checkpoint_uri is None:
             raise ValueError("aws.exact_checkpoint_uri needs aws.checkpoint_uri, the folder of the checkpoints")
         return self
+
+    def given(self) -> dict[str, Any]:
+        """Return the fields that were set explicitly."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class Slurm(Frozen):
+    """Place of a job on a Slurm cluster. `machine` has the nodes, and the devices, cores and memory of each."""
+
+    partition: Name | None = None
+    """Partition. None means Slurm's default."""
+    account: Name | None = None
+    """Account that is charged. None means your default account."""
+    qos: Name | None = None
+    """Quality of service."""
+    constraint: Name | None = None
+    """Features that the nodes must have, such as `h100&nvlink`."""
+    gpu: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=64)] | None = None
+    """Type of GPU, such as `a100`, or `any`. Each node gives `machine.devices` of them. None requests no GPU."""
+    options: Annotated[tuple[Annotated[str, Field(pattern=r"^-")], ...], Field(strict=False)] = ()
+    """Further options of `sbatch`, such as `--exclude=node7`. They come last."""
+    prologue: str = ""
+    """Lines of shell that run on the first node before the job, such as `module load cuda`."""
+    python: Name | None = None
+    """Python on the nodes that starts the job, as a path. None means the one that runs this command."""
+    prices: Name | None = None
+    """File with prices in US dollars per hour: for each GPU by its type, or for a node by its partition."""
 
     def given(self) -> dict[str, Any]:
         """Return the fields that were set explicitly."""

@@ -107,6 +107,8 @@ INSTANCE_TYPES = "ml."
 """Start of SageMaker's instance types. The jobs of other services state what they wait for."""
 GRACE_VARIABLE = "TRAINFARE_STOP_GRACE_SECONDS"
 """Variable of a job's environment with the seconds between SIGTERM and SIGKILL, where they can be changed."""
+FIELDS_VARIABLE = "TRAINFARE_SERVICE_FIELDS"
+"""Variable of a job's environment with the fields of its service's section, as JSON."""
 OTHER_INSTANCE_PREFIX = re.compile(r"\[algo-\d+\] ")
 """Start of a log line from any instance except the first."""
 
@@ -120,9 +122,11 @@ class Traits:
     label: str
     """Name for people, within a sentence."""
     instance_type: str | None
-    """Instance type of all jobs, in requests and records. None if each experiment chooses one."""
+    """Instance type of all jobs, in requests and records, up to a colon. None if each experiment chooses one."""
     machine_fields: tuple[str, ...]
     """Fields of an experiment's `machine` that have an effect here, and none on some other service."""
+    section: str | None = None
+    """Section of an experiment that only this service reads. Except for AWS, jobs get it in `FIELDS_VARIABLE`."""
     runs_here: bool
     """True if each job or endpoint runs on this one machine, whose cores and GPUs they share."""
     keeps_state_in_home: bool
@@ -224,8 +228,8 @@ class Room(Protocol):
 
     TRAITS: Traits
 
-    def open_context(self, aws: Mapping[str, Any], echo: Echo, *, is_read_only: bool) -> ServiceContext:
-        """Open the service with the fields that an experiment's `aws` sets. Raises InputError, AccessError.
+    def open_context(self, section: Mapping[str, Any], echo: Echo, *, is_read_only: bool) -> ServiceContext:
+        """Open the service with the fields that an experiment's section sets. Raises InputError, AccessError.
 
         A read-only context changes nothing: its `upload` returns the URIs of the uploads without making them.
         """

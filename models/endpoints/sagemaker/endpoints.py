@@ -39,6 +39,7 @@ from training.contract.errors import (
     Unreachable,
 )
 from training.contract.price import Price
+from training.contract.price_table import table_price
 from training.contract.retry import RetryPolicy
 from training.contract.service import Echo
 from training.job.tasks import TASKS, answer_spans
@@ -46,7 +47,7 @@ from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.clients import READ_SECONDS, RUNTIME, Clients, account_of, translated
 from training.services.sagemaker.job_rules import check_request
 from training.services.sagemaker.machines import volume_key_of
-from training.services.sagemaker.prices import listed_price, table_price
+from training.services.sagemaker.prices import listed_price
 from training.services.sagemaker.service import log_address
 from training.services.sagemaker.storage import Storage
 from training.services.sagemaker.traits import TRAITS
@@ -164,7 +165,7 @@ class SageMakerEndpoints:
 
     def price(self, machine: str) -> Price | None:
         if table := self._fields.get("prices"):
-            return table_price(table, machine)
+            return table_price(table, machine, "aws.prices")
         cache = home() / "prices.json"
         return listed_price(self.clients, machine, cache, self._echo, "Hosting", is_read_only=self._is_read_only)
 

@@ -11,11 +11,12 @@ import pytest
 from state.home import home
 from training.contract.job_spec import JobSpec
 from training.contract.price import Price
+from training.contract.price_table import table_price
 from training.services.budget import Budget, worst_case
 from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.machines import default_image
-from training.services.sagemaker.prices import listed_price, table_price
+from training.services.sagemaker.prices import listed_price
 from training.services.sagemaker.service import SageMakerService
 
 CPU_TYPE = "ml.m5.large"
@@ -81,7 +82,7 @@ class RealAccount:
 
     def _price(self, instance_type: str) -> Price | None:
         if table := self.fields.get("prices"):
-            return table_price(table, instance_type)
+            return table_price(table, instance_type, "aws.prices")
         return listed_price(self.clients, instance_type, home() / "prices.json", print, is_read_only=True)
 
 

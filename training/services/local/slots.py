@@ -20,8 +20,8 @@ from urllib.parse import quote
 
 from state.locks import exclusive_lock, is_exclusively_locked
 from training.contract.errors import InputError
+from training.services.supervision.supervise import CORES_VARIABLE
 
-CORES_VARIABLE = "TRAINFARE_CORES"
 POLL_SECONDS = 0.1
 MAX_NAME_BYTES = 63
 JOB_NAME_PATTERN = r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}"

@@ -19,7 +19,7 @@ from state.home import slots_folder
 from training.contract.service import Request
 from training.services.local import slots
 from training.services.supervision.job_folder import JobFolder, Record, first_state
-from training.services.supervision.supervise import Place, process_count, supervise_safely
+from training.services.supervision.supervise import MEMORY_VARIABLE, Place, process_count, supervise_safely
 
 CREATED = "created"
 EXISTS = "exists"
@@ -70,7 +70,9 @@ def _supervise(folder: JobFolder, record: Record) -> None:
         if (slot := _slot(folder, request, record)) is None:
             return None
         held.append(slot)
-        return Place(cpus=len(slot.cores), gpus=slot.gpus, pinned=slot.cores)
+        memory_gib = request.get("Environment", {}).get(MEMORY_VARIABLE)
+        memory_bytes = None if memory_gib is None else int(float(memory_gib) * 2**30)
+        return Place(cpus=len(slot.cores), gpus=slot.gpus, pinned=slot.cores, memory_bytes=memory_bytes)
 
     supervise_safely(folder, record, place)
 

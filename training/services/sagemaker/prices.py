@@ -8,13 +8,11 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from state.regular_files import read_regular, user_path
-from training.contract.errors import InputError, ServiceError
+from training.contract.errors import ServiceError
 from training.contract.price import Price
 from training.services.sagemaker.clients import COMMERCIAL, Clients, partition_of, translated
 
 CACHED_DAYS = 7
-MAX_TABLE_BYTES = 2**20
 
 Component = Literal["Training", "Hosting"]
 """Use of the instance; the price list has a price for each use."""
@@ -77,31 +75,6 @@ def listed_price(
     temporary.write_text(json.dumps(cached, indent=1))
     temporary.replace(cache)
     return _price(cached[key])
-
-
-def table_price(name: str, instance_type: str) -> Price | None:
-    """Return the price in the user's JSON table, or None if the table does not contain the instance type.
-
-    The table has the form `{"date": ..., "usd_per_hour": {"ml.g5.xlarge": 1.4}}`. Raises InputError for any other file.
-    """
-    table = user_path(name, "aws.prices")
-    try:
-        content = json.loads(read_regular(table, MAX_TABLE_BYTES, follow_links=True))
-        day, prices = date.fromisoformat(content["date"]), content["usd_per_hour"]
-        value = prices.get(instance_type)
-        price = None if value is None else float(value)
-    except OSError as error:
-        raise InputError(f"Price table {table} cannot be read: {error.strerror}.") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f'Price table {table} must be JSON such as {{"date": "2026-11-01", "usd_per_hour": '
-            f'{{"ml.g5.xlarge": 1.408}}}}: {error}.'
-        ) from error
-    if price is None:
-        return None
-    if not 0 < price < 10_000:
-        raise InputError(f"Price table {table}: {instance_type} is {price}; a price must be between 0 and 10,000 USD.")
-    return Price(usd_per_hour=price, source=table.name, date=day.isoformat())
 
 
 def _price_list(clients: Clients, instance_type: str, component: Component) -> list[str]:

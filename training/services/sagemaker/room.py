@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from state.home import home
@@ -65,9 +65,10 @@ def prices(table: str | None, echo: Echo) -> PriceOf:
 
 
 def _prices(clients: Clients, table: str | None, echo: Echo, *, is_read_only: bool = False) -> PriceOf:
-    from training.services.sagemaker.prices import listed_price, table_price
+    from training.contract.price_table import table_price
+    from training.services.sagemaker.prices import listed_price
 
     if table:
-        return partial(table_price, table)
+        return lambda instance_type: table_price(table, instance_type, "aws.prices")
     file = home() / "prices.json"
     return lambda instance_type: listed_price(clients, instance_type, file, echo, is_read_only=is_read_only)

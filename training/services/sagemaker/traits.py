@@ -12,6 +12,7 @@ TRAITS = Traits(
         *("fallback_instance_types", "launcher", "mpi_options", "model_parallel", "spot", "max_wait_seconds"),
         *("keep_alive_seconds", "image", "spot_discount_percent", "capacity_retry_minutes"),
     ),
+    section="aws",
     runs_here=False,
     keeps_state_in_home=False,
     runs_containers=True,

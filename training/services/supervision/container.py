@@ -151,19 +151,25 @@ def _link_channel(channel: Channel, data: Path) -> None:
         raise DataError(f"channel '{name}': '{source}' does not exist")
 
 
-def environment(request: Request, base: Path, *, cores: int, gpus: tuple[str, ...], processes: int) -> dict[str, str]:
-    """Return the environment variables of the job's processes.
-
-    Precedence is as in a container: the toolkit's variables override the request's, which override the image's.
-    """
+def inherited(request: Request) -> dict[str, str]:
+    """Return the variables of this process that the job inherits, with its secrets."""
     secrets = request.get("Environment", {}).get(SECRET_VARIABLES, "").split(",")
-    inherited = {
+    return {
         name: value
         for name, value in os.environ.items()
         if name in INHERITED_NAMES or name.startswith(INHERITED_PREFIXES) or name in secrets
     }
+
+
+def environment(
+    request: Request, base: Path, inherited: Mapping[str, str], *, cores: int, gpus: tuple[str, ...], processes: int
+) -> dict[str, str]:
+    """Return the environment variables of the job's processes.
+
+    Precedence is as in a container: the toolkit's variables override the request's, which override the image's.
+    """
     threads = {"OMP_NUM_THREADS": str(max(1, cores // processes))} if cores else {}
-    container = inherited | IMAGE_VARIABLES | threads | request.get("Environment", {})
+    container = dict(inherited) | IMAGE_VARIABLES | threads | request.get("Environment", {})
     # As in an image, `python` and the commands of its packages are those that the script is run with.
     folders = [os.path.dirname(python(request)), *filter(None, [container.get("PATH")])]  # noqa: PTH120 - keeps links
     container["PATH"] = os.pathsep.join(folders)

@@ -40,6 +40,8 @@ TERMINAL = {"Completed": "Completed", "Failed": "Failed", "Stopped": "Stopped", 
 
 MARK = struct.Struct("<dQ")
 INTERVAL_SECONDS = 0.2
+ALIVE_SECONDS = 5.0
+"""Interval at which a supervisor shows that it is alive, by the time of the file with the marks."""
 _MAX_MARKS_BYTES = 2**30
 """Size of the marks of 155 days."""
 
@@ -147,6 +149,11 @@ class JobFolder:
             log.seek(max(0, log.seek(0, os.SEEK_END) - TAIL_BYTES))
             return log.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()
 
+    def last_sign(self) -> float:
+        """Return the time until which the job's supervisor was certainly alive, within `ALIVE_SECONDS`."""
+        times = [path.stat().st_mtime for path in (self.log, marks_file(self.log)) if path.exists()]
+        return max(float(self.state()["LastModifiedTime"]), *times)
+
     def failure_text(self) -> str:
         """Return the content of `output/failure`; empty if the script did not write it as a file of usual size."""
         try:
@@ -188,7 +195,8 @@ def with_billing(state: State, now: float) -> State:
     """Return the state with the seconds billed until `now`. Billing starts when the download starts."""
     if "TrainingStartTime" not in state:
         return state
-    seconds = max(0.0, now - state["TrainingStartTime"])
+    started: float = state["AttemptStartTime" if "AttemptStartTime" in state else "TrainingStartTime"]
+    seconds = max(0.0, now - started) + state.get("EarlierSeconds", 0.0)
     return state | {
         "TrainingEndTime": now,
         "TrainingTimeInSeconds": round(seconds),
@@ -204,11 +212,25 @@ class Record:
         self._folder = folder
         self._state = folder.state()
 
-    def enter(self, secondary_status: str, message: str) -> None:
+    @property
+    def began(self) -> bool:
+        """True if an earlier attempt of the job was billed."""
+        return "TrainingStartTime" in self._state
+
+    def restart(self, lost_at: float, started: float) -> None:
+        """Record that the attempt before was lost, and that a new one is billed from `started` on, both since epoch."""
+        if self._state["SecondaryStatus"] != "Interrupted":
+            self._state = with_transition(self._state, "Interrupted", "The allocation ended", lost_at)
+        lost_at = min(lost_at, self._state["SecondaryStatusTransitions"][-1]["StartTime"])
+        earlier = with_billing(self._state, lost_at)["BillableSecondsExact"]
+        self._state |= {"EarlierSeconds": earlier, "AttemptStartTime": started}
+        self._write()
+
+    def enter(self, secondary_status: str, message: str, at: float | None = None) -> None:
         """Record a transition that does not end the job. It is not written while the disk is full."""
-        now = time.time()
+        now = at or time.time()
         if secondary_status == "Downloading":
-            self._state |= {"TrainingStartTime": now}
+            self._state = {"TrainingStartTime": now} | self._state
         self._state = with_transition(self._state, secondary_status, message, now)
         self._write()
 
@@ -260,12 +282,16 @@ class LogMarker:
 
     def __init__(self, log: Path) -> None:
         self._log, self._marks, self._bytes = log, marks_file(log), 0
+        self._shown = time.monotonic()
         with contextlib.suppress(OSError):  # a full disk
             self._marks.touch()
 
     def mark(self) -> None:
         """Write a mark if the log has grown. Never raises OSError: a full disk must not end the job."""
         with contextlib.suppress(OSError):
+            if time.monotonic() - self._shown > ALIVE_SECONDS:
+                os.utime(self._marks, follow_symlinks=False)
+                self._shown = time.monotonic()
             size = self._log.stat().st_size
             if size > self._bytes:
                 # A script may have replaced the file by a pipe, which would block.

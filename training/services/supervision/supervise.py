@@ -13,7 +13,7 @@ import re
 import signal
 import subprocess
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from state.own_process import own_process
@@ -24,6 +24,7 @@ from training.services.supervision import container, processes, toolkit
 from training.services.supervision.disk import FULL_ERRORS, full_reason, is_full, names_full_disk
 from training.services.supervision.job_folder import MAX_REASON_CHARACTERS, JobFolder, Record
 
+CORES_VARIABLE = "TRAINFARE_CORES"
 MEMORY_VARIABLE = "TRAINFARE_MEMORY_GIB"
 STOP_GRACE_SECONDS = 120.0
 """Seconds between SIGTERM and SIGKILL, as on SageMaker."""
@@ -55,8 +56,16 @@ class Place:
     """Values for CUDA_VISIBLE_DEVICES."""
     pinned: tuple[int, ...] = ()
     """Numbers of the cores that the processes must run on; empty for any core."""
+    memory_bytes: int | None = None
+    """Limit on the data segment of each process; None for no limit of ours."""
+    since: float | None = None
+    """Time from which on the place is billed, in seconds since the epoch; None for the start of the download."""
+    variables: Mapping[str, str] | None = None
+    """Variables that the job inherits; None for those of this process that a container has as well."""
     command: Callable[[list[str]], list[str]] = list
     """Returns the command that runs the script's command, which differs for several machines."""
+    was_stopped: Callable[[], bool] = lambda: True
+    """Returns whether SIGTERM means that somebody stopped the job. Else whoever sent it ends or restarts the job."""
 
 
 def supervise_safely(folder: JobFolder, record: Record, place: Callable[[Request], Place | None]) -> None:
@@ -83,23 +92,32 @@ def _supervise(
     """Create the container's folders, run the script, and pack its model."""
     place = find_place(request)
     if place is None:
+        record.end_billing()
         record.end("Stopped", "Training job stopped before it started")
         return
     container.check_inputs(request)  # before the download, from which on time is billed
-    record.enter("Downloading", "Downloading input data and the source")
+    record.enter("Downloading", "Downloading input data and the source", place.since)
     request = container.relocate_paths(request, folder.base)
     container.create_folders(folder.base, request)
     record.enter("Training", "Training in progress")
     measures_load = request.get("Environment", {}).get(MEASURE_VARIABLE) == "1"
     load = LoadMeasurement(request["TrainingJobName"], place) if measures_load else None
 
+    is_lost = False
+
     def record_stop(ended_by: processes.EndedBy) -> None:
-        if ended_by == "stop":
+        nonlocal is_lost
+        is_lost = ended_by == "stop" and not place.was_stopped()
+        if is_lost:
+            record.enter("Interrupted", "The allocation ends")
+        elif ended_by == "stop":
             record.enter("Stopping", "Stopping the training job")
 
     outcome = processes.run(_program(folder, request, place), record_stop)
     if load:
         record.add(FIELD, load.metrics())
+    if is_lost:
+        return
     if outcome.ended_by == "itself" and outcome.exit_code != 0:
         _finish_failed(folder, record, outcome)
     else:
@@ -112,8 +130,10 @@ def process_count(request: Request) -> int:
 
 def _program(folder: JobFolder, request: Request, place: Place) -> processes.Program:
     variables = request.get("Environment", {})
-    memory_gib = variables.get(MEMORY_VARIABLE)
-    count = process_count(request)
+    inherited = container.inherited(request) if place.variables is None else dict(place.variables)
+    in_container = container.environment(
+        request, folder.base, inherited, cores=place.cpus, gpus=place.gpus, processes=process_count(request)
+    )
     return processes.Program(
         command=place.command(
             toolkit.command(
@@ -123,10 +143,10 @@ def _program(folder: JobFolder, request: Request, place: Place) -> processes.Pro
             )
         ),
         folder=folder.base / "code",
-        environment=container.environment(request, folder.base, cores=place.cpus, gpus=place.gpus, processes=count),
+        environment=in_container,
         log=folder.log,
         cores=place.pinned,
-        memory_bytes=None if memory_gib is None else int(float(memory_gib) * 2**30),
+        memory_bytes=place.memory_bytes,
         limit_seconds=request["StoppingCondition"]["MaxRuntimeInSeconds"],
         grace_seconds=float(variables.get(GRACE_VARIABLE, STOP_GRACE_SECONDS)),
     )

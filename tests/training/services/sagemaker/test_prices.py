@@ -9,8 +9,9 @@ import pytest
 
 from training.contract.errors import InputError
 from training.contract.price import Price
+from training.contract.price_table import table_price
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.prices import listed_price, parse_price_list, table_price
+from training.services.sagemaker.prices import listed_price, parse_price_list
 
 
 def entry(price: str, unit: str = "Hrs", currency: str = "USD") -> str:
@@ -34,8 +35,10 @@ def test_without_a_unique_price_in_dollars_the_result_is_none() -> None:
 def test_a_price_is_read_from_a_table(tmp_path: Path) -> None:
     table = tmp_path / "prices.json"
     table.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 1.1}}))
-    assert table_price(str(table), "ml.g5.xlarge") == Price(usd_per_hour=1.1, source="prices.json", date="2026-11-01")
-    assert table_price(str(table), "ml.g5.2xlarge") is None
+    assert table_price(str(table), "ml.g5.xlarge", "aws.prices") == Price(
+        usd_per_hour=1.1, source="prices.json", date="2026-11-01"
+    )
+    assert table_price(str(table), "ml.g5.2xlarge", "aws.prices") is None
 
 
 @pytest.mark.parametrize(
@@ -52,14 +55,14 @@ def test_an_invalid_table_is_rejected(tmp_path: Path, text: str, message: str) -
     table = tmp_path / "prices.json"
     table.write_text(text)
     with pytest.raises(InputError, match=message):
-        table_price(str(table), "ml.g5.xlarge")
+        table_price(str(table), "ml.g5.xlarge", "aws.prices")
 
 
 def test_a_missing_table_and_a_device_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file or directory"):
-        table_price(str(tmp_path / "none.json"), "ml.g5.xlarge")
+        table_price(str(tmp_path / "none.json"), "ml.g5.xlarge", "aws.prices")
     with pytest.raises(InputError, match=r"^Price table /dev/zero cannot be read: it is not a regular file\.$"):
-        table_price("/dev/zero", "ml.g5.xlarge")
+        table_price("/dev/zero", "ml.g5.xlarge", "aws.prices")
 
 
 def test_a_partition_without_a_price_list_omits_costs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Training jobs in allocations of a Slurm cluster. Open `service.py` first; `allocation.py` runs one job there."""

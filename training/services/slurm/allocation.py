@@ -1,0 +1,104 @@
+"""The process that runs one job in its allocation: `python -m training.services.slurm.allocation FOLDER`.
+
+Slurm starts it on the first node, and again after a preemption, a requeue or the loss of a node. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from training.contract.service import TERMINAL_STATUSES, Request
+from training.services.supervision.job_folder import JobFolder, Record
+from training.services.supervision.supervise import Place, supervise_safely
+
+JOB_ID, STOP = "slurm-id", "stop"
+"""Files of a job's folder: the id that Slurm gave it, and the request to stop it."""
+START = "TRAINFARE_START"
+"""Variable with the time at which the script of the allocation began, in seconds since the epoch."""
+
+
+def main(path: str) -> int:
+    started = float(os.environ.get("SLURM_JOB_START_TIME") or os.environ[START])
+    # Blocked signals stay pending until the code waits for them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
+    folder = JobFolder(Path(path))
+    if folder.state()["TrainingJobStatus"] in TERMINAL_STATUSES or claim(folder, os.environ["SLURM_JOB_ID"]):
+        return 0  # another allocation ran the job, or has it
+    record = Record(folder)
+    if record.began:
+        record.restart(folder.last_sign(), started)
+        _remove_container(folder)
+    folder.reserve()
+
+    def place(request: Request) -> Place | None:
+        if is_stopped(folder):
+            return None
+        return place_of(os.environ, started, lambda: is_stopped(folder))
+
+    supervise_safely(folder, record, place)
+    return int(folder.state()["TrainingJobStatus"] == "Failed")
+
+
+def claim(folder: JobFolder, job_id: str) -> str:
+    """Note the job's id if none is noted. Return the id of another job that is noted, or an empty text."""
+    own = folder.path / f".{JOB_ID}-{job_id}"
+    own.write_text(job_id)
+    try:
+        os.link(own, folder.path / JOB_ID)  # in one step, so that no reader sees an empty file
+    except FileExistsError:
+        noted = (folder.path / JOB_ID).read_text()
+        return noted if noted != job_id else ""
+    finally:
+        own.unlink()
+    return ""
+
+
+def is_stopped(folder: JobFolder) -> bool:
+    """Return whether somebody stopped the job with trainfare."""
+    return (folder.path / STOP).exists()
+
+
+def place_of(variables: Mapping[str, str], started: float, was_stopped: Callable[[], bool]) -> Place:
+    """Return what the job has of its nodes. `variables` are those of the allocation's script, after the prologue."""
+    nodes = int(variables.get("SLURM_JOB_NUM_NODES", 1))
+    gpus = tuple(filter(None, variables.get("CUDA_VISIBLE_DEVICES", "").split(",")))
+    # A library that sees Slurm's variables would take a job of one process for one of several tasks. `srun` needs them.
+    hidden = ("TRAINFARE_", "PYTHONPATH", *(() if nodes > 1 else ("SLURM_", "SRUN_", "SBATCH_")))
+    return Place(
+        cpus=int(variables["SLURM_CPUS_ON_NODE"]),
+        gpus=gpus,
+        since=started,
+        variables={name: value for name, value in variables.items() if not name.startswith(hidden)},
+        command=partial(on_all_nodes, variables, nodes) if nodes > 1 else list,
+        was_stopped=was_stopped,
+    )
+
+
+def on_all_nodes(variables: Mapping[str, str], nodes: int, command: list[str]) -> list[str]:
+    """Return the command that starts `command`, which is torchrun's for one machine, on each node of the allocation."""
+    job_id = variables["SLURM_JOB_ID"]
+    port = 20_000 + int(job_id) % 10_000  # other jobs of a node have other ids
+    meeting = f"--nnodes={nodes} --rdzv-backend=c10d --rdzv-id={job_id} --rdzv-endpoint={socket.gethostname()}:{port}"
+    words = [part for word in command for part in (meeting.split() if word == "--standalone" else [word])]
+    # The variable for scripts that name their host; torchrun's own tell which process each one is.
+    named = ["/bin/sh", "-c", 'SM_CURRENT_HOST=$SLURMD_NODENAME exec "$@"', "sh", *words]
+    each = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--kill-on-bad-exit=1", "--export=ALL"]
+    return ["srun", *each, f"--cpus-per-task={variables['SLURM_CPUS_ON_NODE']}", *named]
+
+
+def _remove_container(folder: JobFolder) -> None:
+    """Remove the container's folders, as a new instance has none. Checkpoints stay."""
+    for path in folder.base.iterdir() if folder.base.is_dir() else ():
+        if path.name != "checkpoints":
+            shutil.rmtree(path, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,199 @@
+"""A training service on a Slurm cluster that accepts SageMaker's requests and returns SageMaker's descriptions.
+
+Each job has a folder on a file system that its nodes share, as on the service of one machine; see `folder_service`.
+There `allocation.py` writes the state, which is the truth about outcome and billed seconds. Slurm queues and places
+jobs, and says whether they are still alive.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from state.locks import exclusive_lock
+from training.contract.errors import InputError, JobExists, ServiceError, Unreachable
+from training.contract.failures import OTHER, Failure
+from training.contract.retry import RetryPolicy
+from training.contract.service import TERMINAL_STATUSES, Request
+from training.services.slurm import commands
+from training.services.slurm.allocation import JOB_ID, STOP, claim, is_stopped
+from training.services.slurm.commands import Listed
+from training.services.slurm.traits import TRAITS
+from training.services.supervision.disk import FULL_ERRORS, full_reason
+from training.services.supervision.folder_service import FolderService, check_program
+from training.services.supervision.job_folder import (
+    JobFolder,
+    State,
+    failure_fields,
+    first_state,
+    with_billing,
+    with_transition,
+)
+
+LISTING_SECONDS = 5.0
+"""Age up to which a list of Slurm's jobs is used again, so that a launcher asks the controller rarely."""
+CLASSES = {"OUT_OF_MEMORY": "OutOfMemory", "NODE_FAIL": "Killed", "BOOT_FAIL": "Killed", "PREEMPTED": "Killed"}
+"""Slurm's states of an ended job to the class of the failure."""
+
+
+class SlurmService(FolderService):
+    """Service for jobs in allocations of Slurm.
+
+    A request's Environment may also contain the fields of the experiment's section `slurm` (`FIELDS_VARIABLE`), and
+    TRAINFARE_CORES, TRAINFARE_MEMORY_GIB and TRAINFARE_STOP_GRACE_SECONDS. A description also contains
+    `BillableSecondsExact` (float).
+    """
+
+    traits, name = TRAITS, TRAITS.name
+    pauses_seconds = (0.2, 2.0)
+    log_delay_seconds = longest_delay_seconds = 0.0
+    jobs_command = "trainfare jobs --service slurm"
+    settling_seconds = 30.0
+    """Time within which the last state of an ended job is visible on a shared file system."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._listing: dict[str, Listed] = {}
+        self._listed_at = -LISTING_SECONDS
+        # While the controller restarts, a command waits. The job may be there already if an answer was lost.
+        self._retry = RetryPolicy(first_pause_seconds=1.0, total_seconds=600.0)
+
+    def create(self, request: Request) -> None:
+        """Submit the job. If the name is taken, raises `JobExists`.
+
+        A launcher that was killed before it noted the id of the submitted job leaves a folder without one. The next
+        launcher finds the job by its name, or submits it.
+        """
+        check_program(request)
+        folder = JobFolder(self._path(request["TrainingJobName"]))
+        try:
+            folder.path.parent.mkdir(parents=True, exist_ok=True)
+            lock = exclusive_lock(folder.path.parent / ".submission.lock", wait=True)
+            try:
+                is_new = not folder.request_file.exists()
+                if not is_new and (_id_of(folder) or folder.state()["TrainingJobStatus"] in TERMINAL_STATUSES):
+                    raise JobExists(f"Job {folder.name} already exists in {folder.path.parent}.")
+                if is_new:
+                    _make_folder(folder, request)
+                self._submit(folder, request, lock, is_new=is_new)
+            finally:
+                os.close(lock)
+        except OSError as error:
+            reason = full_reason(self._root) if error.errno in FULL_ERRORS else str(error)
+            raise ServiceError(f"Job {folder.name} could not be started: {reason}.") from error
+
+    def _submit(self, folder: JobFolder, request: Request, lock: int, *, is_new: bool) -> None:
+        is_first = is_new
+
+        def submit() -> str:
+            nonlocal is_first
+            known = None if is_first else next((e for e in commands.listed_jobs() if e.name == folder.name), None)
+            is_first = False
+            return known.id if known else commands.submit(request, folder.path, lock)
+
+        try:
+            job_id = self._retry.call(submit, is_transient=lambda error: isinstance(error, Unreachable))
+        except InputError:
+            shutil.rmtree(folder.path)  # the job was never known to Slurm
+            raise
+        claim(folder, job_id)
+
+    def stop(self, job_name: str) -> None:
+        folder = self._job(job_name)
+        if self._state(folder)["TrainingJobStatus"] in TERMINAL_STATUSES:
+            return
+        (folder.path / STOP).touch()
+        if job_id := _id_of(folder):
+            self._retry.call(lambda: commands.stop(job_id), is_transient=lambda error: isinstance(error, Unreachable))
+            self._listed_at = -LISTING_SECONDS
+
+    def _state(self, folder: JobFolder) -> State:
+        """Return the state now. While Slurm does not answer, it is the last known one."""
+        state, job_id = folder.state(), _id_of(folder)
+        if state["TrainingJobStatus"] in TERMINAL_STATUSES or not job_id:
+            return state
+        try:
+            listed = self._listed(job_id)
+        except Unreachable:
+            return state
+        if listed and listed.is_waiting:
+            return _waiting(folder.state(), listed)
+        if listed and not listed.has_ended:
+            return state
+        state = folder.state()  # it may have ended between the two looks
+        is_fresh = listed and time.time() - (listed.ended or 0.0) < self.settling_seconds
+        if state["TrainingJobStatus"] in TERMINAL_STATUSES or (is_fresh and not _is_certain(listed)):
+            return state
+        return _concluded(folder, state, listed, job_id)
+
+    def _listed(self, job_id: str) -> Listed | None:
+        """Return Slurm's entry of the job. A job that is missing was looked for after its submission."""
+        if time.monotonic() - self._listed_at > LISTING_SECONDS or job_id not in self._listing:
+            self._listing = {each.id: each for each in commands.listed_jobs()}
+            self._listed_at = time.monotonic()
+        return self._listing.get(job_id)
+
+
+def _make_folder(folder: JobFolder, request: Request) -> None:
+    # A folder whose name starts with a full stop is never a job, even if this process is killed.
+    staged = JobFolder(Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.path.parent)))
+    staged.request_file.write_text(json.dumps(request))
+    staged.write_state(first_state(0))
+    staged.path.rename(folder.path)
+
+
+def _id_of(folder: JobFolder) -> str:
+    try:
+        return (folder.path / JOB_ID).read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _waiting(state: State, listed: Listed) -> State:
+    """Return the state of a job that is in the queue, for the first time or again."""
+    status = "Restarting" if "TrainingStartTime" in state else "Pending"
+    expected = f", expected to start {time.strftime('%H:%M', time.localtime(listed.started))}" if listed.started else ""
+    message = f"Waiting for Slurm ({listed.reason}{expected})"
+    return with_transition(state, status, message, state["LastModifiedTime"])
+
+
+def _is_certain(listed: Listed | None) -> bool:
+    """Return whether no state of the supervisor can follow: the job was canceled before it started."""
+    return listed is not None and listed.state == "CANCELLED" and listed.started is None
+
+
+def _concluded(folder: JobFolder, state: State, listed: Listed | None, job_id: str) -> State:
+    """Write and return the final state of a job whose supervisor did not write it."""
+    end = listed.ended if listed and listed.ended and listed.started else folder.last_sign()
+    state = with_billing(state, max(end, state.get("AttemptStartTime", 0.0)))
+    kind = listed.state if listed else ""
+    if kind == "CANCELLED" or is_stopped(folder):
+        state = with_transition(state, "Stopped", "Training job stopped", end)
+    elif kind in ("TIMEOUT", "DEADLINE"):
+        state = with_transition(state, "MaxRuntimeExceeded", "Training job reached its limit in Slurm", end)
+    else:
+        failure = _failure(folder, kind, job_id)
+        failed = with_transition(state, "Failed", "Training job failed", end)
+        state = failed | failure_fields(failure, f"InternalServerError: {failure.failure_class}: {failure.message}")
+    folder.write_final_state(state)
+    return state
+
+
+def _failure(folder: JobFolder, kind: str, job_id: str) -> Failure:
+    words = commands.exit_text(job_id)
+    printed = (folder.path / "supervisor.txt").read_text(errors="replace").strip().splitlines()[-1:]
+    said = f" ({words})" if words else ""
+    if not kind:
+        return Failure("Vanished", f"Slurm no longer knows job {job_id}, and its supervisor wrote no result.")
+    if f"ExitCode={commands.UNREADABLE}:" in words or "ExitCode=0:53" in words:
+        reason = "".join(printed) or f"the node cannot write to {folder.path}"
+        return Failure(
+            OTHER,
+            f"{reason}{said}: put TRAINFARE_HOME, trainfare and its Python on file systems that all nodes share, or "
+            "set slurm.python.",
+        )
+    return Failure(CLASSES.get(kind, "Killed"), f"Slurm ended job {job_id}: {words or kind}.")
