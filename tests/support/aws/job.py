@@ -3,6 +3,7 @@ as on SageMaker."""
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -126,7 +127,19 @@ class TrainingJob:
             "LastModifiedTime": transitions[-1]["StartTime"],
             **self._reason(local),
             **self._billed(),
+            "FinalMetricDataList": self._final_metrics() if self._uploaded else [],
         }
+
+    def _final_metrics(self) -> list[dict[str, Any]]:
+        """Return the last value of each metric that the request defines, in the log of the first instance."""
+        definitions = self.request["AlgorithmSpecification"].get("MetricDefinitions", [])
+        lines = self._machines[0].lines() if definitions else []
+        found = {
+            each["Name"]: match
+            for each in definitions
+            for match in [next(filter(None, (re.search(each["Regex"], line) for line in reversed(lines))), None)]
+        }
+        return [{"MetricName": name, "Value": float(match[1])} for name, match in found.items() if match]
 
     def _final(self, local: Description) -> str | None:
         if self._failed:

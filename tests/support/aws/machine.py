@@ -86,6 +86,9 @@ class Machine:
             self._sent = page.cursor
             yield page
 
+    def lines(self) -> Sequence[str]:
+        return self._service.logs(self._name).lines if self.describe() else []
+
     @property
     def artifact(self) -> Path:
         """Path of the packed model, which may not exist."""

@@ -70,7 +70,7 @@ def place_of(variables: Mapping[str, str], started: float, was_stopped: Callable
     nodes = int(variables.get("SLURM_JOB_NUM_NODES", 1))
     gpus = tuple(filter(None, variables.get("CUDA_VISIBLE_DEVICES", "").split(",")))
     # A library that sees Slurm's variables would take a job of one process for one of several tasks. `srun` needs them.
-    hidden = ("TRAINFARE_", "PYTHONPATH", *(() if nodes > 1 else ("SLURM_", "SRUN_", "SBATCH_")))
+    hidden = ("TRAINFARE_", "PYTHONPATH", *(() if nodes > 1 else ("SLURM", "SRUN_", "SBATCH_")))
     return Place(
         cpus=int(variables["SLURM_CPUS_ON_NODE"]),
         gpus=gpus,

@@ -58,7 +58,8 @@ class SlurmService(FolderService):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self._listing: dict[str, Listed] = {}
-        self._listed_at = -LISTING_SECONDS
+        self._listed_at = 0.0
+        """Time of the listing in seconds since the epoch."""
         # While the controller restarts, a command waits. The job may be there already if an answer was lost.
         self._retry = RetryPolicy(first_pause_seconds=1.0, total_seconds=600.0)
 
@@ -109,7 +110,7 @@ class SlurmService(FolderService):
         (folder.path / STOP).touch()
         if job_id := _id_of(folder):
             self._retry.call(lambda: commands.stop(job_id), is_transient=lambda error: isinstance(error, Unreachable))
-            self._listed_at = -LISTING_SECONDS
+            self._listed_at = 0.0
 
     def _state(self, folder: JobFolder) -> State:
         """Return the state now. While Slurm does not answer, it is the last known one."""
@@ -120,8 +121,8 @@ class SlurmService(FolderService):
             listed = self._listed(job_id)
         except Unreachable:
             return state
-        if listed and listed.is_waiting:
-            return _waiting(folder.state(), listed)
+        if listed and listed.is_waiting and state["LastModifiedTime"] < self._listed_at:
+            return _waiting(state, listed)
         if listed and not listed.has_ended:
             return state
         state = folder.state()  # it may have ended between the two looks
@@ -132,9 +133,9 @@ class SlurmService(FolderService):
 
     def _listed(self, job_id: str) -> Listed | None:
         """Return Slurm's entry of the job. A job that is missing was looked for after its submission."""
-        if time.monotonic() - self._listed_at > LISTING_SECONDS or job_id not in self._listing:
+        if time.time() - self._listed_at > LISTING_SECONDS or job_id not in self._listing:
+            self._listed_at = time.time()
             self._listing = {each.id: each for each in commands.listed_jobs()}
-            self._listed_at = time.monotonic()
         return self._listing.get(job_id)
 
 
@@ -157,7 +158,8 @@ def _waiting(state: State, listed: Listed) -> State:
     """Return the state of a job that is in the queue, for the first time or again."""
     status = "Restarting" if "TrainingStartTime" in state else "Pending"
     expected = f", expected to start {time.strftime('%H:%M', time.localtime(listed.started))}" if listed.started else ""
-    message = f"Waiting for Slurm ({listed.reason}{expected})"
+    reason = f" ({listed.reason}{expected})" if listed.reason != "None" else ""
+    message = f"Waiting for Slurm{reason}"
     return with_transition(state, status, message, state["LastModifiedTime"])
 
 
