@@ -32,8 +32,8 @@ SlurmctldPort={controller_port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-# A requeued job is held back for as long as credentials last: by default 120 s.
-AuthInfo=socket={folder}/munge.socket,cred_expire=2
+# A requeued job is held back for as long as credentials last: 120 s, or at least 5.
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
 CryptoType=crypto/munge
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
@@ -217,9 +217,12 @@ class SlurmCluster:
         """Let a drained node take jobs again."""
         self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
 
-    def wait_until_saved(self) -> None:
-        """Wait until slurmctld has saved what it knows now, at most 5 s: what it has not saved dies with it."""
-        saved, now = self.folder / "state" / "job_state", time.time()
+    def wait_until_saved(self, job: str) -> None:
+        """Wait, at most 5 s, until slurmctld has saved a job's state: a kill loses what it has not saved."""
+        # It saves only after a change.
+        now = time.time()
+        self.run("scontrol", "update", f"JobId={job}", "AdminComment=saved")
+        saved = self.folder / "state" / "job_state"
         self._wait(lambda: saved.exists() and saved.stat().st_mtime > now)
 
     def wait_until_idle(self) -> None:

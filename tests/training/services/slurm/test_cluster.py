@@ -44,7 +44,7 @@ def test_a_job_reports_its_exit_code(cluster: SlurmCluster, tmp_path: Path) -> N
 def test_a_job_outlives_a_killed_slurmctld(cluster: SlurmCluster, tmp_path: Path) -> None:
     job = submit(cluster, tmp_path, f"echo started; while [ ! -e {tmp_path}/go ]; do sleep 0.1; done; exit 5")
     wait_for(lambda: (tmp_path / "output").exists() and job_of(cluster, job)["job_state"] == "RUNNING")
-    cluster.wait_until_saved()
+    cluster.wait_until_saved(job)
     cluster.kill("slurmctld")
     cluster.start("slurmctld")
     assert job_of(cluster, job)["job_state"] == "RUNNING"
@@ -89,5 +89,5 @@ def test_two_clusters_run_at_once_and_leave_no_process(cluster: SlurmCluster, tm
         assert job_of(other, job)["job_state"] == "RUNNING"
         assert json.loads(cluster.run("squeue", "--json"))["jobs"] == []
     assert not other.folder.exists()
-    left = [each.pid for each in psutil.process_iter() if str(other.folder) in " ".join(each.cmdline() or [])]
+    left = [each.info for each in psutil.process_iter(["cmdline", "cwd"]) if str(other.folder) in str(each.info)]
     assert left == []
