@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 OLDEST := .venv-oldest/.installed
+SLURM := .slurm/.installed
 EXPERIMENT ?= demo
 # Tests mostly wait for imports, servers and jobs: two for each core keep it busy. Each needs up to 1 GB.
 WORKERS ?= $(shell cores=$$(nproc); echo $$(( cores < 4 ? 2 * cores : 8 )))
@@ -13,7 +14,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 export HF_HUB_DISABLE_TELEMETRY ?= 1
 export MLFLOW_DISABLE_TELEMETRY ?= true
 
-.PHONY: setup compare ui accept-aws accept-gpu gpu-sweep gpu-profile test test-gate test-slow test-all test-browser test-oldest faults check format docs bench lock licences sbom clean
+.PHONY: setup compare ui accept-aws accept-gpu gpu-sweep gpu-profile test test-gate test-slow test-all test-browser test-oldest test-slurm faults check format docs bench lock licences sbom clean
 
 setup: $(RUNTIME)
 
@@ -45,15 +46,15 @@ gpu-sweep: $(RUNTIME)
 
 # `make check` runs tests/layout.
 test: $(DEV)
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) --ignore=tests/layout -m "not slow and not oldest and not browser and not aws"
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) --ignore=tests/layout -m "not slow and not oldest and not slurm and not browser and not aws"
 
 # The slow tests that CI runs on every change: kills, budgets, and one end-to-end test of each kind.
-test-gate: $(DEV)
+test-gate: $(DEV) $(SLURM)
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) -m "gate"
 
 # All slow tests, those of the gate too.
 test-slow: $(DEV)
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) -m "slow and not oldest and not browser and not aws"
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) -m "slow and not oldest and not slurm and not browser and not aws"
 
 # Needs Chromium. Screenshots are saved in test-artifacts/browser.
 test-browser: $(DEV)
@@ -62,12 +63,16 @@ test-browser: $(DEV)
 test-oldest: $(DEV) $(OLDEST)
 	$(BIN)/python -m pytest -m oldest tests/oldest
 
+# Real Slurm daemons on this machine; they need neither systemd nor root.
+test-slurm: $(DEV) $(SLURM)
+	$(BIN)/python -m pytest -m slurm tests/training/services/slurm
+
 # Plant faults one by one in copies of the tree: a named test must find each.
 faults: WORKERS = 2
 faults: $(DEV)
 	WORKERS='$(WORKERS)' $(BIN)/python -m tests.faults
 
-test-all: check test test-slow test-browser test-oldest
+test-all: check test test-slow test-browser test-oldest test-slurm
 
 check: $(DEV)
 	$(BIN)/ruff format --check .
@@ -126,6 +131,15 @@ $(OLDEST): requirements-oldest.lock | $(RUNTIME)
 	$(BIN)/python $(PIP) --target .venv-oldest --require-hashes -r requirements-oldest.lock
 	@touch $@
 
+# Debian's packages of Slurm, unpacked: nothing of them runs as a service. Daemons on the PATH are used instead.
+SLURM_PACKAGES := slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libmunge2 libhwloc15
+$(SLURM):
+	@mkdir -p $(@D)
+	@command -v slurmctld && command -v slurmd && command -v sbatch && command -v munged || { cd $(@D) && \
+		{ apt-get download -qq $(SLURM_PACKAGES) || { apt-get update -qq && apt-get download -qq $(SLURM_PACKAGES); }; } && \
+		for package in *.deb; do dpkg-deb -x "$$package" . || exit 1; done && rm *.deb; }
+	@touch $@
+
 # Resolve pyproject.toml, and write the lock files. Pinned versions stay, unless OPTIONS=--upgrade is given.
 lock: $(DEV)
 	$(BIN)/python -m dependencies.write_locks $(OPTIONS)
@@ -144,4 +158,4 @@ sbom: $(DEV)
 		requirements --pyproject pyproject.toml --output-reproducible --validate --output-file test-artifacts/sbom.json -
 
 clean:
-	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-* .slurm .mypy_cache .ruff_cache .pytest_cache .hypothesis
