@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.aws.account import BUCKET, ROLE, Account
 from tests.support.aws.real_account import CPU_TYPE, LIMIT_SECONDS, RealAccount
+from tests.support.services.slurm_cluster import SlurmCluster
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.contract.service import Request, Service
@@ -20,6 +21,7 @@ from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.machines import ENTRY_POINT, arguments
 from training.services.sagemaker.service import SageMakerService
 from training.services.sagemaker.storage import Storage
+from training.services.slurm.service import SlurmService
 from training.services.supervision.processes import marked_processes
 
 
@@ -169,8 +171,8 @@ class RealHarness(SageMakerHarness):
 
 SERVICES = (
     *(
-        name if room.TRAITS.keeps_state_in_home else pytest.param(name, marks=pytest.mark.slow)
-        for name, room in registry.SERVICES.items()
+        pytest.param(name, marks={"sagemaker": [pytest.mark.slow], "slurm": [pytest.mark.slurm]}.get(name, []))
+        for name in registry.SERVICES
     ),
     pytest.param("aws", marks=pytest.mark.aws),
 )
@@ -183,8 +185,27 @@ def harness_of(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
         return SageMakerHarness(tmp_path, request.getfixturevalue("account"))
     if request.param == "aws":
         return RealHarness(tmp_path, request.getfixturevalue("real_account"))
-    harness = LocalHarness(tmp_path)
-    if request.param != harness.service.name:
-        request.getfixturevalue("monkeypatch").setenv("TRAINFARE_HOME", str(harness.root))
-        harness.service = registry.SERVICES[request.param].open_service()
-    return harness
+    if request.param == "slurm":
+        return SlurmHarness(tmp_path, request.getfixturevalue("shared_cluster"), request.getfixturevalue("monkeypatch"))
+    return LocalHarness(tmp_path)
+
+
+class SlurmHarness(LocalHarness):
+    """Slurm's service on a cluster of this machine."""
+
+    def __init__(self, tmp_path: Path, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(tmp_path)
+        for name, value in {**cluster.environment, "TRAINFARE_HOME": str(self.root)}.items():
+            monkeypatch.setenv(name, value)
+        self.service = self.again()
+
+    def request(self, script: str, **fields: Any) -> Request:
+        return super().request(script, **({"instance_type": "slurm:cpu"} | fields))
+
+    def again(self) -> SlurmService:
+        service = SlurmService(self.root / "slurm")
+        service.pauses_seconds, service.settling_seconds = (0.05, 0.5), 1.0
+        return service
+
+    def job_folder(self, job_name: str = "job") -> Path:
+        return self.root / "slurm" / "jobs" / job_name

@@ -5,12 +5,15 @@ Slurm starts it on the first node, and again after a preemption, a requeue or th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,17 +23,19 @@ from training.services.supervision.supervise import Place, supervise_safely
 
 JOB_ID, STOP = "slurm-id", "stop"
 """Files of a job's folder: the id that Slurm gave it, and the request to stop it."""
-START = "TRAINFARE_START"
-"""Variable with the time at which the script of the allocation began, in seconds since the epoch."""
+ATTEMPT = "slurm-attempt"
+"""File with the id and the number of the attempt that owns the job's folder."""
 
 
 def main(path: str) -> int:
-    started = float(os.environ.get("SLURM_JOB_START_TIME") or os.environ[START])
+    started = process_start()
     # Blocked signals stay pending until the code waits for them.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
     folder = JobFolder(Path(path))
     if folder.state()["TrainingJobStatus"] in TERMINAL_STATUSES or claim(folder, os.environ["SLURM_JOB_ID"]):
         return 0  # another allocation ran the job, or has it
+    attempt = f"{os.environ['SLURM_JOB_ID']}.{os.environ.get('SLURM_RESTART_COUNT', 0)}"
+    (folder.path / ATTEMPT).write_text(attempt)
     record = Record(folder)
     if record.began:
         record.restart(folder.last_sign(), started)
@@ -40,7 +45,10 @@ def main(path: str) -> int:
     def place(request: Request) -> Place | None:
         if is_stopped(folder):
             return None
-        return place_of(os.environ, started, lambda: is_stopped(folder))
+        place = place_of(os.environ, started)
+        # A node that Slurm took for lost may still run its attempt beside the next one.
+        owns = partial(_reads, folder.path / ATTEMPT, attempt)
+        return replace(place, was_stopped=partial(is_stopped, folder), is_ours=owns)
 
     supervise_safely(folder, record, place)
     return int(folder.state()["TrainingJobStatus"] == "Failed")
@@ -65,7 +73,20 @@ def is_stopped(folder: JobFolder) -> bool:
     return (folder.path / STOP).exists()
 
 
-def place_of(variables: Mapping[str, str], started: float, was_stopped: Callable[[], bool]) -> Place:
+def _reads(path: Path, text: str) -> bool:
+    with contextlib.suppress(OSError):
+        return path.read_text() == text
+    return True
+
+
+def process_start() -> float:
+    """Return the time at which the script of the allocation began: it is this process, in seconds since the epoch."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    uptime_seconds = float(Path("/proc/uptime").read_text().split()[0])
+    return time.time() - uptime_seconds + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def place_of(variables: Mapping[str, str], started: float) -> Place:
     """Return what the job has of its nodes. `variables` are those of the allocation's script, after the prologue."""
     nodes = int(variables.get("SLURM_JOB_NUM_NODES", 1))
     gpus = tuple(filter(None, variables.get("CUDA_VISIBLE_DEVICES", "").split(",")))
@@ -77,7 +98,6 @@ def place_of(variables: Mapping[str, str], started: float, was_stopped: Callable
         since=started,
         variables={name: value for name, value in variables.items() if not name.startswith(hidden)},
         command=partial(on_all_nodes, variables, nodes) if nodes > 1 else list,
-        was_stopped=was_stopped,
     )
 
 

@@ -17,7 +17,6 @@ from typing import Any
 from state.own_process import REPOSITORY
 from training.contract.errors import InputError, ServiceError, Unreachable
 from training.contract.service import FIELDS_VARIABLE, GRACE_VARIABLE, Request
-from training.services.slurm.allocation import START
 from training.services.supervision import container
 from training.services.supervision.supervise import CORES_VARIABLE, MEMORY_VARIABLE, STOP_GRACE_SECONDS, process_count
 
@@ -29,6 +28,7 @@ WARNING_SECONDS = 120
 TIMEOUT_SECONDS = 120
 UNREADABLE = 97
 """Exit code of an allocation whose node cannot read the job's folder or start Python."""
+NO_NODES = "Requested node configuration is not available"
 _AWAY = re.compile(
     r"unable to contact slurm controller|connection refused|socket timed out|communication connection failure|"
     r"zero bytes were transmitted|controller not responding|backup controller|shutdown",
@@ -113,7 +113,6 @@ def batch_script(request: Request, folder: Path) -> str:
     )
     lines = [
         "#!/bin/sh",
-        f"export {START}=$(date +%s)",
         fields.get("prologue", ""),
         f'{needed} || {{ echo "$(hostname) cannot read the job\'s folder or start its Python"; exit {UNREADABLE}; }}',
         f"export PYTHONPATH={shlex.quote(str(REPOSITORY))}",
@@ -123,8 +122,16 @@ def batch_script(request: Request, folder: Path) -> str:
 
 
 def test_start(words: Sequence[str]) -> str:
-    """Return what Slurm says about the start of a job with these options. Raises InputError if it refuses them."""
-    return call("sbatch", "--test-only", *words, text="#!/bin/sh\n", takes_errors=True)
+    """Return what Slurm says about the start of a job with these options. Raises InputError if it refuses them.
+
+    It says the same about nodes that do not exist and about nodes that are drained, for which a job waits.
+    """
+    try:
+        return call("sbatch", "--test-only", *words, text="#!/bin/sh\n", takes_errors=True)
+    except InputError as error:
+        if NO_NODES not in str(error):
+            raise
+        return f"The jobs wait, perhaps for ever: {NO_NODES}"
 
 
 def listed_jobs() -> list[Listed]:

@@ -21,13 +21,13 @@ FOLDER = "slurm"
 
 def open_context(section: Mapping[str, Any], echo: Echo, *, is_read_only: bool) -> ServiceContext:
     from training.contract.request import build
-    from training.services.slurm.commands import fields_of, options, test_start
+    from training.services.slurm.commands import NO_NODES, fields_of, options, test_start
     from training.services.supervision.folder_service import check_program
 
     @cache
     def test(text: str, words: tuple[str, ...]) -> None:
         start = test_start(words)
-        if is_read_only:
+        if is_read_only or NO_NODES in start:
             echo(f"Slurm: {text}. {start}.")
 
     def check(spec: JobSpec) -> JobSpec:

@@ -12,6 +12,8 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from state.locks import exclusive_lock
@@ -36,6 +38,8 @@ from training.services.supervision.job_folder import (
 
 LISTING_SECONDS = 5.0
 """Age up to which a list of Slurm's jobs is used again, so that a launcher asks the controller rarely."""
+LOST_SECONDS = 120.0
+"""Time after a submission within which Slurm lists every job, also one that has ended (its MinJobAge is 300 s)."""
 CLASSES = {"OUT_OF_MEMORY": "OutOfMemory", "NODE_FAIL": "Killed", "BOOT_FAIL": "Killed", "PREEMPTED": "Killed"}
 """Slurm's states of an ended job to the class of the failure."""
 
@@ -73,16 +77,13 @@ class SlurmService(FolderService):
         folder = JobFolder(self._path(request["TrainingJobName"]))
         try:
             folder.path.parent.mkdir(parents=True, exist_ok=True)
-            lock = exclusive_lock(folder.path.parent / ".submission.lock", wait=True)
-            try:
+            with _submission_lock(folder) as lock:
                 is_new = not folder.request_file.exists()
                 if not is_new and (_id_of(folder) or folder.state()["TrainingJobStatus"] in TERMINAL_STATUSES):
                     raise JobExists(f"Job {folder.name} already exists in {folder.path.parent}.")
                 if is_new:
                     _make_folder(folder, request)
                 self._submit(folder, request, lock, is_new=is_new)
-            finally:
-                os.close(lock)
         except OSError as error:
             reason = full_reason(self._root) if error.errno in FULL_ERRORS else str(error)
             raise ServiceError(f"Job {folder.name} could not be started: {reason}.") from error
@@ -92,9 +93,11 @@ class SlurmService(FolderService):
 
         def submit() -> str:
             nonlocal is_first
-            known = None if is_first else next((e for e in commands.listed_jobs() if e.name == folder.name), None)
+            listed = [] if is_first else commands.listed_jobs()
+            # Slurm also lists submissions that it refused.
+            known = [each.id for each in listed if each.name == folder.name and each.reason != "BadConstraints"]
             is_first = False
-            return known.id if known else commands.submit(request, folder.path, lock)
+            return known[0] if known else commands.submit(request, folder.path, lock)
 
         try:
             job_id = self._retry.call(submit, is_transient=lambda error: isinstance(error, Unreachable))
@@ -125,11 +128,27 @@ class SlurmService(FolderService):
             return _waiting(state, listed)
         if listed and not listed.has_ended:
             return state
+        if not listed and "TrainingStartTime" not in state and self._submit_again(folder, job_id):
+            return state
         state = folder.state()  # it may have ended between the two looks
         is_fresh = listed and time.time() - (listed.ended or 0.0) < self.settling_seconds
         if state["TrainingJobStatus"] in TERMINAL_STATUSES or (is_fresh and not _is_certain(listed)):
             return state
         return _concluded(folder, state, listed, job_id)
+
+    def _submit_again(self, folder: JobFolder, job_id: str) -> bool:
+        """Submit a job that Slurm forgot before it was started: a controller that dies forgets the newest jobs.
+
+        Return False for a job that was submitted too long ago: somebody may have canceled it.
+        """
+        noted = folder.path / JOB_ID
+        with _submission_lock(folder) as lock:
+            if _id_of(folder) == job_id and time.time() - noted.stat().st_mtime > LOST_SECONDS:
+                return False
+            if _id_of(folder) == job_id:
+                noted.unlink()
+                self._submit(folder, folder.request(), lock, is_new=False)
+        return True
 
     def _listed(self, job_id: str) -> Listed | None:
         """Return Slurm's entry of the job. A job that is missing was looked for after its submission."""
@@ -137,6 +156,16 @@ class SlurmService(FolderService):
             self._listed_at = time.time()
             self._listing = {each.id: each for each in commands.listed_jobs()}
         return self._listing.get(job_id)
+
+
+@contextmanager
+def _submission_lock(folder: JobFolder) -> Iterator[int]:
+    """Keep other launchers from submitting. The process of `sbatch` keeps the lock, too, if this one is killed."""
+    lock = exclusive_lock(folder.path.parent / ".submission.lock", wait=True)
+    try:
+        yield lock
+    finally:
+        os.close(lock)
 
 
 def _make_folder(folder: JobFolder, request: Request) -> None:

@@ -48,6 +48,8 @@ class Program:
     limit_seconds: float
     grace_seconds: float
     """Seconds between SIGTERM and SIGKILL."""
+    is_ours: Callable[[], bool] = lambda: True
+    """Returns whether the program may go on; else this process ends, and with it the program."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +73,7 @@ def run(program: Program, on_stop: Callable[[EndedBy], None]) -> Outcome:
     not_of_job = _children()
     kills_before = out_of_memory_kills()
     deadline = time.monotonic() + program.limit_seconds
-    marker = LogMarker(program.log)
+    marker = LogMarker(program.log, program.is_ours)
     process = _start(program)
     ended_by = _wait(process.pid, deadline, {signal.SIGCHLD, signal.SIGTERM}, marker)
     if ended_by != "itself":

@@ -64,6 +64,8 @@ class Place:
     """Variables that the job inherits; None for those of this process that a container has as well."""
     command: Callable[[list[str]], list[str]] = list
     """Returns the command that runs the script's command, which differs for several machines."""
+    is_ours: Callable[[], bool] = lambda: True
+    """Returns whether the place is still the job's. If not, the processes are killed and nothing more is recorded."""
     was_stopped: Callable[[], bool] = lambda: True
     """Returns whether SIGTERM means that somebody stopped the job. Else whoever sent it ends or restarts the job."""
 
@@ -147,6 +149,7 @@ def _program(folder: JobFolder, request: Request, place: Place) -> processes.Pro
         log=folder.log,
         cores=place.pinned,
         memory_bytes=place.memory_bytes,
+        is_ours=place.is_ours,
         limit_seconds=request["StoppingCondition"]["MaxRuntimeInSeconds"],
         grace_seconds=float(variables.get(GRACE_VARIABLE, STOP_GRACE_SECONDS)),
     )

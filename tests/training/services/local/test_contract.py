@@ -25,7 +25,7 @@ from training.contract.failures import Failure, failure_of, service_failure
 from training.services.launcher import Job, submit
 from training.services.sagemaker.storage import check_channels
 
-LIMIT_SECONDS = {"local": 6, "sagemaker": 40}
+LIMIT_SECONDS = {"local": 6, "sagemaker": 40, "slurm": 6}
 """Time limit of a job, in which a container starts on a busy machine."""
 
 
@@ -38,7 +38,7 @@ class TestInputs:
     def test_arguments_channels_and_variables_arrive_unchanged(self, harness: Harness) -> None:
         values = {"--looks_like": "no", "flag": True, "rate": 3e-05, "n": -1, "option": "--help"}
         # The toolkit's shell on SageMaker changes these. Our entry point carries them there.
-        shell = {"empty": "", "name": 'it\'s "quoted" é $HOME `x`'} if harness.service.name == "local" else {}
+        shell = {"empty": "", "name": 'it\'s "quoted" é $HOME `x`'} if harness.service.name != "sagemaker" else {}
         script = """
             import json, os, pathlib, sys
             texts = {c: pathlib.Path(os.environ["SM_CHANNEL_" + c.upper()], "däta 1.txt").read_text("utf-8")
@@ -101,7 +101,7 @@ class TestOutcomes:
         seconds = (times["Completed"] - times["Downloading"]).total_seconds()
         assert seconds >= 1.2
         assert description["BillableTimeInSeconds"] == description["TrainingTimeInSeconds"] == round(seconds)
-        if harness.service.name == "local":
+        if harness.service.name != "sagemaker":
             assert description["BillableSecondsExact"] == pytest.approx(seconds, abs=1e-3)
 
     def test_a_failed_job_reports_its_error(self, harness: Harness) -> None:
@@ -228,7 +228,7 @@ class TestNames:
     def test_an_unknown_job_is_an_error(self, harness: Harness, name: str) -> None:
         calls = [harness.service.describe, harness.service.stop]
         # CloudWatch stores lines, not jobs: a job without lines looks like one that does not exist.
-        if harness.service.name == "local" or name != "unknown":
+        if harness.service.name != "sagemaker" or name != "unknown":
             calls += [harness.service.logs, harness.service.log_location]
         for call in calls:
             with pytest.raises(JobNotFound):
@@ -267,7 +267,7 @@ class TestFollowing:
         job = submit(harness.service, harness.request(script, hyperparameters={"go": str(go)}))
         running(job, "whole")
         page = harness.service.logs(job.name)
-        is_local = harness.service.name == "local"
+        is_local = harness.service.name != "sagemaker"
         assert following.of_job(page.lines) == (["whole"] if is_local else ["whole", "hal"])
         assert harness.service.logs(job.name, page.cursor).lines == []
         go.touch()

@@ -1,4 +1,4 @@
-"""Fixture: a Slurm cluster. Tests of Slurm carry the marker `slurm`."""
+"""Fixtures: Slurm clusters. Tests of Slurm carry the marker `slurm`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ def slurm_installed() -> None:
         if os.environ.get("TRAINFARE_CI"):
             pytest.fail("Slurm is not installed: run `make .slurm/.installed`")
         pytest.skip("Slurm is not installed: run `make .slurm/.installed`")
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(slurm_installed: None) -> Iterator[SlurmCluster]:
+    """A cluster of one node for the whole run. Tests that use it leave its daemons alone."""
+    with SlurmCluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture
