@@ -282,8 +282,10 @@ def _machine(job: JobEntry) -> str:
     spec, price = job.planned.spec, job.planned.price
     traits = traits_of(service_name(spec.instance_type))
     name = traits.label
-    if traits.instance_type is None:
-        name = " and ".join(f"{n} x {kind} ({described(kind)})" for kind, n in instances_of(spec.resources).items())
+    if not traits.runs_here:
+        kinds = instances_of(spec.resources).items()
+        texts = {kind: f" ({described(kind)})" if traits.instance_type is None else "" for kind, _ in kinds}
+        name = " and ".join(f"{number} x {kind}{texts[kind]}" for kind, number in kinds)
     cost = ", price unknown" if traits.has_prices else ""
     if price is not None:
         each = "each" if len(instances_of(spec.resources)) == 1 else "each on average"

@@ -267,7 +267,8 @@ def why_no_price(*instance_types: str) -> str:
     if not traits.has_prices:
         return f"{traits.label} has no price: only instances of service {services_with('has_prices')} have one"
     table = json.dumps({"date": "2026-11-01", "usd_per_hour": dict.fromkeys(instance_types, 1.41)})
-    return f"the price of {', '.join(instance_types)} is unknown: set aws.prices to a JSON file such as {table}"
+    field = f"{traits.section}.prices"
+    return f"the price of {', '.join(instance_types)} is unknown: set {field} to a JSON file such as {table}"
 
 
 def _check_one(job: PlannedJob, group_budget: GroupBudget) -> None:

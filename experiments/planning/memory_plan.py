@@ -60,7 +60,7 @@ def memory_of(
     shape = _shape(experiment, inputs)
     if shape is None:
         return None
-    device, limit, on_gpu = _device(experiment)
+    device, limit, on_gpu = _device(experiment, job.spec.instance_type)
     return MemoryPlan(
         memory=estimate(shape, batch_of(job.spec.hyperparameters.get, experiment, inputs, on_gpu=on_gpu)),
         device=device,
@@ -132,10 +132,12 @@ def _has_bf16() -> bool:
     return "amx_bf16" in text or ("AuthenticAMD" in text and "avx512_bf16" in text)
 
 
-def _device(experiment: Experiment) -> tuple[str, float | None, bool]:
+def _device(experiment: Experiment, instance_type: str) -> tuple[str, float | None, bool]:
     """Return the name of the device that the jobs train on, its memory in bytes, and whether it is a GPU."""
-    machine = experiment.machine
-    if not traits_of(experiment.service).runs_here:
+    machine, traits = experiment.machine, traits_of(experiment.service)
+    if not traits.runs_here and traits.section and traits.instance_type:
+        return f"a node {instance_type}", None, bool(getattr(experiment, traits.section).gpu)
+    if not traits.runs_here:
         found = accelerators(machine.instance_type)
         if found is None:
             return f"an instance {machine.instance_type}", None, is_gpu(machine.instance_type)

@@ -180,8 +180,11 @@ def job(
     machine, image = experiment.machine, experiment.machine.image or Image()
     keeps_checkpoints = experiment.script is not None or experiment.save_strategy != "none"
     instances = {name: getattr(machine, name) for name in Instances.model_fields}
-    instances["instance_type"] = traits_of(experiment.service).instance_type or machine.instance_type
-    reads_aws = traits_of(experiment.service).reads_aws
+    traits = traits_of(experiment.service)
+    instances["instance_type"] = traits.instance_type or machine.instance_type
+    if traits.machine_name:
+        instances["instance_type"] = traits.machine_name(getattr(experiment, str(traits.section)), machine.devices)
+    reads_aws = traits.reads_aws
     spec = JobSpec(
         name=job_name,
         compiler=experiment.compiler,

@@ -123,6 +123,8 @@ class Traits:
     """Name for people, within a sentence."""
     instance_type: str | None
     """Instance type of all jobs, in requests and records, up to a colon. None if each experiment chooses one."""
+    machine_name: Callable[[Any, int], str] | None = None
+    """Returns the instance type of a job with its details, from the fields of the section and the devices of a node."""
     machine_fields: tuple[str, ...]
     """Fields of an experiment's `machine` that have an effect here, and none on some other service."""
     section: str | None = None

@@ -136,7 +136,10 @@ def test_start(words: Sequence[str]) -> str:
 
 def listed_jobs() -> list[Listed]:
     """Return this user's jobs, with those that ended a short time ago. Raises Unreachable."""
-    lines = call("squeue", "--noheader", "--me", "--states=all", f"--format={_FORMAT}").splitlines()
+    variables = os.environ | {"SLURM_TIME_FORMAT": "%s"}  # seconds since the epoch
+    lines = call(
+        "squeue", "--noheader", "--me", "--states=all", f"--format={_FORMAT}", variables=variables
+    ).splitlines()
     jobs = []
     for line in lines:
         job_id, name, state, started, ended, reason = line.split("|", 5)
@@ -178,7 +181,7 @@ def call(
             timeout=TIMEOUT_SECONDS,
             check=False,
             pass_fds=pass_fds,
-            env={**variables, "SLURM_TIME_FORMAT": "%s"},  # seconds since the epoch
+            env={**variables},
         )
     except FileNotFoundError as error:
         raise InputError(

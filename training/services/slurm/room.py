@@ -21,7 +21,7 @@ FOLDER = "slurm"
 
 def open_context(section: Mapping[str, Any], echo: Echo, *, is_read_only: bool) -> ServiceContext:
     from training.contract.request import build
-    from training.services.slurm.commands import NO_NODES, fields_of, options, test_start
+    from training.services.slurm.commands import NO_NODES, options, test_start
     from training.services.supervision.folder_service import check_program
 
     @cache
@@ -31,10 +31,6 @@ def open_context(section: Mapping[str, Any], echo: Echo, *, is_read_only: bool) 
             echo(f"Slurm: {text}. {start}.")
 
     def check(spec: JobSpec) -> JobSpec:
-        fields = fields_of(spec.environment)
-        gpus = f"/{spec.devices}x{fields['gpu']}" if "gpu" in fields else ""
-        partition = fields.get("partition", "default")
-        spec = spec.model_copy(update={"instance_type": f"{TRAITS.instance_type}:{partition}{gpus}"})
         request = build(spec)
         check_program(request)
         words = options(request)

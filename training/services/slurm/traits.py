@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from training.contract.service import GRACE_VARIABLE, Traits
 
+NAME = "slurm"
+
+
+def machine_name(section: Any, devices: int) -> str:
+    """Return `slurm:PARTITION`, or `slurm:PARTITION/4xa100` with GPUs."""
+    return f"{NAME}:{section.partition or 'default'}" + (f"/{devices}x{section.gpu}" if section.gpu else "")
+
+
 TRAITS = Traits(
-    name="slurm",
+    name=NAME,
     label="Slurm",
-    instance_type="slurm",
+    instance_type=NAME,
+    machine_name=machine_name,
     machine_fields=("cores", "memory_gib"),
-    section="slurm",
+    section=NAME,
     runs_here=False,
     keeps_state_in_home=True,
     runs_containers=False,
