@@ -242,7 +242,7 @@ def prune(ctx: click.Context, everything: bool, older_than: str, group: str | No
       trainfare jobs prune --group demo-261101-120000-ab12 --everything
     """
     service = chosen_service(ctx)
-    if not traits_of(service).keeps_state_in_home:
+    if not traits_of(service).runs_here:
         raise InputError(f"--service is '{service}': jobs prune deletes only local state.")
     from experiments.running.prune_state import PruneOptions, prune
 

@@ -190,12 +190,14 @@ def call(
         ) from error
     except subprocess.TimeoutExpired as error:
         raise Unreachable(f"Slurm did not answer {command[0]} within {TIMEOUT_SECONDS} s.") from error
-    words = re.sub(
-        rf"^(?:{command[0]}|allocation failure|slurm_\w+): (?:error: )?", "", done.stderr.strip(), flags=re.M
-    )
-    words = " ".join(words.split()).rstrip(".")
+    prefix = re.compile(rf"{command[0]}: (error: )?(Batch job submission failed: )?|allocation failure: ")
+    lines = [prefix.sub("", line).strip().rstrip(".") for line in done.stderr.splitlines()]
+    words = "; ".join(dict.fromkeys(filter(None, lines)))
     if done.returncode == 0:
         return words if takes_errors else done.stdout
     if _AWAY.search(words):
         raise Unreachable(f"Slurm's controller does not answer: {words}.")
-    raise InputError(f"Slurm refuses it: {words or f'{command[0]} ended with {done.returncode}'}.")
+    words = words or f"it ended with {done.returncode}"
+    if command[0] == "sbatch":
+        raise InputError(f"Slurm refuses the job: {words}. Change the fields of slurm or machine.")
+    raise ServiceError(f"Slurm refuses {command[0]}: {words}.")
