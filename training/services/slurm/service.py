@@ -94,8 +94,8 @@ class SlurmService(FolderService):
         def submit() -> str:
             nonlocal is_first
             listed = [] if is_first else commands.listed_jobs()
-            # Slurm also lists submissions that it refused.
-            known = [each.id for each in listed if each.name == folder.name and each.reason != "BadConstraints"]
+            # A job of this name may have ended: one of another state folder, or one whose folder was deleted.
+            known = [each.id for each in listed if each.folder == str(folder.path) and not each.has_ended]
             is_first = False
             return known[0] if known else commands.submit(request, folder.path, lock)
 
@@ -199,8 +199,8 @@ def _is_certain(listed: Listed | None) -> bool:
 
 def _concluded(folder: JobFolder, state: State, listed: Listed | None, job_id: str) -> State:
     """Write and return the final state of a job whose supervisor did not write it."""
-    end = listed.ended if listed and listed.ended and listed.started else folder.last_sign()
-    state = with_billing(state, max(end, state.get("AttemptStartTime", 0.0)))
+    end = folder.last_sign()  # Slurm's end of a job that was canceled in the queue is later than that of its attempts
+    state = with_billing(state, end)
     kind = listed.state if listed else ""
     if kind == "CANCELLED" or is_stopped(folder):
         state = with_transition(state, "Stopped", "Training job stopped", end)
@@ -215,11 +215,11 @@ def _concluded(folder: JobFolder, state: State, listed: Listed | None, job_id: s
 
 
 def _failure(folder: JobFolder, kind: str, job_id: str) -> Failure:
-    words = commands.exit_text(job_id)
-    printed = (folder.path / "supervisor.txt").read_text(errors="replace").strip().splitlines()[-1:]
-    said = f" ({words})" if words else ""
     if not kind:
         return Failure("Vanished", f"Slurm no longer knows job {job_id}, and its supervisor wrote no result.")
+    words, output = commands.exit_text(job_id), folder.path / "supervisor.txt"
+    printed = output.read_text(errors="replace").strip().splitlines()[-1:] if output.exists() else []
+    said = f" ({words})" if words else ""
     if f"ExitCode={commands.UNREADABLE}:" in words or "ExitCode=0:53" in words:
         reason = "".join(printed) or f"the node cannot write to {folder.path}"
         return Failure(

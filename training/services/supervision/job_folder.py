@@ -152,7 +152,7 @@ class JobFolder:
     def last_sign(self) -> float:
         """Return the time until which the job's supervisor was certainly alive, within `ALIVE_SECONDS`."""
         times = [path.stat().st_mtime for path in (self.log, marks_file(self.log)) if path.exists()]
-        return max(float(self.state()["LastModifiedTime"]), *times)
+        return max([float(self.state()["LastModifiedTime"]), *times])
 
     def failure_text(self) -> str:
         """Return the content of `output/failure`; empty if the script did not write it as a file of usual size."""
@@ -221,7 +221,6 @@ class Record:
         """Record that the attempt before was lost, and that a new one is billed from `started` on, both since epoch."""
         if self._state["SecondaryStatus"] != "Interrupted":
             self._state = with_transition(self._state, "Interrupted", "The allocation ended", lost_at)
-        lost_at = min(lost_at, self._state["SecondaryStatusTransitions"][-1]["StartTime"])
         earlier = with_billing(self._state, lost_at)["BillableSecondsExact"]
         self._state |= {"EarlierSeconds": earlier, "AttemptStartTime": started}
         self._write()
