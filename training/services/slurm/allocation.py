@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from training.contract.service import TERMINAL_STATUSES, Request
-from training.services.supervision.job_folder import JobFolder, Record
+from training.services.supervision.job_folder import ALIVE_SECONDS, JobFolder, Record
 from training.services.supervision.supervise import Place, supervise_safely
 
 JOB_ID, STOP = "slurm-id", "stop"
@@ -32,11 +32,15 @@ def main(path: str) -> int:
     # Blocked signals stay pending until the code waits for them.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
     folder = JobFolder(Path(path))
-    if folder.state()["TrainingJobStatus"] in TERMINAL_STATUSES or claim(folder, os.environ["SLURM_JOB_ID"]):
-        return 0  # another allocation ran the job, or has it
+    if claim(folder, os.environ["SLURM_JOB_ID"]):
+        return 0  # another allocation has the job
     attempt = f"{os.environ['SLURM_JOB_ID']}.{os.environ.get('SLURM_RESTART_COUNT', 0)}"
     (folder.path / ATTEMPT).write_text(attempt)
+    if folder.state()["SecondaryStatus"] in ("Downloading", "Training", "Stopping", "Uploading"):
+        time.sleep(2 * ALIVE_SECONDS)  # a node that Slurm lost may still run the attempt before, which reads the file
     record = Record(folder)
+    if folder.state()["TrainingJobStatus"] in TERMINAL_STATUSES:
+        return 0
     if record.began:
         record.restart(folder.last_sign(), started)
         _remove_container(folder)

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -287,11 +288,14 @@ class LogMarker:
             self._marks.touch()
 
     def mark(self) -> None:
-        """Write a mark if the log has grown. Never raises OSError: a full disk must not end the job."""
+        """Write a mark if the log has grown. Never raises OSError: a full disk must not end the job.
+
+        Raises SystemExit if the job is no longer ours.
+        """
         with contextlib.suppress(OSError):
             if time.monotonic() - self._shown > ALIVE_SECONDS:
                 if not self._is_ours():
-                    os._exit(1)  # the kernel kills the program with this process
+                    sys.exit("The job has been started again elsewhere.")
                 os.utime(self._marks, follow_symlinks=False)
                 self._shown = time.monotonic()
             size = self._log.stat().st_size

@@ -107,19 +107,22 @@ class TestInterruptions:
         shared_cluster.run("sbatch", "--partition=high", "--cpus-per-task=8", "--output=/dev/null", "--wrap", "true")
         check_resumed(job)
 
-    def test_the_attempt_of_a_lost_node_writes_nothing_more(self, own: SlurmHarness, cluster: SlurmCluster) -> None:
-        job = resuming(own, IGNORES)
-        first = supervisor_pid_of(own)
-        cluster.kill("slurmd-node1")
-        until(lambda: job.describe()["SecondaryStatus"] == "Restarting", 60)
-        assert own.has_processes("job")
-        cluster.start("slurmd-node1")
-        description, lines = check_resumed(job)
-        assert not Path(f"/proc/{first}").exists()
-        assert not own.has_processes("job")
-        state = (own.job_folder() / "state.json").read_bytes()
-        assert (job.describe(), job.service.logs("job").lines) == (description, lines)
-        assert (own.job_folder() / "state.json").read_bytes() == state
+    def test_the_attempt_of_a_lost_node_writes_nothing_more(
+        self, tmp_path: Path, slurm_installed: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with SlurmCluster(nodes=2) as cluster:
+            harness = SlurmHarness(tmp_path, cluster, monkeypatch)
+            job = resuming(harness, IGNORES)
+            node, first = cluster.run("squeue", "-h", "-o", "%N").strip(), supervisor_pid_of(harness)
+            cluster.kill(f"slurmd-{node}")
+            until(lambda: job.describe()["SecondaryStatus"] == "Restarting", 60)
+            assert Path(f"/proc/{first}").exists()
+            # Its last line is the first attempt's last one: the second begins after it.
+            check_resumed(job)
+            assert not Path(f"/proc/{first}").exists()
+            assert not harness.has_processes("job")
+            supervisor_log = (harness.job_folder() / "supervisor.txt").read_text()
+            assert supervisor_log.count("The job has been started again elsewhere.") == 1
 
 
 def supervisor_pid_of(harness: SlurmHarness, name: str = "job") -> int:
