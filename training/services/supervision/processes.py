@@ -67,7 +67,8 @@ def run(program: Program, on_stop: Callable[[EndedBy], None]) -> Outcome:
     """Run the program until it exits.
 
     The caller must have blocked SIGTERM and SIGCHLD. SIGTERM to this process stops the program. `on_stop` is called
-    before the program receives SIGTERM. Raises OSError if the program cannot start, and SystemExit if it is no longer ours.
+    before the program receives SIGTERM. Raises OSError if the program cannot start, and SystemExit if it is no longer
+    ours.
     """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     not_of_job = _children()

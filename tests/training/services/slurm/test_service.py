@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -19,8 +20,8 @@ from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running,
 from tests.support.services.harness import SlurmHarness
 from tests.support.services.slurm_cluster import SlurmCluster
 from training.contract.failures import failure_of
-from training.contract.service import Description
 from training.services.launcher import Job, submit
+from training.services.supervision.job_folder import ALIVE_SECONDS
 from training.services.supervision.processes import marked_processes
 
 pytestmark = pytest.mark.slurm
@@ -47,6 +48,40 @@ RESUMES = """
 DIES, IGNORES = "", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
 
+TICKS = """
+    import time
+    print("running", flush=True)
+    while True:
+        print(time.time(), flush=True)
+        time.sleep(0.1)
+"""
+
+
+def supervisor_pid_of(harness: SlurmHarness, name: str = "job") -> int:
+    """Return the process ID of the allocation's script, which is the supervisor."""
+    [script] = marked_processes(str(harness.job_folder(name).resolve() / "opt" / "ml"))
+    return int(Path(f"/proc/{script}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+WAITS = """
+    import os, pathlib, sys, time
+    with open(sys.argv[2], "a") as runs: runs.write("ran\\n")
+    print("running", flush=True)
+    while not os.path.exists(sys.argv[4]): time.sleep(0.05)
+    print("done", flush=True)
+"""
+"""Script that appends a line to the file --a, and waits for the file --b."""
+
+
+def waiting_request(harness: SlurmHarness, name: str = "job", **fields: Any) -> Any:
+    paths = {"a": str(harness.root / f"runs-{name}"), "b": str(harness.root / "go")}
+    return harness.request(WAITS, name=name, hyperparameters=paths, **fields)
+
+
+def runs(harness: SlurmHarness, name: str = "job") -> int:
+    return len((harness.root / f"runs-{name}").read_text().splitlines())
+
+
 def slurm_id(harness: SlurmHarness, name: str = "job") -> str:
     return (harness.job_folder(name) / "slurm-id").read_text()
 
@@ -60,14 +95,20 @@ def resuming(harness: SlurmHarness, on_term: str = DIES, name: str = "job", **fi
     return job
 
 
-def check_resumed(job: Job) -> tuple[Description, list[str]]:
-    """Follow a job of `resuming` to its end, and check that it resumed and what it is billed."""
+def check_resumed(job: Job, idle_seconds: float = 0) -> None:
+    """Follow a job of `resuming` to its end, and check that it resumed and what it is billed.
+
+    `idle_seconds` are those for which the second allocation waits for the attempt before.
+    """
     description, lines = ended(job)
     numbers = [number for number, line in enumerate(lines) if line.startswith("began")]
-    first, second = [[float(line.split()[1]) for line in part if line.startswith(("began", "lived"))] for part in (
-        lines[: numbers[1]],
-        lines[numbers[1] :],
-    )]
+    first, second = [
+        [float(line.split()[1]) for line in part if line.startswith(("began", "lived"))]
+        for part in (
+            lines[: numbers[1]],
+            lines[numbers[1] :],
+        )
+    ]
     assert lines[numbers[1] + 1] == "resumed 7 []"  # the checkpoint, and a container of its own
     assert description["TrainingJobStatus"] == "Completed"
     assert statuses(description) == [
@@ -76,10 +117,9 @@ def check_resumed(job: Job) -> tuple[Description, list[str]]:
     ]
     seconds, waited = first[-1] - first[0] + second[-1] - second[0], second[0] - first[-1]
     # An allocation begins before its script.
-    assert seconds <= description["BillableSecondsExact"] < seconds + waited / 2
+    assert 0 <= description["BillableSecondsExact"] - seconds - idle_seconds < waited / 2
     assert description["TrainingStartTime"].timestamp() < first[0]
     assert description["TrainingEndTime"].timestamp() > second[-1]
-    return description, lines
 
 
 class TestInterruptions:
@@ -110,44 +150,18 @@ class TestInterruptions:
     def test_the_attempt_of_a_lost_node_writes_nothing_more(
         self, tmp_path: Path, slurm_installed: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with SlurmCluster(nodes=2) as cluster:
+        with SlurmCluster(nodes=2, node_timeout_seconds=3) as cluster:
             harness = SlurmHarness(tmp_path, cluster, monkeypatch)
             job = resuming(harness, IGNORES)
             node, first = cluster.run("squeue", "-h", "-o", "%N").strip(), supervisor_pid_of(harness)
             cluster.kill(f"slurmd-{node}")
             until(lambda: job.describe()["SecondaryStatus"] == "Restarting", 60)
             assert Path(f"/proc/{first}").exists()
-            # Its last line is the first attempt's last one: the second begins after it.
-            check_resumed(job)
+            check_resumed(job, idle_seconds=2 * ALIVE_SECONDS)  # no line of the first attempt follows the second's
             assert not Path(f"/proc/{first}").exists()
             assert not harness.has_processes("job")
             supervisor_log = (harness.job_folder() / "supervisor.txt").read_text()
             assert supervisor_log.count("The job has been started again elsewhere.") == 1
-
-
-def supervisor_pid_of(harness: SlurmHarness, name: str = "job") -> int:
-    """Return the process ID of the allocation's script, which is the supervisor."""
-    [script] = marked_processes(str(harness.job_folder(name).resolve() / "opt" / "ml"))
-    return int(Path(f"/proc/{script}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-WAITS = """
-    import os, pathlib, sys, time
-    with open(sys.argv[2], "a") as runs: runs.write("ran\\n")
-    print("running", flush=True)
-    while not os.path.exists(sys.argv[4]): time.sleep(0.05)
-    print("done", flush=True)
-"""
-"""Script that appends a line to the file --a, and waits for the file --b."""
-
-
-def waiting_request(harness: SlurmHarness, name: str = "job", **fields: Any) -> Any:
-    paths = {"a": str(harness.root / f"runs-{name}"), "b": str(harness.root / "go")}
-    return harness.request(WAITS, name=name, hyperparameters=paths, **fields)
-
-
-def runs(harness: SlurmHarness, name: str = "job") -> int:
-    return len((harness.root / f"runs-{name}").read_text().splitlines())
 
 
 class TestDaemons:
@@ -249,15 +263,6 @@ class TestCancels:
         assert job.describe() == description
 
 
-TICKS = """
-    import time
-    print("running", flush=True)
-    while True:
-        print(time.time(), flush=True)
-        time.sleep(0.1)
-"""
-
-
 class TestKills:
     def test_killed_processes_fail_the_job(self, harness: SlurmHarness) -> None:
         killed = {}
@@ -298,8 +303,8 @@ class TestKills:
         ("wrapper", "moment"),
         [
             ("touch {here}/at; sleep 600", "in sbatch, which dies too"),
-            ("touch {here}/at; sleep 1; exec {sbatch} \"$@\"", "before the submission"),
-            ("{sbatch} \"$@\"; touch {here}/at; sleep 1", "after the submission"),
+            ('touch {here}/at; sleep 1; exec {sbatch} "$@"', "before the submission"),
+            ('{sbatch} "$@"; touch {here}/at; sleep 1', "after the submission"),
         ],
     )
     def test_a_launcher_killed_while_it_submits_leaves_one_job(
@@ -336,5 +341,59 @@ class TestKills:
         launcher.wait()
         job = submit(harness.again(), request)
         description, lines = ended(job)
-        assert (description["TrainingJobStatus"], lines) == ("Completed", ["running", "done"]), description.get("FailureReason")
+        assert (description["TrainingJobStatus"], lines) == ("Completed", ["running", "done"]), description.get(
+            "FailureReason"
+        )
         assert runs(harness) == 1
+
+
+class TestNodes:
+    def test_a_node_without_the_python_or_the_folder_fails_the_job(
+        self, harness: SlurmHarness, shared_cluster: SlurmCluster
+    ) -> None:
+        way_on = ": put TRAINFARE_HOME, trainfare and its Python on file systems that all nodes share, or set "
+        fields = {"TRAINFARE_SERVICE_FIELDS": '{"python": "/nowhere/python"}'}
+        description, lines = ended(submit(harness.service, harness.request("print(1)", environment=fields)))
+        assert (description["TrainingJobStatus"], lines) == ("Failed", [])
+        sentence = f"{socket.gethostname()} cannot read the job's folder or start its Python (JobState=FAILED, "
+        message = failure_of(description, [], lines).message
+        assert message.startswith(sentence)
+        assert message.endswith(f"ExitCode=97:0){way_on}slurm.python.")
+
+        shared_cluster.drain()
+        job = submit(harness.service, harness.request("print(1)", name="hidden"))
+        folder, number = harness.job_folder("hidden"), slurm_id(harness, "hidden")
+        folder.rename(harness.root / "elsewhere")
+        shared_cluster.resume()
+        until(lambda: "JobState=FAILED" in shared_cluster.run("scontrol", "show", "job", number), 60)
+        (harness.root / "elsewhere").rename(folder)
+        description, lines = ended(job)
+        assert (description["TrainingJobStatus"], lines) == ("Failed", [])
+        message = failure_of(description, [], lines).message
+        assert message.startswith(f"the node cannot write to {folder.resolve()} (JobState=FAILED, ")
+        assert message.endswith(f"{way_on}slurm.python.")
+
+    def test_a_job_on_two_nodes_meets_and_is_stopped_everywhere(
+        self, tmp_path: Path, slurm_installed: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        script = """
+            import os, time, torch, torch.distributed
+            torch.distributed.init_process_group("gloo")
+            total = torch.tensor(float(os.environ["RANK"]) + 1)
+            torch.distributed.all_reduce(total)
+            names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURMD_NODENAME", "SM_CURRENT_HOST")
+            print(" ".join([*map(os.environ.get, names), str(total.item())]) + "\\n", end="", flush=True)
+            time.sleep(300)
+        """
+        with SlurmCluster(nodes=2) as cluster:
+            harness = SlurmHarness(tmp_path, cluster, monkeypatch)
+            job = submit(harness.service, harness.request(script, instance_count=2))
+            until(lambda: len([line for line in job.service.logs("job").lines if line.endswith(" 3.0")]) == 2, 60)
+            ranks = sorted(line.split() for line in job.service.logs("job").lines if line.endswith(" 3.0"))
+            assert [rank[:3] for rank in ranks] == [["0", "2", "0"], ["1", "2", "0"]]
+            assert sorted(rank[3] for rank in ranks) == ["node1", "node2"]
+            assert [rank[4] for rank in ranks] == [rank[3] for rank in ranks]
+            job.stop()
+            description, _ = ended(job)
+            assert description["TrainingJobStatus"] == "Stopped"
+            until(lambda: not harness.has_processes("job"), 60)
