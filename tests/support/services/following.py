@@ -12,7 +12,7 @@ from training.contract.service import Description
 from training.services.launcher import Follower, Job, Update
 from training.services.supervision.job_folder import JobFolder
 
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 900
 
 EMITS_EVENTS = """
     import json, sys, time

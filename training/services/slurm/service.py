@@ -94,7 +94,7 @@ class SlurmService(FolderService):
         def submit() -> str:
             nonlocal is_first
             listed = [] if is_first else commands.listed_jobs()
-            # A job of this name may have ended: one of another state folder, or one whose folder was deleted.
+            # A job that has ended belonged to a folder that was deleted.
             known = [each.id for each in listed if each.folder == str(folder.path) and not each.has_ended]
             is_first = False
             return known[0] if known else commands.submit(request, folder.path, lock)
@@ -132,7 +132,7 @@ class SlurmService(FolderService):
             return state
         state = folder.state()  # it may have ended between the two looks
         is_fresh = listed and time.time() - (listed.ended or 0.0) < self.settling_seconds
-        if state["TrainingJobStatus"] in TERMINAL_STATUSES or (is_fresh and not _is_certain(listed)):
+        if state["TrainingJobStatus"] in TERMINAL_STATUSES or is_fresh:
             return state
         return _concluded(folder, state, listed, job_id)
 
@@ -190,11 +190,6 @@ def _waiting(state: State, listed: Listed) -> State:
     reason = f" ({listed.reason}{expected})" if listed.reason != "None" else ""
     message = f"Waiting for Slurm{reason}"
     return with_transition(state, status, message, state["LastModifiedTime"])
-
-
-def _is_certain(listed: Listed | None) -> bool:
-    """Return whether no state of the supervisor can follow: the job was canceled before it started."""
-    return listed is not None and listed.state == "CANCELLED" and listed.started is None
 
 
 def _concluded(folder: JobFolder, state: State, listed: Listed | None, job_id: str) -> State:

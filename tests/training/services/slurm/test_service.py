@@ -45,6 +45,7 @@ RESUMES = """
         time.sleep(0.1)
 """
 """Script that saves a checkpoint in its first attempt and completes in its second one."""
+PATIENT = {"TRAINFARE_STOP_GRACE_SECONDS": "60"}
 DIES, IGNORES = "", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
 
@@ -129,7 +130,7 @@ class TestInterruptions:
     ) -> None:
         """The second job ignores SIGTERM, so Slurm kills its supervisor with it after KillWait, 5 s."""
         jobs = [
-            resuming(harness, on_term, name, environment={"TRAINFARE_STOP_GRACE_SECONDS": "60"})
+            resuming(harness, on_term, name, environment=PATIENT)
             for name, on_term in (("job", DIES), ("stubborn", IGNORES))
         ]
         ids = [slurm_id(harness, job.name) for job in jobs]
@@ -377,7 +378,10 @@ class TestNodes:
         self, tmp_path: Path, slurm_installed: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         script = """
-            import os, time, torch, torch.distributed
+            import os, signal, sys, time, torch, torch.distributed
+            def leave(*_):
+                time.sleep(2 * (os.environ["RANK"] == "0")); os.write(1, b"saved\\n"); sys.exit()
+            signal.signal(signal.SIGTERM, leave)
             torch.distributed.init_process_group("gloo")
             total = torch.tensor(float(os.environ["RANK"]) + 1)
             torch.distributed.all_reduce(total)
@@ -387,13 +391,13 @@ class TestNodes:
         """
         with SlurmCluster(nodes=2) as cluster:
             harness = SlurmHarness(tmp_path, cluster, monkeypatch)
-            job = submit(harness.service, harness.request(script, instance_count=2))
-            until(lambda: len([line for line in job.service.logs("job").lines if line.endswith(" 3.0")]) == 2, 60)
+            job = submit(harness.service, harness.request(script, instance_count=2, environment=PATIENT))
+            until(lambda: len([line for line in job.service.logs("job").lines if line.endswith(" 3.0")]) == 2, 40)
             ranks = sorted(line.split() for line in job.service.logs("job").lines if line.endswith(" 3.0"))
             assert [rank[:3] for rank in ranks] == [["0", "2", "0"], ["1", "2", "0"]]
             assert sorted(rank[3] for rank in ranks) == ["node1", "node2"]
             assert [rank[4] for rank in ranks] == [rank[3] for rank in ranks]
             job.stop()
-            description, _ = ended(job)
-            assert description["TrainingJobStatus"] == "Stopped"
+            description, lines = ended(job)
+            assert (description["TrainingJobStatus"], lines.count("saved")) == ("Stopped", 2)
             until(lambda: not harness.has_processes("job"), 60)
