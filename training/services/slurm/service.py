@@ -64,7 +64,7 @@ class SlurmService(FolderService):
         self._listing: dict[str, Listed] = {}
         self._listed_at = 0.0
         """Time of the listing in seconds since the epoch."""
-        # While the controller restarts, a command waits. The job may be there already if an answer was lost.
+        # While the controller restarts, a command waits.
         self._retry = RetryPolicy(first_pause_seconds=1.0, total_seconds=600.0)
 
     def create(self, request: Request) -> None:
@@ -83,21 +83,16 @@ class SlurmService(FolderService):
                     raise JobExists(f"Job {folder.name} already exists in {folder.path.parent}.")
                 if is_new:
                     _make_folder(folder, request)
-                self._submit(folder, request, lock, is_new=is_new)
+                self._submit(folder, request, lock)
         except OSError as error:
             reason = full_reason(self._root) if error.errno in FULL_ERRORS else str(error)
             raise ServiceError(f"Job {folder.name} could not be started: {reason}.") from error
 
-    def _submit(self, folder: JobFolder, request: Request, lock: int, *, is_new: bool) -> None:
-        is_first = is_new
-
+    def _submit(self, folder: JobFolder, request: Request, lock: int) -> None:
         def submit() -> str:
-            nonlocal is_first
-            listed = [] if is_first else commands.listed_jobs()
-            # A job that has ended belonged to a folder that was deleted.
-            known = [each.id for each in listed if each.folder == str(folder.path) and not each.has_ended]
-            is_first = False
-            return known[0] if known else commands.submit(request, folder.path, lock)
+            # An earlier answer may be lost. A job that has ended belonged to a folder that was deleted.
+            known = [each for each in commands.listed_jobs() if each.folder == str(folder.path) and not each.has_ended]
+            return known[0].id if known else commands.submit(request, folder.path, lock)
 
         try:
             job_id = self._retry.call(submit, is_transient=lambda error: isinstance(error, Unreachable))
@@ -147,7 +142,7 @@ class SlurmService(FolderService):
                 return False
             if _id_of(folder) == job_id:
                 noted.unlink()
-                self._submit(folder, folder.request(), lock, is_new=False)
+                self._submit(folder, folder.request(), lock)
         return True
 
     def _listed(self, job_id: str) -> Listed | None:
