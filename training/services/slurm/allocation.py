@@ -17,7 +17,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from training.contract.errors import TrainfareError
 from training.contract.service import TERMINAL_STATUSES, Request
+from training.services.slurm.commands import listed_jobs
 from training.services.supervision.job_folder import ALIVE_SECONDS, JobFolder, Record
 from training.services.supervision.supervise import Place, supervise_safely
 
@@ -35,7 +37,7 @@ exit $code
 
 
 def main(path: str) -> int:
-    started = process_start()
+    started = allocation_start(os.environ["SLURM_JOB_ID"])
     # Blocked signals stay pending until the code waits for them.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
     folder = JobFolder(Path(path))
@@ -90,11 +92,13 @@ def _reads(path: Path, text: str) -> bool:
     return True
 
 
-def process_start() -> float:
-    """Return the time at which the script of the allocation began: it is this process, in seconds since the epoch."""
-    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-    uptime_seconds = float(Path("/proc/uptime").read_text().split()[0])
-    return time.time() - uptime_seconds + ticks / os.sysconf("SC_CLK_TCK")
+def allocation_start(job_id: str) -> float:
+    """Return the start of the allocation in seconds since the epoch; now, if this node cannot ask Slurm."""
+    now = time.time()
+    with contextlib.suppress(TrainfareError):
+        starts = [each.started for each in listed_jobs() if each.id == job_id and each.started]
+        return min([now, *starts])
+    return now
 
 
 def place_of(variables: Mapping[str, str], started: float) -> Place:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from state.own_process import REPOSITORY
-from training.contract.errors import InputError, Unreachable
+from training.contract.errors import InputError, ServiceError, Unreachable
 from training.contract.service import FIELDS_VARIABLE, GRACE_VARIABLE, Request
 from training.services.supervision import container
 from training.services.supervision.supervise import CORES_VARIABLE, MEMORY_VARIABLE, STOP_GRACE_SECONDS, process_count
@@ -114,13 +114,13 @@ def batch_script(request: Request, folder: Path) -> str:
         f"test -r {place}/request.json && {shlex.quote(python)} -c 'import sys; assert sys.version_info >= (3, 10)'"
     )
     lines = [
-        "#!/bin/sh",
-        fields.get("prologue", ""),
+        # A login shell knows `module`.
+        *(["#!/bin/bash -l", "set -e", fields["prologue"], "set +e"] if "prologue" in fields else ["#!/bin/sh"]),
         f'{needed} || {{ echo "$(hostname) cannot read the job\'s folder or start its Python"; exit {UNREADABLE}; }}',
         f"export PYTHONPATH={shlex.quote(str(REPOSITORY))}",
         f"exec {shlex.quote(python)} -P -m {ALLOCATION} {place}",
     ]
-    return "\n".join(filter(None, lines)) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def test_start(words: Sequence[str]) -> str:
@@ -139,11 +139,9 @@ def test_start(words: Sequence[str]) -> str:
 def listed_jobs() -> list[Listed]:
     """Return this user's jobs, with those that ended a short time ago. Raises Unreachable."""
     variables = os.environ | {"SLURM_TIME_FORMAT": "%s"}  # seconds since the epoch
-    lines = call(
-        "squeue", "--noheader", "--me", "--states=all", f"--format={_FORMAT}", variables=variables
-    ).splitlines()
+    lines = call("squeue", "--noheader", "--me", "--states=all", f"--format={_FORMAT}", variables=variables)
     jobs = []
-    for line in lines:
+    for line in lines.splitlines():
         job_id, state, started, ended, reason, folder = line.split("|", 5)
         times = [float(text) if text.isdigit() else None for text in (started, ended)]
         jobs.append(Listed(id=job_id, folder=folder, state=state, started=times[0], ended=times[1], reason=reason))
@@ -154,7 +152,7 @@ def exit_text(job_id: str) -> str:
     """Return Slurm's state, reason and exit code of an ended job in its own words; empty if they are forgotten."""
     try:
         shown = call("scontrol", "show", "job", job_id, "--oneliner")
-    except (InputError, Unreachable):
+    except ServiceError:
         return ""
     return ", ".join(re.findall(r"\b(?:JobState|Reason|ExitCode)=\S+", shown))
 
@@ -164,7 +162,7 @@ def stop(job_id: str) -> None:
     for words in (["--state=PENDING"], ["--state=RUNNING", "--batch", "--signal=TERM"]):
         try:
             call("scancel", *words, job_id)
-        except InputError as error:
+        except ServiceError as error:
             if _NO_JOB not in str(error):  # it ends, and reads the request to stop if Slurm starts it again
                 raise
 

@@ -83,21 +83,26 @@ class SlurmService(FolderService):
                     raise JobExists(f"Job {folder.name} already exists in {folder.path.parent}.")
                 if is_new:
                     _make_folder(folder, request)
-                self._submit(folder, request, lock)
+                self._submit(folder, request, lock, is_new=is_new)
         except OSError as error:
             reason = full_reason(self._root) if error.errno in FULL_ERRORS else str(error)
             raise ServiceError(f"Job {folder.name} could not be started: {reason}.") from error
 
-    def _submit(self, folder: JobFolder, request: Request, lock: int) -> None:
+    def _submit(self, folder: JobFolder, request: Request, lock: int, *, is_new: bool) -> None:
+        may_exist = not is_new
+
         def submit() -> str:
-            # An earlier answer may be lost. A job that has ended belonged to a folder that was deleted.
-            known = [each for each in commands.listed_jobs() if each.folder == str(folder.path) and not each.has_ended]
-            return known[0].id if known else commands.submit(request, folder.path, lock)
+            nonlocal may_exist
+            # A job that has ended belonged to a folder that was deleted.
+            listed = [each for each in commands.listed_jobs() if not each.has_ended] if may_exist else []
+            known, may_exist = [each.id for each in listed if each.folder == str(folder.path)], True
+            return known[0] if known else commands.submit(request, folder.path, lock)
 
         try:
             job_id = self._retry.call(submit, is_transient=lambda error: isinstance(error, Unreachable))
         except InputError:
-            shutil.rmtree(folder.path)  # the job was never known to Slurm
+            if is_new:
+                shutil.rmtree(folder.path)  # the job was never known to Slurm
             raise
         claim(folder, job_id)
 
@@ -126,7 +131,8 @@ class SlurmService(FolderService):
         if not listed and "TrainingStartTime" not in state and self._submit_again(folder, job_id):
             return state
         state = folder.state()  # it may have ended between the two looks
-        is_fresh = listed and time.time() - (listed.ended or 0.0) < self.settling_seconds
+        never_began = listed and listed.state == "CANCELLED" and "TrainingStartTime" not in state
+        is_fresh = listed and not never_began and time.time() - (listed.ended or 0.0) < self.settling_seconds
         if state["TrainingJobStatus"] in TERMINAL_STATUSES or is_fresh:
             return state
         return _concluded(folder, state, listed, job_id)
@@ -142,7 +148,7 @@ class SlurmService(FolderService):
                 return False
             if _id_of(folder) == job_id:
                 noted.unlink()
-                self._submit(folder, folder.request(), lock)
+                self._submit(folder, folder.request(), lock, is_new=False)
         return True
 
     def _listed(self, job_id: str) -> Listed | None:
@@ -217,4 +223,5 @@ def _failure(folder: JobFolder, kind: str, job_id: str) -> Failure:
             f"{reason}{said}: put TRAINFARE_HOME, trainfare and its Python on file systems that all nodes share, or "
             "set slurm.python.",
         )
-    return Failure(CLASSES.get(kind, "Killed"), f"Slurm ended job {job_id}: {words or kind}.")
+    last = f" The last line of {output}: {''.join(printed)}" if printed else ""
+    return Failure(CLASSES.get(kind, "Killed"), f"Slurm ended job {job_id}: {words or kind}.{last}")

@@ -74,8 +74,8 @@ def test_a_refused_job_leaves_no_folder(harness: SlurmHarness, shared_cluster: S
     with pytest.raises(InputError) as error:
         submit(harness.service, request("nowhere"))
     assert str(error.value) == (
-        "Slurm refuses it: invalid partition specified: nowhere Batch job submission failed: Invalid partition name "
-        "specified."
+        "Slurm refuses the job: invalid partition specified: nowhere; Invalid partition name specified. Change the "
+        "fields of slurm or machine."
     )
     assert list(harness.job_folder().parent.glob("[!.]*")) == []
     assert ended(submit(harness.service, request("cpu")))[1] == ["1"]
