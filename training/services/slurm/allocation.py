@@ -114,9 +114,11 @@ def on_all_nodes(variables: Mapping[str, str], nodes: int, command: list[str]) -
 
 
 def _remove_container(folder: JobFolder) -> None:
-    """Remove the container's folders, as a new instance has none. Checkpoints stay."""
+    """Remove the container's folders, as a new instance has none. Checkpoints stay, in a folder or behind a link."""
     for path in folder.base.iterdir() if folder.base.is_dir() else ():
-        if path.name != "checkpoints":
+        if path.is_symlink() or not path.is_dir():
+            path.unlink()
+        elif path.name != "checkpoints":
             shutil.rmtree(path, ignore_errors=True)
 
 
