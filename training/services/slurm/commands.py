@@ -137,11 +137,9 @@ def test_start(words: Sequence[str]) -> str:
 def listed_jobs() -> list[Listed]:
     """Return this user's jobs, with those that ended a short time ago. Raises Unreachable."""
     variables = os.environ | {"SLURM_TIME_FORMAT": "%s"}  # seconds since the epoch
-    lines = call(
-        "squeue", "--noheader", "--me", "--states=all", f"--format={_FORMAT}", variables=variables
-    ).splitlines()
+    lines = call("squeue", "--noheader", "--me", "--states=all", f"--format={_FORMAT}", variables=variables)
     jobs = []
-    for line in lines:
+    for line in lines.splitlines():
         job_id, name, state, started, ended, reason = line.split("|", 5)
         times = [float(text) if text.isdigit() else None for text in (started, ended)]
         jobs.append(Listed(id=job_id, name=name, state=state, started=times[0], ended=times[1], reason=reason))

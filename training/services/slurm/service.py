@@ -89,14 +89,12 @@ class SlurmService(FolderService):
             raise ServiceError(f"Job {folder.name} could not be started: {reason}.") from error
 
     def _submit(self, folder: JobFolder, request: Request, lock: int, *, is_new: bool) -> None:
-        is_first = is_new
-
         def submit() -> str:
-            nonlocal is_first
-            listed = [] if is_first else commands.listed_jobs()
+            nonlocal is_new
+            listed = [] if is_new else commands.listed_jobs()
             # Slurm also lists submissions that it refused.
             known = [each.id for each in listed if each.name == folder.name and each.reason != "BadConstraints"]
-            is_first = False
+            is_new = False
             return known[0] if known else commands.submit(request, folder.path, lock)
 
         try:
@@ -105,6 +103,9 @@ class SlurmService(FolderService):
             shutil.rmtree(folder.path)  # the job was never known to Slurm
             raise
         claim(folder, job_id)
+        # It is taken for alive until the next list: a list for each new job would burden the controller.
+        entry = Listed(id=job_id, name=folder.name, state="RUNNING", started=None, ended=None, reason="None")
+        self._listing[job_id] = entry
 
     def stop(self, job_name: str) -> None:
         folder = self._job(job_name)
