@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from mlflow import MlflowClient
+from mlflow.entities import Run
 
 from tests.support.services.slurm_cluster import SlurmCluster
 from tracking.recording.run_artifacts import ROOT
@@ -110,6 +112,12 @@ class Group:
     @property
     def _notes(self) -> Path:
         return self.folder / "notes.txt"
+
+    def runs(self, kind: str) -> Sequence[Run]:
+        """Return the runs of a kind, `group` or `job`."""
+        client = MlflowClient(self.uri)
+        ids = [experiment.experiment_id for experiment in client.search_experiments()]
+        return list(client.search_runs(ids, f"tags.\"platform.kind\" = '{kind}'", max_results=1000))
 
     def notes(self) -> list[Note]:
         """Return the notes, oldest first."""

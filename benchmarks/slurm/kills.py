@@ -11,26 +11,24 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import psutil
-from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from benchmarks.slurm.group import Group, Note
 from benchmarks.support.results import Row, figure
 from tests.support.services.slurm_cluster import SlurmCluster
 
-Kind = Literal["launcher", "script", "supervisor", "requeue"]
-KINDS: dict[Kind, str] = {
+KINDS = {
     "launcher": "kills of the launcher",
     "script": "kills of the script",
     "supervisor": "kills of the supervisor",
     "requeue": "requeues",
 }
+"""What happens to a group, by the name of its part."""
 LIMIT_SECONDS = 240.0
 """Time after which a group that has not ended is lost."""
 TOLERANCE_SECONDS = 2.0
@@ -52,12 +50,12 @@ class Faults:
     left: list[str] = field(default_factory=list)
     """Processes and Slurm's jobs that were still there after the group's end."""
 
-    def rows(self, kind: Kind) -> Iterator[Row]:
+    def rows(self, kind: str) -> Iterator[Row]:
         yield figure(f"{KINDS[kind]}: done", self.kills, "kills" if kind != "requeue" else "requeues")
         for name, found in self._lists():
             yield figure(f"{KINDS[kind]}: {name}", len(found), "jobs" if name != "left" else "", most=0, n=self.kills)
 
-    def sentences(self, kind: Kind) -> Iterator[str]:
+    def sentences(self, kind: str) -> Iterator[str]:
         for name, found in self._lists():
             yield from (f"{KINDS[kind]}: {name}: {each}" for each in found)
 
@@ -68,21 +66,21 @@ class Faults:
         yield "left", self.left
 
 
-def kill_at_random(kind: Kind, kills: int, seed: int, folder: Path, cluster: SlurmCluster) -> Faults:
+def kill_at_random(kind: str, kills: int, seed: int, folder: Path, cluster: SlurmCluster) -> Faults:
     """Run groups until `kills` kills are done, and check each group."""
     drawn, faults, number = random.Random(f"{seed} {kind}"), Faults(), 0
     while faults.kills < kills and number < kills:
         number += 1
         left = kills - faults.kills
         if kind == "launcher":
-            group = Group(folder=folder / f"{kind}-{number}", cluster=cluster, jobs=8, parallel=4, seconds=2.0)
+            group = Group(folder=folder / f"{kind}-{number}", cluster=cluster, jobs=8, parallel=2, seconds=2.0)
             done = kill_launchers(group, min(4, left), drawn)
         else:
             jobs = min(10, left + left % 2) + UNTOUCHED
             group = Group(folder=folder / f"{kind}-{number}", cluster=cluster, jobs=jobs, parallel=jobs)
             done = kill_jobs(group, kind, min(jobs - UNTOUCHED, left), drawn)
         faults.kills += done
-        check(group, kind, faults)
+        check(group, kind, done, faults)
         print(f"  {group.folder.name}: {done} of {KINDS[kind]}", flush=True)
         if faults.lost:
             break
@@ -102,9 +100,9 @@ def kill_launchers(group: Group, kills: int, drawn: random.Random) -> int:
             time.sleep(0.005)
         launcher.kill()
         launcher.wait()
-        if launcher.returncode != -signal.SIGKILL:  # it had ended: the same command would run another group
+        done += launcher.returncode == -signal.SIGKILL
+        if _is_closed(group):  # the same command would run another group
             return done
-        done += 1
     _wait(group.start())
     return done
 
@@ -114,7 +112,7 @@ def _moment(group: Group, drawn: random.Random) -> Callable[[], bool]:
     jobs = group.home / "slurm" / "jobs"
     known = _count(jobs)
     kind = drawn.choice(["start", "submission", "submission", "following"])
-    pause = drawn.uniform(0.0, {"start": 4.0, "submission": 0.3, "following": 4.0}[kind])
+    pause = drawn.uniform(0.0, {"start": 4.0, "submission": 0.15, "following": 4.0}[kind])
     # Not every launcher has jobs to submit.
     began, since = time.monotonic(), None if kind == "submission" else time.monotonic()
     if kind == "following":
@@ -122,7 +120,7 @@ def _moment(group: Group, drawn: random.Random) -> Callable[[], bool]:
 
     def leaves() -> bool:
         nonlocal since
-        if since is None and (_count(jobs) > known or time.monotonic() > began + 15.0):
+        if since is None and (_count(jobs) > known or time.monotonic() > began + 8.0):
             since = time.monotonic()
         return since is not None and time.monotonic() >= since + pause
 
@@ -133,7 +131,7 @@ def _count(folder: Path) -> int:
     return len(list(folder.iterdir())) if folder.is_dir() else 0
 
 
-def kill_jobs(group: Group, kind: Kind, kills: int, drawn: random.Random) -> int:
+def kill_jobs(group: Group, kind: str, kills: int, drawn: random.Random) -> int:
     """Kill the processes of the first `kills` jobs that start, or requeue them, and wait until the group ends."""
     moments = [drawn.uniform(0.0, group.seconds + (0.0 if kind == "script" else 0.5)) for _ in range(kills)]
     due: dict[str, float] = {}
@@ -155,7 +153,7 @@ def kill_jobs(group: Group, kind: Kind, kills: int, drawn: random.Random) -> int
     return done
 
 
-def _kill(group: Group, kind: Kind, note: Note) -> bool:
+def _kill(group: Group, kind: str, note: Note) -> bool:
     """Return whether the process, or the job, was still there."""
     if kind == "requeue":
         group.cluster.run("scontrol", "requeue", note.attempt.partition(".")[0])
@@ -167,6 +165,11 @@ def _kill(group: Group, kind: Kind, note: Note) -> bool:
     return True
 
 
+def _is_closed(group: Group) -> bool:
+    """Return whether the command's only group has ended."""
+    return [run.data.tags.get("platform.group_state") for run in group.runs("group")] == ["closed"]
+
+
 def _wait(launcher: subprocess.Popen[bytes]) -> None:
     try:
         launcher.wait(LIMIT_SECONDS)
@@ -175,14 +178,10 @@ def _wait(launcher: subprocess.Popen[bytes]) -> None:
         launcher.wait()
 
 
-def check(group: Group, kind: Kind, faults: Faults) -> None:
-    """Add the faults of a group that ended."""
-    client = MlflowClient(group.uri)
-    ids = [experiment.experiment_id for experiment in client.search_experiments()]
-    groups, runs = (
-        list(client.search_runs(ids, f"tags.\"platform.kind\" = '{each}'", max_results=1000)) for each in ("group", "job")
-    )
-    if [run.data.tags.get("platform.group_state") for run in groups] != ["closed"]:
+def check(group: Group, kind: str, kills: int, faults: Faults) -> None:
+    """Add the faults of a group that ended after so many kills."""
+    runs = group.runs("job")
+    if not _is_closed(group):
         faults.lost.append(f"{group.folder.name} did not end:\n{group.output.read_text()[-2000:]}")
     with contextlib.suppress(AssertionError):
         group.cluster.wait_until_idle()
@@ -192,21 +191,26 @@ def check(group: Group, kind: Kind, faults: Faults) -> None:
     names = Counter(run.data.tags["platform.job_name"] for run in runs)
     if len(names) != group.jobs:
         faults.lost.append(f"{group.folder.name} has {len(names)} jobs instead of {group.jobs}")
+    if (failed := sum(run.info.status == "FAILED" for run in runs)) > kills:
+        faults.lost.append(f"{group.folder.name}: {failed} jobs failed after {kills} kills")
     faults.lost += [f"{name} ran without a run" for name in by_job.keys() - names.keys()]
     faults.doubled += [f"{name} has {count} runs" for name, count in names.items() if count > 1]
     for run in runs:
-        _check_job(run, by_job.get(run.data.tags["platform.job_name"], []), kind, faults)
+        check_job(run, by_job.get(run.data.tags["platform.job_name"], []), kind, faults)
     faults.left += _left(group)
 
 
-def _check_job(run: Run, notes: list[Note], kind: Kind, faults: Faults) -> None:
+def check_job(run: Run, notes: Sequence[Note], kind: str, faults: Faults) -> None:
+    """Add the faults of a job, from its run and its notes."""
     name, tags = run.data.tags["platform.job_name"], run.data.tags
     failure = f"{tags.get('platform.failure_class', '')}: {tags.get('platform.failure_message', '')}"
     has_ended = any(note.kind == "end" for note in notes)
     sentence = SENTENCES.get(kind)
     is_told = run.info.status == "FAILED" and sentence is not None and sentence in failure
     if not (run.info.status == "FINISHED" and has_ended) and not is_told:
-        faults.lost.append(f"{name} is {run.info.status}, its script {'ended' if has_ended else 'did not end'}: {failure}")
+        faults.lost.append(
+            f"{name} is {run.info.status}, its script {'ended' if has_ended else 'did not end'}: {failure}"
+        )
     attempts = {note.attempt: [each for each in notes if each.attempt == note.attempt] for note in notes}
     if len(ids := {attempt.partition(".")[0] for attempt in attempts}) > 1:
         faults.doubled.append(f"{name} ran as jobs {', '.join(sorted(ids))} of Slurm")
@@ -218,7 +222,7 @@ def _check_job(run: Run, notes: list[Note], kind: Kind, faults: Faults) -> None:
         faults.doubled.append(f"{name} ended more than once")
     # An attempt after the end only sees that there is nothing to do.
     ran = [each for each in attempts.values() if any(note.kind == "script" for note in each)]
-    own_seconds = sum(each[-1].time - each[0].time for each in ran)
+    own_seconds = sum(max(note.time for note in each) - min(note.time for note in each) for each in ran)
     billed_seconds = run.data.metrics.get("cost/billable_seconds", 0.0)
     most = own_seconds + TOLERANCE_SECONDS * max(1, len(attempts))
     if not own_seconds - 1.0 <= billed_seconds <= most:
