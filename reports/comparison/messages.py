@@ -308,7 +308,7 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
         sentences += [] if comparison.is_training else failure_sentences(arm)
         if (n := len(arm.stopped)) and not comparison.is_training:
             sentences.append(f"{counted(n, 'job')} of “{arm.label}” {'was' if n == 1 else 'were'} stopped.")
-        sentences += spot_sentences(arm)
+        sentences += interruption_sentences(arm)
     if comparison.seedless:
         labels = joined([f"“{label}”" for label in comparison.seedless])
         sentences.append(
@@ -356,12 +356,14 @@ def _failure(job: Job, most: int) -> str:
     return short(text, most).rstrip(".")
 
 
-def spot_sentences(arm: Arm) -> list[str]:
+def interruption_sentences(arm: Arm) -> list[str]:
     """Return the savings from spot capacity and the number of interruptions."""
-    savings, interruptions = arm.summary("cost_spot_savings_percent"), arm.values("cost_spot_interruptions")
+    savings, n = arm.summary("cost_spot_savings_percent"), int(sum(arm.values("cost_interruptions")))
+    if savings is None and n:
+        jobs = counted(len(arm.compared), "job")
+        return [f"“{arm.label}” was interrupted {counted(n, 'time')} in {jobs}, and what that lost is billed."]
     if savings is None:
         return []
-    n = int(sum(interruptions))
     often = f"interrupted {counted(n, 'time')} in {len(arm.compared)} jobs" if n else "never interrupted"
     billed = f"{figure(savings.typical)} % less than its running time"
     return [f"On spot capacity, “{arm.label}” was billed {billed}. It was {often}."]

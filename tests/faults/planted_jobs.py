@@ -22,7 +22,7 @@ LOCAL = (
     ),
     Fault(
         "training/services/supervision/job_folder.py",
-        'seconds = max(0.0, now - state["TrainingStartTime"])',
+        "seconds = max(0.0, now - started)",
         'seconds = max(0.0, now - state["CreationTime"])',
         "The wait for a free core is billed.",
         "tests/training/services/supervision/test_job_folder.py::test_billing_starts_with_the_download",

@@ -217,6 +217,9 @@ def cost_metrics(description: Description, price: Price | None = None) -> dict[s
     trained = description.get("TrainingTimeInSeconds")
     if trained is not None and trained != description.get("BillableTimeInSeconds"):  # with spot
         metrics["cost/training_seconds"] = float(trained)
+    statuses = [each["Status"] for each in description.get("SecondaryStatusTransitions", [])]
+    if (count := statuses.count("Interrupted")) or description.get("EnableManagedSpotTraining"):
+        metrics["cost/interruptions"] = float(count)
     if description.get("EnableManagedSpotTraining"):
         metrics |= _spot_metrics(description)
     metrics.update(_transition_seconds(description.get("SecondaryStatusTransitions", [])))
@@ -224,16 +227,14 @@ def cost_metrics(description: Description, price: Price | None = None) -> dict[s
 
 
 def _spot_metrics(description: Description) -> dict[str, float]:
-    """Return the savings of a spot job in percent, and the number of its interruptions.
+    """Return the savings of a spot job in percent.
 
     SageMaker reports the spot discount as fewer billable seconds: the saved share is 1 - billable / training.
     """
     training, billable = description.get("TrainingTimeInSeconds"), description.get("BillableTimeInSeconds")
-    statuses = [each["Status"] for each in description.get("SecondaryStatusTransitions", [])]
-    metrics = {"cost/spot_interruptions": float(statuses.count("Interrupted"))}
-    if training and billable is not None:
-        metrics["cost/spot_savings_percent"] = 100 * (1 - billable / training)
-    return metrics
+    if not training or billable is None:
+        return {}
+    return {"cost/spot_savings_percent": 100 * (1 - billable / training)}
 
 
 def _transition_seconds(transitions: Iterable[Mapping[str, Any]], until: float = math.inf) -> dict[str, float]:

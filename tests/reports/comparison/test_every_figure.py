@@ -68,7 +68,7 @@ class Setting:
             if self.spot_percent is not None:
                 metrics |= {
                     "cost/spot_savings_percent": self.spot_percent,
-                    "cost/spot_interruptions": (0.0, 2.0, 1.0)[repeat],
+                    "cost/interruptions": (0.0, 2.0, 1.0)[repeat],
                 }
             published = json.dumps({"source": "its authors", "machine": None, "figures": PUBLISHED})
             tracked.trained(

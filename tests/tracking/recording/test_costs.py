@@ -51,7 +51,7 @@ def test_a_spot_job_of_four_instances() -> None:
         "cost/training_seconds": 500,
         # AWS's own example: 100 billable of 500 training seconds is a saving of 80 %.
         "cost/spot_savings_percent": pytest.approx(80),
-        "cost/spot_interruptions": 1,
+        "cost/interruptions": 1,
         "time/queue_seconds": 30 + 15 + 60,
         "time/download_seconds": 20 + 25 + 10,
         "time/script_seconds": 200 + 95.5,

@@ -18,13 +18,20 @@ from functools import partial
 from pathlib import Path
 
 from training.contract.service import TERMINAL_STATUSES, Request
-from training.services.supervision.job_folder import JobFolder, Record
+from training.services.supervision.job_folder import ALIVE_SECONDS, JobFolder, Record
 from training.services.supervision.supervise import Place, supervise_safely
 
 JOB_ID, STOP = "slurm-id", "stop"
 """Files of a job's folder: the id that Slurm gave it, and the request to stop it."""
 ATTEMPT = "slurm-attempt"
 """File with the id and the number of the attempt that owns the job's folder."""
+SRUN = """
+trap 'scancel --signal=TERM "$SLURM_JOB_ID"' TERM
+setsid srun "$@" & wait $!; code=$?
+while kill -0 $! 2>/dev/null; do wait $!; code=$?; done
+exit $code
+"""
+"""Script that runs `srun`. That would kill its tasks if it got SIGTERM, so the tasks get it instead."""
 
 
 def main(path: str) -> int:
@@ -32,11 +39,15 @@ def main(path: str) -> int:
     # Blocked signals stay pending until the code waits for them.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
     folder = JobFolder(Path(path))
-    if folder.state()["TrainingJobStatus"] in TERMINAL_STATUSES or claim(folder, os.environ["SLURM_JOB_ID"]):
-        return 0  # another allocation ran the job, or has it
+    if claim(folder, os.environ["SLURM_JOB_ID"]):
+        return 0  # another allocation has the job
     attempt = f"{os.environ['SLURM_JOB_ID']}.{os.environ.get('SLURM_RESTART_COUNT', 0)}"
     (folder.path / ATTEMPT).write_text(attempt)
+    if folder.state()["SecondaryStatus"] in ("Downloading", "Training", "Stopping", "Uploading"):
+        time.sleep(2 * ALIVE_SECONDS)  # a node that Slurm lost may still run the attempt before, which reads the file
     record = Record(folder)
+    if folder.state()["TrainingJobStatus"] in TERMINAL_STATUSES:
+        return 0
     if record.began:
         record.restart(folder.last_sign(), started)
         _remove_container(folder)
@@ -107,10 +118,12 @@ def on_all_nodes(variables: Mapping[str, str], nodes: int, command: list[str]) -
     port = 20_000 + int(job_id) % 10_000  # other jobs of a node have other ids
     meeting = f"--nnodes={nodes} --rdzv-backend=c10d --rdzv-id={job_id} --rdzv-endpoint={socket.gethostname()}:{port}"
     words = [part for word in command for part in (meeting.split() if word == "--standalone" else [word])]
-    # The variable for scripts that name their host; torchrun's own tell which process each one is.
-    named = ["/bin/sh", "-c", 'SM_CURRENT_HOST=$SLURMD_NODENAME exec "$@"', "sh", *words]
+    # SM_CURRENT_HOST is for scripts that name their host; torchrun's own variables tell which process each one is.
+    # torchrun ends with 1 after SIGTERM, for which srun would kill the nodes that are still saving.
+    task = 'trap "stopped=0" TERM; SM_CURRENT_HOST=$SLURMD_NODENAME "$@"; code=$?; exit ${stopped:-$code}'
+    named = ["/bin/sh", "-c", task, "sh", *words]
     each = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--kill-on-bad-exit=1", "--export=ALL"]
-    return ["srun", *each, f"--cpus-per-task={variables['SLURM_CPUS_ON_NODE']}", *named]
+    return ["/bin/sh", "-c", SRUN, "sh", *each, f"--cpus-per-task={variables['SLURM_CPUS_ON_NODE']}", *named]
 
 
 def _remove_container(folder: JobFolder) -> None:

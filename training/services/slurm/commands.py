@@ -29,12 +29,13 @@ TIMEOUT_SECONDS = 120
 UNREADABLE = 97
 """Exit code of an allocation whose node cannot read the job's folder or start Python."""
 NO_NODES = "Requested node configuration is not available"
+_NO_JOB = "Invalid job id specified"
 _AWAY = re.compile(
     r"unable to contact slurm controller|connection refused|socket timed out|communication connection failure|"
     r"zero bytes were transmitted|controller not responding|backup controller|shutdown",
     re.IGNORECASE,
 )
-_FORMAT = "%i|%j|%T|%S|%e|%r"
+_FORMAT = "%i|%T|%S|%e|%r|%Z"
 _ACTIVE = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
 _RESTARTING = ("REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESIZING")
 
@@ -44,7 +45,8 @@ class Listed:
     """A job as `squeue` lists it."""
 
     id: str
-    name: str
+    folder: str
+    """The job's folder, in which the allocation's script starts."""
     state: str
     """Slurm's state, such as PENDING, RUNNING or NODE_FAIL."""
     started: float | None
@@ -140,9 +142,9 @@ def listed_jobs() -> list[Listed]:
     lines = call("squeue", "--noheader", "--me", "--states=all", f"--format={_FORMAT}", variables=variables)
     jobs = []
     for line in lines.splitlines():
-        job_id, name, state, started, ended, reason = line.split("|", 5)
+        job_id, state, started, ended, reason, folder = line.split("|", 5)
         times = [float(text) if text.isdigit() else None for text in (started, ended)]
-        jobs.append(Listed(id=job_id, name=name, state=state, started=times[0], ended=times[1], reason=reason))
+        jobs.append(Listed(id=job_id, folder=folder, state=state, started=times[0], ended=times[1], reason=reason))
     return jobs
 
 
@@ -157,8 +159,12 @@ def exit_text(job_id: str) -> str:
 
 def stop(job_id: str) -> None:
     """Cancel a waiting job, or send SIGTERM to the supervisor of a running one."""
-    call("scancel", "--state=PENDING", job_id)
-    call("scancel", "--state=RUNNING", "--batch", "--signal=TERM", job_id)
+    for words in (["--state=PENDING"], ["--state=RUNNING", "--batch", "--signal=TERM"]):
+        try:
+            call("scancel", *words, job_id)
+        except ServiceError as error:
+            if _NO_JOB not in str(error):  # it ends, and reads the request to stop if Slurm starts it again
+                raise
 
 
 def call(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -17,12 +19,20 @@ if TYPE_CHECKING:
 
 FOLDER = "slurm"
 """Folder in the state folder with the jobs' folders."""
+OF_ONE_MACHINE = ("ext2/ext3", "xfs", "btrfs", "zfs", "tmpfs", "overlayfs")
+"""File systems, as `stat` names them, that no other machine sees unless it is exported."""
 
 
 def open_context(section: Mapping[str, Any], echo: Echo, *, is_read_only: bool) -> ServiceContext:
     from training.contract.request import build
     from training.services.slurm.commands import NO_NODES, options, test_start
     from training.services.supervision.folder_service import check_program
+
+    root = next(path for path in (home(), *home().parents) if path.exists())
+    kind = subprocess.run(["stat", "-f", "-c", "%T", root], capture_output=True, text=True, check=False).stdout.strip()
+    if is_read_only or kind in OF_ONE_MACHINE:
+        python = section.get("python") or sys.executable
+        echo(f"Slurm's nodes must see {home()}, which is on {kind} here, and {python}.")
 
     @cache
     def test(text: str, words: tuple[str, ...]) -> None:

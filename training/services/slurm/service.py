@@ -64,7 +64,7 @@ class SlurmService(FolderService):
         self._listing: dict[str, Listed] = {}
         self._listed_at = 0.0
         """Time of the listing in seconds since the epoch."""
-        # While the controller restarts, a command waits. The job may be there already if an answer was lost.
+        # While the controller restarts, a command waits.
         self._retry = RetryPolicy(first_pause_seconds=1.0, total_seconds=600.0)
 
     def create(self, request: Request) -> None:
@@ -83,19 +83,16 @@ class SlurmService(FolderService):
                     raise JobExists(f"Job {folder.name} already exists in {folder.path.parent}.")
                 if is_new:
                     _make_folder(folder, request)
-                self._submit(folder, request, lock, is_new=is_new)
+                self._submit(folder, request, lock)
         except OSError as error:
             reason = full_reason(self._root) if error.errno in FULL_ERRORS else str(error)
             raise ServiceError(f"Job {folder.name} could not be started: {reason}.") from error
 
-    def _submit(self, folder: JobFolder, request: Request, lock: int, *, is_new: bool) -> None:
+    def _submit(self, folder: JobFolder, request: Request, lock: int) -> None:
         def submit() -> str:
-            nonlocal is_new
-            listed = [] if is_new else commands.listed_jobs()
-            # Slurm also lists submissions that it refused.
-            known = [each.id for each in listed if each.name == folder.name and each.reason != "BadConstraints"]
-            is_new = False
-            return known[0] if known else commands.submit(request, folder.path, lock)
+            # An earlier answer may be lost. A job that has ended belonged to a folder that was deleted.
+            known = [each for each in commands.listed_jobs() if each.folder == str(folder.path) and not each.has_ended]
+            return known[0].id if known else commands.submit(request, folder.path, lock)
 
         try:
             job_id = self._retry.call(submit, is_transient=lambda error: isinstance(error, Unreachable))
@@ -104,7 +101,7 @@ class SlurmService(FolderService):
             raise
         claim(folder, job_id)
         # It is taken for alive until the next list: a list for each new job would burden the controller.
-        entry = Listed(id=job_id, name=folder.name, state="RUNNING", started=None, ended=None, reason="None")
+        entry = Listed(id=job_id, folder=str(folder.path), state="RUNNING", started=None, ended=None, reason="None")
         self._listing[job_id] = entry
 
     def stop(self, job_name: str) -> None:
@@ -133,7 +130,7 @@ class SlurmService(FolderService):
             return state
         state = folder.state()  # it may have ended between the two looks
         is_fresh = listed and time.time() - (listed.ended or 0.0) < self.settling_seconds
-        if state["TrainingJobStatus"] in TERMINAL_STATUSES or (is_fresh and not _is_certain(listed)):
+        if state["TrainingJobStatus"] in TERMINAL_STATUSES or is_fresh:
             return state
         return _concluded(folder, state, listed, job_id)
 
@@ -148,7 +145,7 @@ class SlurmService(FolderService):
                 return False
             if _id_of(folder) == job_id:
                 noted.unlink()
-                self._submit(folder, folder.request(), lock, is_new=False)
+                self._submit(folder, folder.request(), lock)
         return True
 
     def _listed(self, job_id: str) -> Listed | None:
@@ -193,15 +190,10 @@ def _waiting(state: State, listed: Listed) -> State:
     return with_transition(state, status, message, state["LastModifiedTime"])
 
 
-def _is_certain(listed: Listed | None) -> bool:
-    """Return whether no state of the supervisor can follow: the job was canceled before it started."""
-    return listed is not None and listed.state == "CANCELLED" and listed.started is None
-
-
 def _concluded(folder: JobFolder, state: State, listed: Listed | None, job_id: str) -> State:
     """Write and return the final state of a job whose supervisor did not write it."""
-    end = listed.ended if listed and listed.ended and listed.started else folder.last_sign()
-    state = with_billing(state, max(end, state.get("AttemptStartTime", 0.0)))
+    end = folder.last_sign()  # Slurm's end of a job that was canceled in the queue is later than that of its attempts
+    state = with_billing(state, end)
     kind = listed.state if listed else ""
     if kind == "CANCELLED" or is_stopped(folder):
         state = with_transition(state, "Stopped", "Training job stopped", end)
@@ -216,11 +208,11 @@ def _concluded(folder: JobFolder, state: State, listed: Listed | None, job_id: s
 
 
 def _failure(folder: JobFolder, kind: str, job_id: str) -> Failure:
-    words = commands.exit_text(job_id)
-    printed = (folder.path / "supervisor.txt").read_text(errors="replace").strip().splitlines()[-1:]
-    said = f" ({words})" if words else ""
     if not kind:
         return Failure("Vanished", f"Slurm no longer knows job {job_id}, and its supervisor wrote no result.")
+    words, output = commands.exit_text(job_id), folder.path / "supervisor.txt"
+    printed = output.read_text(errors="replace").strip().splitlines()[-1:] if output.exists() else []
+    said = f" ({words})" if words else ""
     if f"ExitCode={commands.UNREADABLE}:" in words or "ExitCode=0:53" in words:
         reason = "".join(printed) or f"the node cannot write to {folder.path}"
         return Failure(

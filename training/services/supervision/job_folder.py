@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -152,7 +153,7 @@ class JobFolder:
     def last_sign(self) -> float:
         """Return the time until which the job's supervisor was certainly alive, within `ALIVE_SECONDS`."""
         times = [path.stat().st_mtime for path in (self.log, marks_file(self.log)) if path.exists()]
-        return max(float(self.state()["LastModifiedTime"]), *times)
+        return max([float(self.state()["LastModifiedTime"]), *times])
 
     def failure_text(self) -> str:
         """Return the content of `output/failure`; empty if the script did not write it as a file of usual size."""
@@ -221,7 +222,6 @@ class Record:
         """Record that the attempt before was lost, and that a new one is billed from `started` on, both since epoch."""
         if self._state["SecondaryStatus"] != "Interrupted":
             self._state = with_transition(self._state, "Interrupted", "The allocation ended", lost_at)
-        lost_at = min(lost_at, self._state["SecondaryStatusTransitions"][-1]["StartTime"])
         earlier = with_billing(self._state, lost_at)["BillableSecondsExact"]
         self._state |= {"EarlierSeconds": earlier, "AttemptStartTime": started}
         self._write()
@@ -288,11 +288,14 @@ class LogMarker:
             self._marks.touch()
 
     def mark(self) -> None:
-        """Write a mark if the log has grown. Never raises OSError: a full disk must not end the job."""
+        """Write a mark if the log has grown. Never raises OSError: a full disk must not end the job.
+
+        Raises SystemExit if the job is no longer ours.
+        """
         with contextlib.suppress(OSError):
             if time.monotonic() - self._shown > ALIVE_SECONDS:
                 if not self._is_ours():
-                    os._exit(1)  # the kernel kills the program with this process
+                    sys.exit("The job has been started again elsewhere.")
                 os.utime(self._marks, follow_symlinks=False)
                 self._shown = time.monotonic()
             size = self._log.stat().st_size

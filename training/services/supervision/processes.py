@@ -49,7 +49,7 @@ class Program:
     grace_seconds: float
     """Seconds between SIGTERM and SIGKILL."""
     is_ours: Callable[[], bool] = lambda: True
-    """Returns whether the program may go on; else this process ends, and with it the program."""
+    """Returns whether the program may go on; else it is killed, and this process ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,8 @@ def run(program: Program, on_stop: Callable[[EndedBy], None]) -> Outcome:
     """Run the program until it exits.
 
     The caller must have blocked SIGTERM and SIGCHLD. SIGTERM to this process stops the program. `on_stop` is called
-    before the program receives SIGTERM. Raises OSError if the program cannot start.
+    before the program receives SIGTERM. Raises OSError if the program cannot start, and SystemExit if it is no longer
+    ours.
     """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     not_of_job = _children()
@@ -75,15 +76,17 @@ def run(program: Program, on_stop: Callable[[EndedBy], None]) -> Outcome:
     deadline = time.monotonic() + program.limit_seconds
     marker = LogMarker(program.log, program.is_ours)
     process = _start(program)
-    ended_by = _wait(process.pid, deadline, {signal.SIGCHLD, signal.SIGTERM}, marker)
-    if ended_by != "itself":
-        on_stop(ended_by)
-        os.killpg(process.pid, signal.SIGTERM)
-        _wait(process.pid, time.monotonic() + program.grace_seconds, {signal.SIGCHLD}, marker)
-    # The group's leader has not been reaped yet, so its process ID cannot belong to a new group.
-    os.killpg(process.pid, signal.SIGKILL)
-    exit_code = process.wait()
-    _kill_until_none(lambda: _children() - not_of_job)
+    try:
+        ended_by = _wait(process.pid, deadline, {signal.SIGCHLD, signal.SIGTERM}, marker)
+        if ended_by != "itself":
+            on_stop(ended_by)
+            os.killpg(process.pid, signal.SIGTERM)
+            _wait(process.pid, time.monotonic() + program.grace_seconds, {signal.SIGCHLD}, marker)
+    finally:
+        # The group's leader has not been reaped yet, so its process ID cannot belong to a new group.
+        os.killpg(process.pid, signal.SIGKILL)
+        exit_code = process.wait()
+        _kill_until_none(lambda: _children() - not_of_job)
     marker.mark()
     return Outcome(exit_code=exit_code, ended_by=ended_by, out_of_memory=out_of_memory_kills() > kills_before)
 

@@ -40,7 +40,7 @@ def test_an_interrupted_job_ends_like_an_uninterrupted_one(terminal: Terminal, a
         assert dict(terminal.curve(run, "samples")) == {step: 4 * step for step in range(1, 9)}
         metrics = run.data.metrics
         assert metrics["eval_loss"] == whole.data.metrics["eval_loss"]
-        assert metrics["cost/spot_interruptions"] == 1
+        assert metrics["cost/interruptions"] == 1
         assert metrics["cost/billable_seconds"] < metrics["cost/training_seconds"]
         share = metrics["cost/billable_seconds"] / metrics["cost/training_seconds"]
         assert metrics["cost/spot_savings_percent"] == pytest.approx(100 * (1 - share))

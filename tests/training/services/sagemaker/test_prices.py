@@ -44,7 +44,7 @@ def test_a_price_is_read_from_a_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "must be JSON such as"),
+        ("{", "must be JSON or YAML such as"),
         (
             '{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": -1}}',
             "ml.g5.xlarge is -1.0; a price must be",

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 VARYING_METRICS = re.compile(r"second|runtime|^(cost|machine|memory|system)/|^throughput/(model_flops|mfu)")
 """Names of metrics whose values differ in any two runs."""
-SPOT = {"cost/spot_interruptions", "cost/spot_savings_percent", "cost/training_seconds"}
+SPOT = {"cost/interruptions", "cost/spot_savings_percent", "cost/training_seconds"}
 """Metrics of jobs whose billed time is less than their training time."""
 MACHINE_PARAMETERS = {"machine.instance_type", "machine.instance_count", "machine.devices"}
 """Parameters that describe the instances."""
