@@ -229,6 +229,32 @@ SECTIONS: Mapping[str, Section] = {
             Figure("values logged twice", r"points logged twice"),
         ),
     ),
+    "slurm": Section(
+        measures="Groups of 8 to 12 small jobs on a real Slurm cluster of this machine. The launcher, the script or "
+        "the supervisor of a job is killed, or Slurm requeues the job, at random moments. Then MLflow, Slurm's queue, "
+        "the processes and the notes of each attempt are compared. The overhead of a job is what its script does not "
+        "take, in alternation: from the start of its run to the line that reports its end; of plain `sbatch`, from the "
+        "command to the end of the allocation.",
+        figures=(
+            Figure("kills and requeues, of each kind", r".*: done"),
+            Figure("jobs lost", r".*: lost", "How many jobs on Slurm are lost by kills and requeues?"),
+            Figure("jobs run or recorded twice", r".*: doubled", "How many of them run twice?"),
+            Figure("jobs billed for more than they ran", r".*: billed twice"),
+            Figure("processes and jobs of Slurm left", r".*: left"),
+            Figure(
+                "overhead beyond plain `sbatch`",
+                r"slurm: overhead beyond plain sbatch",
+                "How many seconds does a job on Slurm take beyond Slurm's own part?",
+            ),
+            Figure("overhead on Slurm", r"slurm: overhead"),
+            Figure("... of plain `sbatch`", r"plain sbatch: overhead"),
+            Figure("... on this machine", r"local: overhead"),
+            Figure("... from `sbatch` to the allocation", r"slurm: from sbatch to the allocation"),
+            Figure("... from the allocation to the script", r"slurm: from the allocation to the script"),
+            Figure("... from the job's end to its record", r"slurm: from the job's end to its record"),
+        ),
+        command="python -m benchmarks.slurm [PART ...]",
+    ),
     "gpu-workloads": Section(
         measures="The published models in their real sizes, from random weights, for 25 steps: the recipe in fp16 "
         "against our defaults uncompiled, with inductor, and with CUDA graphs. A gain is the range of these three, in "
@@ -355,9 +381,9 @@ The benchmarks generate this page (`benchmarks/support/results.py`). Do not edit
 
 {summary}
 
-Each section is one benchmark. `python -m benchmarks` runs all that need no GPU. All figures, with spreads, versions and
-notes, are in `benchmarks/results/<section>.json`. A value is a median, or the range of several figures. Speeds are
-compared only within one run on one machine; the CPUs have two cores.
+Each section is one benchmark. `python -m benchmarks` runs all that need neither a GPU nor Slurm. All figures, with
+spreads, versions and notes, are in `benchmarks/results/<section>.json`. A value is a median, or the range of several
+figures. Speeds are compared only within one run on one machine; the CPUs have two cores.
 """
 
 

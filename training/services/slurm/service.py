@@ -105,6 +105,9 @@ class SlurmService(FolderService):
                 shutil.rmtree(folder.path)  # the job was never known to Slurm
             raise
         claim(folder, job_id)
+        # It is taken for alive until the next list: a list for each new job would burden the controller.
+        entry = Listed(id=job_id, folder=str(folder.path), state="RUNNING", started=None, ended=None, reason="None")
+        self._listing[job_id] = entry
 
     def stop(self, job_name: str) -> None:
         folder = self._job(job_name)
