@@ -50,7 +50,7 @@ class Listed:
     state: str
     """Slurm's state, such as PENDING, RUNNING or NODE_FAIL."""
     started: float | None
-    """Start of the allocation, seconds since the epoch: for a pending job, the expected one."""
+    """Start of the allocation in seconds since the epoch; for a waiting job, Slurm's guess."""
     ended: float | None
     reason: str
     """Reason why the job waits, in Slurm's word."""

@@ -190,10 +190,8 @@ def _id_of(folder: JobFolder) -> str:
 def _waiting(state: State, listed: Listed) -> State:
     """Return the state of a job that is in the queue, for the first time or again."""
     status = "Restarting" if "TrainingStartTime" in state else "Pending"
-    expected = f", expected to start {time.strftime('%H:%M', time.localtime(listed.started))}" if listed.started else ""
-    reason = f" ({listed.reason}{expected})" if listed.reason != "None" else ""
-    message = f"Waiting for Slurm{reason}"
-    return with_transition(state, status, message, state["LastModifiedTime"])
+    reason = f" ({listed.reason})" if listed.reason != "None" else ""
+    return with_transition(state, status, f"Waiting for Slurm{reason}", state["LastModifiedTime"])
 
 
 def _concluded(folder: JobFolder, state: State, listed: Listed | None, job_id: str) -> State:
