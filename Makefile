@@ -65,7 +65,7 @@ test-oldest: $(DEV) $(OLDEST)
 
 # Real Slurm daemons on this machine; they need neither systemd nor root.
 test-slurm: $(DEV) $(SLURM)
-	$(BIN)/python -m pytest -m slurm tests/training/services
+	$(BIN)/python -m pytest -m slurm tests/training/services tests/end_to_end
 
 # Plant faults one by one in copies of the tree: a named test must find each.
 faults: WORKERS = 2
