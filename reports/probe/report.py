@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from judging.next_job import MIN_FREEDOM, JobSpread, are_separated, job_spread, next_job_error
-from reports.comparison.messages import disturbance_sentences, warning_sentences
+from reports.comparison.messages import data_sentences, disturbance_sentences, warning_sentences
 from reports.comparison.report import Source, chart_sections, ran_on_sections
 from reports.comparison.tables import job_sections
 from reports.model.numbers import counted, factor, figure, joined, money, score, short
@@ -328,6 +328,7 @@ def sentences(probes: Probes) -> list[str]:
         f"{figure(100 * spread.relative)} %."
         for spread in dict.fromkeys(each.spread for each in probes.projected if each.spread)
     ]
+    remarks += data_sentences(probes.jobs)
     remarks += disturbance_sentences(probes.jobs)
     if without := [f"“{each.arm.label}”" for each in probes.projected if each.spread is None]:
         remarks.append(

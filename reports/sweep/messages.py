@@ -10,6 +10,7 @@ from reports.comparison.messages import (
     bill_sentences,
     cache_phrase,
     cheaper,
+    data_sentences,
     scaling_sentences,
     unlike_sentences,
     warning_sentences,
@@ -174,6 +175,7 @@ def sentences(sweep: Sweep) -> list[str]:
         *_cost(sweep),
         *_failures(sweep),
         *_savings(sweep),
+        *data_sentences(sweep.jobs),
         *_end(sweep),
     ]
 

@@ -151,6 +151,11 @@ def test_a_best_setting_that_its_repeats_do_not_confirm() -> None:
     assert "but is shown not to be cheaper than none at batch 8: 20 % more (95 %" in answer(worse)[1]
 
 
+def test_what_is_odd_in_the_data_is_said_once() -> None:
+    noted = [{**each, "data_notes": "two labels mean no label"} for each in repeats("none", 8, 100.0, 101.0)]
+    assert sentences(make_sweep(*TRIALS, *noted)).count("Data: two labels mean no label.") == 1
+
+
 def test_an_unproven_saving_does_not_pay_off() -> None:
     noisy = (*repeats("none", 8, 100.0, 101.0), *repeats("inductor", 64, 50.0, 150.0, multiplier=2.0))
     sweep = make_sweep(*TRIALS, *noisy)
