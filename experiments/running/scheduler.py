@@ -6,6 +6,7 @@ to, and a job without a run is started. So the loop can be stopped at any time a
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import deque
@@ -63,7 +64,12 @@ def run_jobs(
     jobs = _Jobs(store, service, group, planned, echo)
     costs = LiveCosts(jobs.ledger, echo)
     progress = progress or GroupProgress(echo, jobs=planned)
-    with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs), closing(progress):
+    leaves = "SLURM_JOB_ID" in os.environ and not service.traits.runs_here
+    with (
+        Interrupts(jobs.stop, leaves_at_sigterm=leaves) as interrupts,
+        _detaching(service, group, jobs),
+        closing(progress),
+    ):
         while jobs.active or (jobs.waiting and not interrupts.stopping):
             # Alternate between starting one job and following one: hundreds of starts must not delay the followed jobs.
             started = False
@@ -205,7 +211,7 @@ class _Jobs:
         try:
             started = start_job(self.ledger, job, self._runs[name], self._echo, sharing)
         except QuotaError as error:
-            self._block(job, f"the quota '{error.quota}' (all of it is in use)")
+            self._block(job, error.waits_for)
             self._full_until = time.monotonic() + _FULL_SECONDS
             return False
         if isinstance(started, Outcome):

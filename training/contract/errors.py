@@ -98,10 +98,11 @@ class QuotaError(ServiceError):
     quota even if no other job runs.
     """
 
-    def __init__(self, message: str, quota: str, *, is_final: bool):
+    def __init__(self, message: str, quota: str, *, is_final: bool, waits_for: str = ""):
         super().__init__(message)
         self.quota = quota
         self.is_final = is_final
+        self.waits_for = waits_for or f"the quota '{quota}' (all of it is in use)"
 
 
 class ArtifactError(ServiceError):

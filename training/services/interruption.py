@@ -27,8 +27,9 @@ class Interrupts:
     limit: Slurm sends it with `--signal=B:USR1@SECONDS`.
     """
 
-    def __init__(self, stop_jobs: Callable[[], None]) -> None:
-        self._stop_jobs = stop_jobs
+    def __init__(self, stop_jobs: Callable[[], None], *, leaves_at_sigterm: bool = False) -> None:
+        """Set `leaves_at_sigterm` if SIGTERM ends only this command, as when its own allocation of a cluster ends."""
+        self._stop_jobs, self._leaves_at_sigterm = stop_jobs, leaves_at_sigterm
         self.stopping = False
         self.stops_jobs = False
 
@@ -49,6 +50,8 @@ class Interrupts:
             return
         if self.stops_jobs and number == signal.SIGINT:
             raise Detached  # second Ctrl-C: the jobs are stopping; the next run of the command records their outcomes
+        if number == signal.SIGTERM and self._leaves_at_sigterm:
+            raise Detached
         answer = _ask_at_terminal() if number == signal.SIGINT and not self.stops_jobs else "stop"
         if answer == "leave":
             raise Detached

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from training.contract.errors import TrainfareError
 from training.contract.service import TERMINAL_STATUSES, Request
-from training.services.slurm.commands import listed_jobs
+from training.services.slurm.commands import PYTHONPATH, listed_jobs
 from training.services.supervision.job_folder import ALIVE_SECONDS, JobFolder, Record
 from training.services.supervision.supervise import Place, supervise_safely
 
@@ -28,12 +28,17 @@ JOB_ID, STOP = "slurm-id", "stop"
 ATTEMPT = "slurm-attempt"
 """File with the id and the number of the attempt that owns the job's folder."""
 SRUN = """
-trap 'scancel --signal=TERM "$SLURM_JOB_ID"' TERM
+trap 'ours=1; scancel --signal=TERM "$SLURM_JOB_ID"' TERM
 setsid srun "$@" & wait $!; code=$?
 while kill -0 $! 2>/dev/null; do wait $!; code=$?; done
+[ -z "$ours" ] && [ -e .terminated ] && sleep 600
 exit $code
 """
-"""Script that runs `srun`. That would kill its tasks if it got SIGTERM, so the tasks get it instead."""
+"""Script that runs `srun`. That would kill its tasks if it got SIGTERM, so the tasks get it instead.
+
+A preemption may send it to the tasks alone, and ends the allocation later."""
+LEAVING_SECONDS = 600
+"""Time for which a lost attempt waits for Slurm to end it: with an end of its own, Slurm would not start it again."""
 
 
 def main(path: str) -> int:
@@ -60,10 +65,12 @@ def main(path: str) -> int:
             return None
         place = place_of(os.environ, started)
         # A node that Slurm took for lost may still run its attempt beside the next one.
-        owns = partial(_reads, folder.path / ATTEMPT, attempt)
+        owns = partial(_is_ours, folder, attempt)
         return replace(place, was_stopped=partial(is_stopped, folder), is_ours=owns)
 
     supervise_safely(folder, record, place)
+    if folder.state()["SecondaryStatus"] == "Interrupted":
+        time.sleep(LEAVING_SECONDS)
     return int(folder.state()["TrainingJobStatus"] == "Failed")
 
 
@@ -83,12 +90,15 @@ def claim(folder: JobFolder, job_id: str) -> str:
 
 def is_stopped(folder: JobFolder) -> bool:
     """Return whether somebody stopped the job with trainfare."""
-    return (folder.path / STOP).exists()
+    return STOP in os.listdir(folder.path)  # noqa: PTH208 - asks the server, unlike a look for a file on NFS
 
 
-def _reads(path: Path, text: str) -> bool:
+def _is_ours(folder: JobFolder, attempt: str) -> bool:
+    """Return whether no later attempt owns the folder. Stop the job if the signal did not arrive: it was suspended."""
     with contextlib.suppress(OSError):
-        return path.read_text() == text
+        if is_stopped(folder):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return (folder.path / ATTEMPT).read_text() == attempt
     return True
 
 
@@ -107,11 +117,12 @@ def place_of(variables: Mapping[str, str], started: float) -> Place:
     gpus = tuple(filter(None, variables.get("CUDA_VISIBLE_DEVICES", "").split(",")))
     # A library that sees Slurm's variables would take a job of one process for one of several tasks. `srun` needs them.
     hidden = ("TRAINFARE_", "PYTHONPATH", *(() if nodes > 1 else ("SLURM", "SRUN_", "SBATCH_")))
+    own = {"PYTHONPATH": path} if (path := variables.get(PYTHONPATH)) else {}
     return Place(
         cpus=int(variables["SLURM_CPUS_ON_NODE"]),
         gpus=gpus,
         since=started,
-        variables={name: value for name, value in variables.items() if not name.startswith(hidden)},
+        variables={name: value for name, value in variables.items() if not name.startswith(hidden)} | own,
         command=partial(on_all_nodes, variables, nodes) if nodes > 1 else list,
     )
 
@@ -124,7 +135,9 @@ def on_all_nodes(variables: Mapping[str, str], nodes: int, command: list[str]) -
     words = [part for word in command for part in (meeting.split() if word == "--standalone" else [word])]
     # SM_CURRENT_HOST is for scripts that name their host; torchrun's own variables tell which process each one is.
     # torchrun ends with 1 after SIGTERM, for which srun would kill the nodes that are still saving.
-    task = 'trap "stopped=0" TERM; SM_CURRENT_HOST=$SLURMD_NODENAME "$@"; code=$?; exit ${stopped:-$code}'
+    # The toolkit's interface is the loopback, over which nodes do not meet.
+    trap = 'unset SM_NETWORK_INTERFACE_NAME; trap "stopped=0; : > .terminated" TERM'
+    task = trap + '; SM_CURRENT_HOST=$SLURMD_NODENAME "$@"; code=$?; exit ${stopped:-$code}'
     named = ["/bin/sh", "-c", task, "sh", *words]
     each = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--kill-on-bad-exit=1", "--export=ALL"]
     return ["/bin/sh", "-c", SRUN, "sh", *each, f"--cpus-per-task={variables['SLURM_CPUS_ON_NODE']}", *named]

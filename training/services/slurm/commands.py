@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from state.own_process import REPOSITORY
-from training.contract.errors import InputError, ServiceError, Unreachable
+from training.contract.errors import InputError, QuotaError, ServiceError, Unreachable
 from training.contract.service import FIELDS_VARIABLE, GRACE_VARIABLE, Request
 from training.services.supervision import container
 from training.services.supervision.supervise import CORES_VARIABLE, MEMORY_VARIABLE, STOP_GRACE_SECONDS, process_count
@@ -26,18 +26,25 @@ UPLOAD_SECONDS = 180
 WARNING_SECONDS = 120
 """Slurm sends SIGTERM so long before the end of an allocation."""
 TIMEOUT_SECONDS = 120
+PYTHONPATH = "TRAINFARE_PYTHONPATH"
+"""Variable with the PYTHONPATH of the job."""
 UNREADABLE = 97
 """Exit code of an allocation whose node cannot read the job's folder or start Python."""
 NO_NODES = "Requested node configuration is not available"
 _NO_JOB = "Invalid job id specified"
 _AWAY = re.compile(
-    r"unable to contact slurm controller|connection refused|socket timed out|communication connection failure|"
-    r"zero bytes were transmitted|controller not responding|backup controller|shutdown",
+    r"unable to contact slurm controller|connection refused|timed out|communication connection failure|try again|"
+    r"zero bytes were transmitted|not responding|backup controller|shutdown|temporarily|authentication|munge|"
+    r"unexpected message|configuration source",
     re.IGNORECASE,
 )
+_FULL = re.compile(r"MaxSubmit|MaxJobs|GrpSubmit|job submit limit", re.IGNORECASE)
 _FORMAT = "%i|%T|%S|%e|%r|%Z"
-_ACTIVE = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
-_RESTARTING = ("REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESIZING")
+_WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
+_ENDED = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
+    *("REVOKED", "TIMEOUT"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +64,11 @@ class Listed:
 
     @property
     def is_waiting(self) -> bool:
-        return self.state in ("PENDING", "CONFIGURING", *_RESTARTING)
+        return self.state in _WAITING
 
     @property
     def has_ended(self) -> bool:
-        return self.state not in (*_ACTIVE, *_RESTARTING)
+        return self.state in _ENDED
 
 
 def fields_of(variables: Mapping[str, str]) -> dict[str, Any]:
@@ -117,7 +124,7 @@ def batch_script(request: Request, folder: Path) -> str:
         # A login shell knows `module`.
         *(["#!/bin/bash -l", "set -e", fields["prologue"], "set +e"] if "prologue" in fields else ["#!/bin/sh"]),
         f'{needed} || {{ echo "$(hostname) cannot read the job\'s folder or start its Python"; exit {UNREADABLE}; }}',
-        f"export PYTHONPATH={shlex.quote(str(REPOSITORY))}",
+        f'export {PYTHONPATH}="${{PYTHONPATH-}}" PYTHONPATH={shlex.quote(str(REPOSITORY))}',
         f"exec {shlex.quote(python)} -P -m {ALLOCATION} {place}",
     ]
     return "\n".join(lines) + "\n"
@@ -130,6 +137,8 @@ def test_start(words: Sequence[str]) -> str:
     """
     try:
         return call("sbatch", "--test-only", *words, text="#!/bin/sh\n", takes_errors=True)
+    except QuotaError as error:
+        return str(error).rstrip(".")
     except InputError as error:
         if NO_NODES not in str(error):
             raise
@@ -138,10 +147,12 @@ def test_start(words: Sequence[str]) -> str:
 
 def listed_jobs() -> list[Listed]:
     """Return this user's jobs, with those that ended a short time ago. Raises Unreachable."""
-    variables = os.environ | {"SLURM_TIME_FORMAT": "%s"}  # seconds since the epoch
-    lines = call("squeue", "--noheader", "--me", "--states=all", f"--format={_FORMAT}", variables=variables)
+    # Variables of squeue would hide jobs. Times are in seconds since the epoch.
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("SQUEUE_", "SLURM_CLUSTERS"))}
+    variables = own | {"SLURM_TIME_FORMAT": "%s"}
+    lines = call("squeue", "--noheader", "--me", "--all", "--states=all", f"--format={_FORMAT}", variables=variables)
     jobs = []
-    for line in lines.splitlines():
+    for line in (line for line in lines.splitlines() if line.count("|") >= 5):
         job_id, state, started, ended, reason, folder = line.split("|", 5)
         times = [float(text) if text.isdigit() else None for text in (started, ended)]
         jobs.append(Listed(id=job_id, folder=folder, state=state, started=times[0], ended=times[1], reason=reason))
@@ -202,6 +213,11 @@ def call(
     if _AWAY.search(words):
         raise Unreachable(f"Slurm's controller does not answer: {words}.")
     words = words or f"it ended with {done.returncode}"
+    if command[0] == "sbatch" and _FULL.search(words):
+        waits_for = f"room in Slurm's queue ({words})"
+        raise QuotaError(
+            f"Slurm takes no more jobs now: {words}.", "submitted jobs", is_final=False, waits_for=waits_for
+        )
     if command[0] == "sbatch":
         raise InputError(f"Slurm refuses the job: {words}. Change the fields of slurm or machine.")
     raise ServiceError(f"Slurm refuses {command[0]}: {words}.")

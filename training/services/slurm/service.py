@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from state.locks import exclusive_lock
-from training.contract.errors import InputError, JobExists, ServiceError, Unreachable
+from training.contract.errors import InputError, JobExists, QuotaError, ServiceError, Unreachable
 from training.contract.failures import OTHER, Failure
 from training.contract.retry import RetryPolicy
 from training.contract.service import TERMINAL_STATUSES, Request
@@ -64,11 +64,10 @@ class SlurmService(FolderService):
         self._listing: dict[str, Listed] = {}
         self._listed_at = 0.0
         """Time of the listing in seconds since the epoch."""
-        # While the controller restarts, a command waits.
-        self._retry = RetryPolicy(first_pause_seconds=1.0, total_seconds=600.0)
+        self._retry = RetryPolicy(first_pause_seconds=1.0, total_seconds=10.0)
 
     def create(self, request: Request) -> None:
-        """Submit the job. If the name is taken, raises `JobExists`.
+        """Submit the job. If the name is taken, raises `JobExists`. Raises QuotaError if Slurm takes no job now.
 
         A launcher that was killed before it noted the id of the submitted job leaves a folder without one. The next
         launcher finds the job by its name, or submits it.
@@ -104,6 +103,8 @@ class SlurmService(FolderService):
             if is_new:
                 shutil.rmtree(folder.path)  # the job was never known to Slurm
             raise
+        except Unreachable as error:  # the next call looks for the job first
+            raise QuotaError(str(error), "controller", is_final=False, waits_for="Slurm's controller") from error
         claim(folder, job_id)
         # It is taken for alive until the next list: a list for each new job would burden the controller.
         entry = Listed(id=job_id, folder=str(folder.path), state="RUNNING", started=None, ended=None, reason="None")
@@ -125,12 +126,14 @@ class SlurmService(FolderService):
             return state
         try:
             listed = self._listed(job_id)
-        except Unreachable:
+        except ServiceError:
             return state
         if listed and listed.is_waiting and state["LastModifiedTime"] < self._listed_at:
-            return _waiting(state, listed)
+            return _waiting(folder, state, listed)
         if listed and not listed.has_ended:
             return state
+        if not listed and "TrainingStartTime" in state and time.time() - folder.last_sign() < LOST_SECONDS:
+            return state  # its supervisor still writes
         if not listed and "TrainingStartTime" not in state and self._submit_again(folder, job_id):
             return state
         state = folder.state()  # it may have ended between the two looks
@@ -147,9 +150,9 @@ class SlurmService(FolderService):
         """
         noted = folder.path / JOB_ID
         with _submission_lock(folder) as lock:
-            if _id_of(folder) == job_id and time.time() - noted.stat().st_mtime > LOST_SECONDS:
-                return False
             if _id_of(folder) == job_id:
+                if time.time() - folder.state()["CreationTime"] > LOST_SECONDS:
+                    return False
                 noted.unlink()
                 self._submit(folder, folder.request(), lock, is_new=False)
         return True
@@ -187,11 +190,11 @@ def _id_of(folder: JobFolder) -> str:
         return ""
 
 
-def _waiting(state: State, listed: Listed) -> State:
+def _waiting(folder: JobFolder, state: State, listed: Listed) -> State:
     """Return the state of a job that is in the queue, for the first time or again."""
     status = "Restarting" if "TrainingStartTime" in state else "Pending"
     reason = f" ({listed.reason})" if listed.reason != "None" else ""
-    return with_transition(state, status, f"Waiting for Slurm{reason}", state["LastModifiedTime"])
+    return with_transition(state, status, f"Waiting for Slurm{reason}", folder.last_sign())
 
 
 def _concluded(folder: JobFolder, state: State, listed: Listed | None, job_id: str) -> State:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import errno
 import json
 import os
 import struct
@@ -84,7 +85,13 @@ class JobFolder:
 
     def state(self) -> State:
         """Return the job's state. Raises `DamagedJob` if its file cannot be read."""
-        return self._json(self.path / "state.json", "TrainingJobStatus")
+        file = self.path / "state.json"
+        try:
+            return self._json(file, "TrainingJobStatus")
+        except DamagedJob as error:
+            if getattr(error.__cause__, "errno", 0) != errno.ESTALE:
+                raise
+            return self._json(file, "TrainingJobStatus")  # it was replaced on a network file system while it was read
 
     def _json(self, path: Path, required: str) -> dict[str, Any]:
         """Return a JSON object that has the field `required`. Raises `DamagedJob`, or FileNotFoundError."""
@@ -101,7 +108,7 @@ class JobFolder:
 
     def write_state(self, state: State) -> None:
         """Replace the state atomically: a reader sees either the old state or the new one. Raises OSError."""
-        temporary = self.path / "state.json.new"
+        temporary = self.path / f"state.json.new-{os.getpid()}"
         try:
             temporary.write_text(json.dumps(state))
             temporary.replace(self.path / "state.json")

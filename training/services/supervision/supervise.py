@@ -150,7 +150,10 @@ def _program(folder: JobFolder, request: Request, place: Place) -> processes.Pro
         cores=place.pinned,
         memory_bytes=place.memory_bytes,
         is_ours=place.is_ours,
-        limit_seconds=request["StoppingCondition"]["MaxRuntimeInSeconds"],
+        # All attempts of a job share its limit.
+        limit_seconds=max(
+            1.0, request["StoppingCondition"]["MaxRuntimeInSeconds"] - folder.state().get("EarlierSeconds", 0.0)
+        ),
         grace_seconds=float(variables.get(GRACE_VARIABLE, STOP_GRACE_SECONDS)),
     )
 
