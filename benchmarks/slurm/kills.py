@@ -28,7 +28,7 @@ KINDS = {
     "supervisor": "kills of the supervisor",
     "requeue": "requeues",
 }
-"""What happens to a group, by the name of its part."""
+"""Kills and requeues of a group, by the name of the part."""
 LIMIT_SECONDS = 240.0
 """Time after which a group that has not ended is lost."""
 TOLERANCE_SECONDS = 2.0

@@ -332,7 +332,15 @@ S3Prefix = Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]
 """Bucket, or a prefix in a bucket, with the characters that AWS calls safe in keys."""
 
 
-class Aws(Frozen):
+class ServiceSection(Frozen):
+    """Fields of one service."""
+
+    def given(self) -> dict[str, Any]:
+        """Return the fields that were set explicitly."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class Aws(ServiceSection):
     """AWS account, network and keys. The configuration file of SageMaker's SDK supplies what is not set."""
 
     region: Name | None = None
@@ -399,12 +407,8 @@ class Aws(Frozen):
             raise ValueError("aws.exact_checkpoint_uri needs aws.checkpoint_uri, the folder of the checkpoints")
         return self
 
-    def given(self) -> dict[str, Any]:
-        """Return the fields that were set explicitly."""
-        return {name: getattr(self, name) for name in self.model_fields_set}
 
-
-class Slurm(Frozen):
+class Slurm(ServiceSection):
     """Place of a job on a Slurm cluster. `machine` has the nodes, and the devices, cores and memory of each."""
 
     partition: Name | None = None
@@ -425,10 +429,6 @@ class Slurm(Frozen):
     """Python on the nodes that starts the job, as a path. None means the one that runs this command."""
     prices: Name | None = None
     """File with prices in US dollars per hour: for each GPU by its type, or for a node by its partition."""
-
-    def given(self) -> dict[str, Any]:
-        """Return the fields that were set explicitly."""
-        return {name: getattr(self, name) for name in self.model_fields_set}
 
 
 class AwsOptions(Frozen):

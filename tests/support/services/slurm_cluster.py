@@ -65,7 +65,6 @@ CompleteWait=0
 JobRequeue=1
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-GresTypes=gpu
 """
 
 
@@ -83,24 +82,19 @@ class SlurmCluster:
     """One cluster in a folder of its own. Several can run at once.
 
     Each node declares 8 CPUs and 8 GB, so that jobs run beside each other on any machine. Partitions: `cpu` (the
-    default), `gpu`, `low` and `high` (which requeues jobs of `low` after 5 s of grace), `short` (at most a minute) and
+    default), `low` and `high` (which requeues jobs of `low` after 5 s of grace), `short` (at most a minute) and
     `down`.
 
     Args:
         nodes: number of slurmd daemons, which are named `slurmd-node1` and so on.
-        gpus: GPUs of each node. They are a count that jobs wait for: no device exists, and jobs get no
-            CUDA_VISIBLE_DEVICES. A daemon that is started again drains such a node.
         minimum_job_age_seconds: time after which Slurm forgets an ended job.
         node_timeout_seconds: silence after which Slurm takes a node for lost.
     """
 
-    def __init__(
-        self, *, nodes: int = 1, gpus: int = 0, minimum_job_age_seconds: int = 300, node_timeout_seconds: int = 10
-    ) -> None:
+    def __init__(self, *, nodes: int = 1, minimum_job_age_seconds: int = 300, node_timeout_seconds: int = 10) -> None:
         self.nodes = [f"node{number}" for number in range(1, nodes + 1)]
         # Sockets have short paths: pytest's own folders are too deep.
         self.folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
-        self._gpus = gpus
         self._minimum_job_age_seconds = minimum_job_age_seconds
         self._node_timeout_seconds = node_timeout_seconds
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -124,9 +118,6 @@ class SlurmCluster:
             for daemon in self.daemons:
                 self.start(daemon)
             self._wait(lambda: len(self.run("sinfo", "-hN", "-t", "idle", "-p", "cpu").splitlines()) == len(self.nodes))
-            if self._gpus:
-                # Debian's 22.05 ignores `Gres` of a node in slurm.conf.
-                self.run("scontrol", "update", f"NodeName={','.join(self.nodes)}", f"Gres=gpu:{self._gpus}")
         except BaseException:
             self.stop()
             raise
@@ -161,7 +152,6 @@ class SlurmCluster:
         nodes = ",".join(self.nodes)
         for partition in (
             "cpu Default=YES",
-            "gpu",
             "low PriorityTier=1 GraceTime=5",
             "high PriorityTier=9 PreemptMode=OFF",
             "short MaxTime=1",

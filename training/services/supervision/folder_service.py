@@ -6,6 +6,7 @@ jobs/<name>/    request.json, state.json, log.txt, supervisor.txt, supervisor.lo
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -29,16 +30,16 @@ OMITTED_FIELDS = frozenset({"Tags"})
 """Fields of a request that its description omits. SageMaker has a separate call for tags."""
 
 
-class FolderService:
+class FolderService(ABC):
     """The part of a service that only reads. `root` is the folder with the folder `jobs`."""
 
     def __init__(self, root: Path) -> None:
         # A job's processes are found by this path, so every process must use the same spelling.
         self._root = root.resolve()
 
+    @abstractmethod
     def _state(self, folder: JobFolder) -> State:
         """Return the state now, also of a job whose supervisor has died."""
-        raise NotImplementedError
 
     def describe(self, job_name: str) -> Description:
         """Return the job's state now. Raises JobNotFound, and DamagedJob for a folder that cannot be read."""

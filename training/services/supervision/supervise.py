@@ -48,7 +48,7 @@ FINAL_STATUSES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """What a job may use of this machine."""
+    """Resources of this machine that a job may use, and how it gets them."""
 
     cpus: int
     """Number of cores; 0 if it is not known."""
@@ -67,7 +67,7 @@ class Place:
     is_ours: Callable[[], bool] = lambda: True
     """Returns whether the place is still the job's. If not, the processes are killed and nothing more is recorded."""
     was_stopped: Callable[[], bool] = lambda: True
-    """Returns whether SIGTERM means that somebody stopped the job. Else whoever sent it ends or restarts the job."""
+    """Returns True if SIGTERM came because somebody stopped the job. False: its place is taken away."""
 
 
 def supervise_safely(folder: JobFolder, record: Record, place: Callable[[Request], Place | None]) -> None:

@@ -20,6 +20,7 @@ from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running,
 from tests.support.services.harness import SlurmHarness
 from tests.support.services.slurm_cluster import SlurmCluster
 from training.contract.failures import failure_of
+from training.contract.service import Description
 from training.services.launcher import Job, submit
 from training.services.supervision.job_folder import ALIVE_SECONDS
 from training.services.supervision.processes import marked_processes
@@ -215,6 +216,13 @@ class TestDaemons:
         assert statuses(description) == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
 
 
+def _stopped_and_billed(description: Description, lines: list[str]) -> None:
+    """Check the billed seconds of a stopped job against the times that its script printed."""
+    assert description["TrainingJobStatus"] == "Stopped"
+    times = [float(line) for line in lines if line != "running"]
+    assert 0 <= description["BillableSecondsExact"] - (times[-1] - times[0]) < 5
+
+
 class TestCancels:
     def test_jobs_canceled_in_slurm_are_stopped(self, harness: SlurmHarness, shared_cluster: SlurmCluster) -> None:
         shared_cluster.drain()
@@ -230,10 +238,8 @@ class TestCancels:
         running(job)
         shared_cluster.run("scancel", slurm_id(harness))
         description, lines = ended(job)
-        assert description["TrainingJobStatus"] == "Stopped"
         assert failure_of(description, [], lines).failure_class == "Stopped"
-        times = [float(line) for line in lines if line != "running"]
-        assert 0 <= description["BillableSecondsExact"] - (times[-1] - times[0]) < 5
+        _stopped_and_billed(description, lines)
         assert not harness.has_processes("job")
 
     def test_waiting_jobs_are_stopped(self, harness: SlurmHarness, shared_cluster: SlurmCluster) -> None:
@@ -254,9 +260,7 @@ class TestCancels:
         until(lambda: time.time() - waited_from > 6, 60)  # a wait that would be seen in the billed seconds
         job.stop()
         description, lines = ended(job)
-        assert description["TrainingJobStatus"] == "Stopped"
-        times = [float(line) for line in lines if line != "running"]
-        assert 0 <= description["BillableSecondsExact"] - (times[-1] - times[0]) < 5
+        _stopped_and_billed(description, lines)
         job.stop()  # a job that has ended
         assert job.describe() == description
 
