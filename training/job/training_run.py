@@ -15,7 +15,7 @@
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy
@@ -23,12 +23,13 @@ import pyarrow
 import torch
 import transformers
 
+from training.job.checking.check import TABLE, Check
 from training.job.data.channels import check_tokens
-from training.job.data.padding import NO_WORK, Work, planned_shapes
+from training.job.data.padding import NO_WORK, Work
 from training.job.estimating.calibration import CalibrationFinished, calibrate
 from training.job.estimating.probe import Probe
 from training.job.loop.attention_masks import check_separation
-from training.job.loop.compile_phase import compile_shapes, is_dynamic, open_stored_programs, setting_of
+from training.job.loop.compile_phase import compile_planned
 from training.job.loop.job_trainer import JobTrainer, Reporter
 from training.job.loop.prepared_model import prepare
 from training.job.measuring import hardware
@@ -62,6 +63,9 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     model = _load_model(settings)
     parameters = model.num_parameters()
     settings = _drop_unsupported_token_types(settings, model)
+    if settings.arguments.check_steps:
+        _check(settings, model, events)
+        return
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
     meter = Meter(
         clock_for(settings.device_kind),
@@ -100,6 +104,23 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         **load.metrics(),
     }
     _emit_result(settings, trainer, {**metrics, **time_metrics(trainer.meter.phase_seconds)}, events)
+
+
+def _check(settings: Settings, model: transformers.PreTrainedModel, events: Events) -> None:
+    events.emit("start", **_start_fields(settings, model, model.num_parameters()))
+    multiplied = multiplied_parameters(model)
+    del model
+    clock = clock_for(settings.device_kind)
+    start = clock.now()
+    rows = Check(settings, _load_model, multiplied, events).table()
+    events.emit(
+        "result",
+        metrics={"check/seconds": clock.now() - start, **hardware.memory_metrics(settings.device_kind)},
+        tables={TABLE: rows},
+        cache_state=settings.compiler.cache_state(),
+        global_batch_size=settings.global_batch_size,
+        steps=0,
+    )
 
 
 def _load_model(settings: Settings) -> transformers.PreTrainedModel:
@@ -148,30 +169,11 @@ def _reporter(trainer: JobTrainer, events: Events, stop: StopRequest) -> Reporte
             reporter.is_quiet = True
             raise CalibrationFinished(calibrate(trainer, events))
         if trainer.compiler.compiles_here:
-            _compile(trainer, events)
+            compile_planned(trainer, events)
 
     reporter = Reporter(trainer, events, stop, before_first_step)
     trainer.add_callback(reporter)
     return reporter
-
-
-def _compile(trainer: JobTrainer, events: Events) -> None:
-    settings, batch_size = trainer.settings, trainer.settings.arguments.batch_size
-    orders = (trainer.sampler.order(epoch) for epoch in range(int(trainer.state.num_train_epochs)))
-    max_batches = trainer.state.max_steps * settings.arguments.gradient_accumulation_steps * settings.processes
-    shapes = planned_shapes(orders, settings.train.rows.lengths, batch_size, max_batches, settings.padding)
-    dynamic = is_dynamic(settings, shapes)
-    events.emit("note", message=f"{settings.compiler.prepare(trainer.model, dynamic)}; {len(shapes)} shapes planned")
-    arguments = {**asdict(settings.arguments), "attention": settings.attention}
-    setting = setting_of(trainer.model, shapes, dynamic, arguments, settings.precision)
-    stored = open_stored_programs(setting, events)
-    with trainer.meter.phase("compile"):
-        if stored:
-            stored.load()
-        compile_shapes(trainer, trainer.model_wrapped, shapes, dynamic)
-        if stored:
-            stored.save(settings.compiler.cache_state())
-    settings.compiler.mark_warm()
 
 
 def _save(settings: Settings, trainer: JobTrainer) -> dict[str, int]:

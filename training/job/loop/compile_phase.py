@@ -14,7 +14,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import urlparse
 
@@ -24,7 +24,7 @@ import transformers
 
 from training.job.data import SEGMENTS, TARGET_IDS, TEXT_LENGTHS
 from training.job.data.channels import Row
-from training.job.data.padding import Collator, Padding, Shape, representatives
+from training.job.data.padding import Collator, Padding, Shape, planned_shapes, representatives
 from training.job.loop.job_trainer import JobTrainer, preserve_random_states
 from training.job.processes import ranks
 from training.job.processes.reporting import Events
@@ -48,6 +48,26 @@ def is_dynamic(settings: Settings, shapes: Sequence[Shape]) -> bool:
         return settings.arguments.compile_dynamic
     lengths = {shape.length for shape in shapes}
     return not settings.padding.is_static or (settings.device_kind == "cpu" and len(lengths) > 1)
+
+
+def compile_planned(trainer: JobTrainer, events: Events) -> None:
+    """Compile all shapes of the training, or load their programs, before the first step."""
+    settings, batch_size = trainer.settings, trainer.settings.arguments.batch_size
+    orders = (trainer.sampler.order(epoch) for epoch in range(int(trainer.state.num_train_epochs)))
+    max_batches = trainer.state.max_steps * settings.arguments.gradient_accumulation_steps * settings.processes
+    shapes = planned_shapes(orders, settings.train.rows.lengths, batch_size, max_batches, settings.padding)
+    dynamic = is_dynamic(settings, shapes)
+    events.emit("note", message=f"{settings.compiler.prepare(trainer.model, dynamic)}; {len(shapes)} shapes planned")
+    arguments = {**asdict(settings.arguments), "attention": settings.attention}
+    setting = setting_of(trainer.model, shapes, dynamic, arguments, settings.precision)
+    stored = open_stored_programs(setting, events)
+    with trainer.meter.phase("compile"):
+        if stored:
+            stored.load()
+        compile_shapes(trainer, trainer.model_wrapped, shapes, dynamic)
+        if stored:
+            stored.save(settings.compiler.cache_state())
+    settings.compiler.mark_warm()
 
 
 def compile_shapes(

@@ -46,6 +46,8 @@ class Arguments(TrainingSettings):
     """Batch sizes per device, ascending. The job measures a few steps of each and trains nothing."""
     calibration_seconds: float = setting(2.0, gt=0.0)
     """Approximate seconds for which each batch size is measured."""
+    check_steps: int | None = setting(None, ge=1, changes_training=False)
+    """Optimizer steps of each training of a check. The job then trains nothing else. None is no check."""
     target_metric: QualityMetric | None = setting(None, changes_training=False)
     """Metric of the target."""
     target_value: float | None = setting(None, changes_training=False)

@@ -36,11 +36,17 @@ class Traits(NamedTuple):
     value."""
     compiler: str
     """The only compiler that has this option. Empty if the setting applies to all."""
+    plain: Any
+    """The value of a plain training. Any other value should change the time of a training and nothing else, which a
+    check examines (`checking/check.py`). None for a setting that changes what is learned, or that has no effect."""
 
 
-def setting(default: Any, *, changes_training: bool = True, compiler: str = "", **limits: float) -> Any:
+def setting(
+    default: Any, *, changes_training: bool = True, compiler: str = "", plain: Any = None, **limits: float
+) -> Any:
     """Return the dataclass field of a setting. See `Traits` for the arguments."""
-    return dataclasses.field(default=default, metadata={"traits": Traits(limits, changes_training, compiler)})
+    traits = Traits(limits, changes_training, compiler, plain)
+    return dataclasses.field(default=default, metadata={"traits": traits})
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ class TrainingSettings:
     """Evaluation batch size per device, in samples. None means the experiment's own `batch_size`, for every arm."""
     drop_last: bool = setting(False)
     """Leave out the rows at the end of an epoch that do not fill a batch on every device."""
-    gradient_accumulation_steps: int = setting(1, ge=1, le=65_536)
+    gradient_accumulation_steps: int = setting(1, ge=1, le=65_536, plain=1)
     """Batches per device that make one optimizer step."""
     epochs: float | None = setting(None, gt=0.0, le=100_000.0)
     """Passes over the training rows. Exactly one of `epochs` and `max_steps` is required."""
@@ -111,26 +117,26 @@ class TrainingSettings:
     seed: int = setting(42, ge=0, le=2**31 - 1)
     """Seed of new weights, dropout and the data order. Each repeat adds 1."""
 
-    precision: Literal["auto", "fp32", "bf16", "fp16", "fp8"] = setting("auto")
+    precision: Literal["auto", "fp32", "bf16", "fp16", "fp8"] = setting("auto", plain="fp32")
     """Number format of the computation: see docs/measuring.md."""
-    padding: Literal["auto", "longest", "buckets", "max_length", "none"] = setting("auto")
+    padding: Literal["auto", "longest", "buckets", "max_length", "none"] = setting("auto", plain="longest")
     """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `none` computes no padding. See
     docs/measuring.md."""
     length_grouping: bool = setting(True)
     """Batch rows of similar length together. Has no effect with `padding: max_length`."""
-    attention: Literal["auto", "blockwise", "sdpa", "eager", "flash_attention_2"] = setting("auto")
+    attention: Literal["auto", "blockwise", "sdpa", "eager", "flash_attention_2"] = setting("auto", plain="eager")
     """Attention implementation. `blockwise` is our own, for training on a CPU; evaluations then use `eager`. See
     docs/measuring.md."""
-    kernels: Literal["torch", "liger"] = setting("torch")
+    kernels: Literal["torch", "liger"] = setting("torch", plain="torch")
     """Kernels of norms, rotary embeddings, MLPs and the loss of language models: PyTorch's or Liger's. See
     docs/measuring.md."""
-    optimizer: Literal["auto", "adamw"] = setting("auto")
+    optimizer: Literal["auto", "adamw"] = setting("auto", plain="adamw")
     """AdamW: `auto` takes the fused kernel where torch has one, and on a CPU leaves out the embeddings of tokens that
     do not occur (equal but for rounding); `adamw` uses one kernel per operation, and trains all."""
-    dataloader_workers: int | None = setting(None, ge=0, le=256, changes_training=False)
+    dataloader_workers: int | None = setting(None, ge=0, le=256, changes_training=False, plain=0)
     """Processes per device that build batches. None means 0: fetching a batch from a process takes longer than building
     it."""
-    compiler: Literal["none", "inductor"] = setting("none")
+    compiler: Literal["none", "inductor"] = setting("none", plain="none")
     """Compiler: `inductor` is `torch.compile`."""
     compile_scope: Literal["layers", "model"] = setting("layers", compiler="inductor")
     """Inductor: compile one program for the repeated `layers`, or the whole `model`, which takes longer to compile."""
@@ -141,7 +147,7 @@ class TrainingSettings:
     compile_dynamic: bool | None = setting(None, compiler="inductor")
     """Inductor: one program for all lengths (true), or one per length (false). None means true if padding is `longest`,
     or on a CPU with several bucket lengths."""
-    sharding: Literal["none", "fsdp2"] = setting("none")
+    sharding: Literal["none", "fsdp2"] = setting("none", plain="none")
     """Several devices: each holds the whole model (`none`: DDP), or a part of its weights, gradients and optimizer
     states (`fsdp2`, with torch 2.6 or later). See docs/measuring.md."""
 
@@ -196,6 +202,8 @@ def choices_of(field: "dataclasses.Field[Any]") -> tuple[str, ...]:
 
 COMPILER_OPTIONS = {name: traits_of(field).compiler for name, field in SETTINGS.items() if traits_of(field).compiler}
 """Setting that only one compiler has -> that compiler."""
+PLAIN = {name: traits_of(field).plain for name, field in SETTINGS.items() if traits_of(field).plain is not None}
+"""Setting that should not change what is learned -> its value in a plain training."""
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
 """Modes of torch.compile that record CUDA graphs."""
 SHARDING_SINCE = (2, 6)
