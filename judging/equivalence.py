@@ -15,9 +15,9 @@ NOT_CHECKED: Answer = "not checked"
 
 LOSS = "loss"
 NORM = "gradient norm"
-LOSS_TOLERANCE = 5e-6
+LOSS_TOLERANCE = 2e-6
 """Largest relative difference of equal losses in single precision. See docs/check.md for its calibration."""
-GRADIENT_TOLERANCE = 1e-4
+GRADIENT_TOLERANCE = 5e-5
 """Largest relative difference of equal norms of gradients in single precision."""
 SMALLEST_LOSS = 1e-3
 """Differences of smaller losses are relative to this number."""
@@ -42,7 +42,7 @@ class Finding:
     step: int | None = None
     """First step that is different, else the step with the largest difference."""
     quantity: str = ""
-    """What differs at that step: loss, gradient norm, the name of a layer for its gradient, or an optimizer's option."""
+    """What differs at that step: loss, gradient norm, a layer (its gradient), or an option of the optimizer."""
     size: float = 0.0
     """Relative difference; of a precision, the ratio of errors."""
     reason: str = ""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from transformers import PreTrainedModel, TrainerCallback
 
 from training.job.checking.plain import Record, train_plainly, without_dropout
@@ -30,7 +31,9 @@ from training.job.weights.checkpoints import NO_PROGRESS, CheckpointKeeper
 
 TABLE = "check.json"
 """Table of the job's result: a row for each training and step, or for a training that is not possible."""
-STEP_FLOPS = {"cpu": 1e11, "cuda": 2e13}
+LARGEST_RATE = 1e-4
+"""Learning rate at most. A training that diverges enlarges rounding from step to step, whatever its settings."""
+STEP_FLOPS = {"cpu": 5e10, "cuda": 2e13}
 """Operations of a step on one device, of which there are several dozen in a check. They limit the rows of a batch."""
 ACCUMULATED_BATCHES = 2
 """Batches of a step with gradient accumulation."""
@@ -61,6 +64,9 @@ class Check:
 
     def __init__(self, settings: Settings, load: Load, parameters: int, events: Events) -> None:
         """`load` returns a new model with the initial weights. `parameters` are those that multiply each token."""
+        # Each training loads the model, and the first one has reported what is new in it.
+        transformers.logging.set_verbosity_error()
+        transformers.logging.disable_progress_bar()
         self._settings, self._load, self._events = settings, load, events
         arguments = settings.arguments
         self._accumulated = min(arguments.gradient_accumulation_steps, ACCUMULATED_BATCHES)
@@ -129,6 +135,7 @@ class Check:
             **PLAIN,
             **compiler,
             batch_size=self._rows * self._accumulated,
+            learning_rate=min(arguments.learning_rate, LARGEST_RATE),
             epochs=None,
             max_steps=self._steps,
             warmup_samples=0,

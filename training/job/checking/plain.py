@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, Trainer, get_scheduler
 
 from training.job.compilation.compilers import repeated_layers
-from training.job.data import SEGMENTS
+from training.job.data import IGNORED_LABEL, SEGMENTS
 from training.job.data.padding import Collator, Padding
 from training.job.settings.job_settings import Settings
-from training.job.tasks.task import IGNORED_LABEL
 
 LOSS, NORM = "loss", "gradient norm"
 OPTIONS = ("lr", "weight_decay", "betas", "eps")

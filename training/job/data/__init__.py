@@ -14,3 +14,5 @@ TARGET_IDS = "target_ids"
 """Column with the tokens that a decoder generates, if an encoder reads the row's own tokens. Both are work."""
 MAX_TARGET_LENGTH = "max_target_length"
 """Option of a channel with such a column: tokens of the longest permitted target."""
+IGNORED_LABEL = -100
+"""Label that PyTorch's cross entropy ignores."""

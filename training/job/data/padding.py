@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from torch.utils.data import Sampler
 
-from training.job.data import MAX_TARGET_LENGTH, SEGMENTS, TARGET_IDS, TEXT_LENGTHS
+from training.job.data import IGNORED_LABEL, MAX_TARGET_LENGTH, SEGMENTS, TARGET_IDS, TEXT_LENGTHS
 from training.job.data.channels import DUPLICATE, ChannelMetadata, Row
 
+LABELS = "label_count"
+"""Key under which a training batch carries its number of labels, or of rows if rows have no list of labels."""
 WORK = "work"
 """Key under which a training batch carries its `Work`."""
 PACKED_TOKENS = "packed_tokens"
@@ -125,9 +127,9 @@ class Collator:
 
     With `batch_size`, it makes training batches, which carry `WORK`, `IS_PADDED` and `IS_COMPLETE`, and leave
     duplicates out. A batch of only duplicates keeps one of them, because the mean loss of no rows is not a number. This
-    happens when the last step of an epoch has no row left for a process. The duplicate contributes its gradient but no
-    work. Evaluation batches keep duplicates, because they must have the same size in all processes. Trainer discards
-    their outputs.
+    happens when the last step of an epoch has no row left for a process. The duplicate has no weight in the loss and
+    counts as no work. Evaluation batches keep duplicates, because they must have the same size in all processes.
+    Trainer discards their outputs.
     """
 
     def __init__(
@@ -178,6 +180,7 @@ class Collator:
                     pairs=work.pairs + int((decoded * (decoded + lengths)).sum()),
                     decoder_tokens=int(decoded.sum()),
                 )
+            tensors[LABELS] = _label_count(labels.get("labels"), len(rows)) if unique else 0
             tensors[IS_PADDED] = not mask.all()
             tensors[IS_COMPLETE] = len(unique) == self._batch_size
             tensors[WORK] = work if unique else NO_WORK._replace(positions=work.positions)
@@ -191,6 +194,10 @@ class Collator:
 
     def _span(self, tokens: int, length: int) -> slice:
         return slice(length - tokens, length) if self._metadata.padding_side == "left" else slice(0, tokens)
+
+
+def _label_count(labels: np.ndarray | None, rows: int) -> int:
+    return rows if labels is None or labels.dtype.kind == "f" else int((labels != IGNORED_LABEL).sum())
 
 
 def _positions(rows: Sequence[Row], spans: Sequence[slice], shape: tuple[int, ...]) -> np.ndarray:

@@ -18,7 +18,16 @@ from transformers.trainer_callback import PrinterCallback, TrainerControl, Train
 from transformers.trainer_utils import EvalLoopOutput
 
 from training.job.data.channels import Rows
-from training.job.data.padding import IS_COMPLETE, IS_PADDED, NO_WORK, WORK, Collator, EvalSampler, TrainSampler
+from training.job.data.padding import (
+    IS_COMPLETE,
+    IS_PADDED,
+    LABELS,
+    NO_WORK,
+    WORK,
+    Collator,
+    EvalSampler,
+    TrainSampler,
+)
 from training.job.loop import sharding
 from training.job.loop.attention_masks import AttentionMasks
 from training.job.loop.prepared_model import in_16_bits, whole_vocabulary
@@ -34,6 +43,8 @@ from training.job.tasks.task import COMMONEST, UNTRAINED, Scorer, TextScorer
 from training.job.weights import adapters
 from training.job.weights.checkpoints import CheckpointKeeper, checkpoint_path
 
+WEIGHT = "weight"
+"""Key under which a batch of a step with several batches carries its weight in the loss, 1 on average."""
 NOT_REPORTED = ("epoch", "total_flos", "eval_model_preparation_time")
 """Values in Trainer's log that are no metrics. It adds the last one only if a training resumes after its last step."""
 
@@ -79,10 +90,10 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         self.owes_evaluation = keeper.earlier_progress.owes_evaluation
         """True if the current step still has to be evaluated."""
         self._saved_step = keeper.earlier_progress.step
-        # If this is True, Trainer lets the model divide its loss by the labels in all batches of a
-        # step. Classifiers do not divide, so gradients would be too large with gradient accumulation.
-        has_batches = arguments.gradient_accumulation_steps * settings.processes > 1
-        self.model_accepts_loss_kwargs: bool = task.weighs_labels and has_batches and self.model_accepts_loss_kwargs
+        # If this is True, Trainer lets the model divide its loss by the labels of a step. Classifiers do not divide, so
+        # gradients would be too large with gradient accumulation. `get_batch_samples` weighs the batches of all models.
+        self.model_accepts_loss_kwargs = False
+        self._weight: float | torch.Tensor | None = None
         self.remove_callback(PrinterCallback)
 
     @property
@@ -131,10 +142,32 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         self.model.zero_grad = optimizer.zero_grad
         return optimizer
 
+    def get_batch_samples(self, *args: object, **kwargs: object) -> tuple[list[dict[str, object]], None]:
+        """Return the batches of a step with their weights: a label has the same weight in whichever batch it is.
+
+        A model's loss is the mean of its batch. Trainer averages the means, but batches may differ in their labels.
+        """
+        batches, _ = super().get_batch_samples(*args, **kwargs)
+        processes = self.settings.processes
+        if len(batches) * processes > 1:
+            counts = [float(batch[LABELS]) for batch in batches]
+            total: float | torch.Tensor = sum(counts)
+            if processes > 1:
+                total = self.accelerator.reduce(torch.tensor(total, device=self.args.device), "sum")
+            for batch, count in zip(batches, counts):
+                batch[WEIGHT] = count * len(batches) * processes / total
+        return batches, None
+
+    def compute_loss(self, *args: object, **kwargs: object) -> torch.Tensor:
+        loss: torch.Tensor = super().compute_loss(*args, **kwargs)
+        return loss if self._weight is None else loss * self._weight
+
     def training_step(
         self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], *args: object, **kwargs: object
     ) -> torch.Tensor:
         self.meter.add_work(inputs.pop(WORK, NO_WORK))
+        inputs.pop(LABELS, None)
+        self._weight = inputs.pop(WEIGHT, None)
         # A CUDA graph's gradients are in memory that the next step reuses, so a step must not begin while they exist.
         if self.compiler.marks_steps and all(
             each.grad is None for group in self.optimizer.param_groups for each in group["params"]
@@ -143,7 +176,9 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         # A program for the last rows of an epoch would take longer to compile than it saves.
         is_complete = inputs.pop(IS_COMPLETE, True)
         with self._masks.of_batch(inputs.pop(IS_PADDED, None)), nullcontext() if is_complete else self.compiler.eager():
-            return super().training_step(model, inputs, *args, **kwargs)
+            loss: torch.Tensor = super().training_step(model, inputs, *args, **kwargs)
+        self._weight = None
+        return loss
 
     def floating_point_ops(self, inputs: object) -> int:
         """Return 0: Trainer would count all parameters at every step for a number that nobody reads."""

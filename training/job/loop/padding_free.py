@@ -127,8 +127,6 @@ class _Hooks:
         has_encoder = parent is not model.base_model
         (parent if has_encoder else layers[0]).register_forward_pre_hook(self._pack, with_kwargs=True)
         (parent if has_encoder else layers[-1]).register_forward_hook(self._unpack)
-        if hasattr(model, "qa_outputs"):
-            model.qa_outputs.register_forward_hook(self._exclude_padding)
 
     def _begin(self, model: PreTrainedModel, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         kwargs = dict(kwargs)
@@ -153,11 +151,6 @@ class _Hooks:
             return (self.rows.unpack(output[0]), *output[1:])
         output["last_hidden_state"] = self.rows.unpack(output["last_hidden_state"])
         return output
-
-    def _exclude_padding(self, module: nn.Module, args: Any, logits: Tensor) -> Tensor:
-        """Give padding no share in a loss that is a softmax over all positions of a row."""
-        assert self.rows is not None
-        return logits.masked_fill(~self.rows.mask.unsqueeze(-1), torch.finfo(logits.dtype).min)
 
 
 def _layers(base_model: nn.Module) -> tuple[nn.Module, nn.ModuleList]:

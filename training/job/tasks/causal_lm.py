@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from training.job.data import IGNORED_LABEL
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text
 from training.job.tasks.encodings import cut_rows, encodings
@@ -20,7 +21,6 @@ from training.job.tasks.inputs import (
     whole_number,
 )
 from training.job.tasks.task import (
-    IGNORED_LABEL,
     LOSS,
     ColumnNames,
     Encoded,
@@ -152,9 +152,10 @@ class CausalLM(Task):
         return {"is_decoder": True} if hasattr(config, "is_decoder") else {}
 
     def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
-        """Return each token as its own label: the models shift the labels. Padding has none."""
+        """Return each token as its own label: the models shift the labels. Padding and the first token have none."""
         labels = batch.input_ids.copy()
         labels[batch.attention_mask == 0] = IGNORED_LABEL
+        labels[range(len(labels)), batch.starts] = IGNORED_LABEL
         return {"labels": labels}
 
     def reduce_predictions(self, predictions: Any, labels: Any) -> Any:

@@ -10,14 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from training.job.data import SEGMENTS
+from training.job.data import IGNORED_LABEL, SEGMENTS
 from training.job.processes.reporting import BadData
 from training.job.tasks.causal_lm import CausalLM, TokenLoss
 from training.job.tasks.chat_template import Conversation, Message, Template, read_template, stop_tokens, template_of
 from training.job.tasks.checks import MissingValue, checked_list, checked_text, from_json, nearest, short_text
 from training.job.tasks.inputs import BadInputs, EncodedInput, Example, Rule, TokenRow
 from training.job.tasks.task import (
-    IGNORED_LABEL,
     LOSS,
     ColumnNames,
     Encoded,
@@ -93,7 +92,6 @@ class Chat(CausalLM):
     training_options = ("packing",)
     evaluated_options = (TEMPLATE,)
     list_columns = (ANSWERS, SEGMENTS)
-    weighs_labels = True
     metrics = (
         LOSS,
         Metric("eval_token_accuracy", "token accuracy", "fraction", higher_is_better=True, best=1.0),

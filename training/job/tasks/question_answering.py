@@ -28,10 +28,12 @@ from training.job.tasks.task import (
 
 if TYPE_CHECKING:
     import numpy as np
+    from torch import Tensor
 
-    from training.job.data.channels import Channel
+    from training.job.data.channels import Channel, ChannelMetadata
     from training.job.data.padding import Batch
     from training.job.tasks.answer_spans import Offsets, Tokens
+    from training.job.weights.pretrained import Pretrained
 
 SQUAD_COLUMNS = ("id", "context", "question", "answers")
 """Columns of the Hub's `squad`."""
@@ -181,6 +183,11 @@ class QuestionAnswering(Task):
                 f"doc_stride {options.doc_stride} must be smaller than max_length {options.max_length}: otherwise the "
                 "windows do not advance"
             )
+
+    def load_model(self, pretrained: "Pretrained", metadata: "ChannelMetadata") -> Any:
+        model = super().load_model(pretrained, metadata)
+        exclude_padding(model)
+        return model
 
     def targets(self, batch: "Batch") -> "dict[str, np.ndarray]":
         import numpy as np
@@ -343,3 +350,20 @@ def _label(tokens: "Tokens", answer: tuple[int, int] | None, first: int, count: 
     if answer is not None and first <= answer[0] and answer[1] < first + count:
         return tokens.context_at + answer[0] - first, tokens.context_at + answer[1] - first
     return (tokens.cls_in(count),) * 2
+
+
+def exclude_padding(model: Any) -> None:
+    """Give padding no share in the model's loss, a softmax over all positions of a row.
+
+    The loss would depend on how far a batch is padded.
+    """
+    masks: list[Tensor | None] = [None]
+
+    def keep_mask(_: Any, args: Any, inputs: dict[str, Any]) -> None:
+        masks[0] = inputs.get("attention_mask")
+
+    def exclude(_: Any, args: Any, logits: "Tensor") -> "Tensor":
+        return logits if masks[0] is None else logits.masked_fill(masks[0][..., None] == 0, -1e4)
+
+    model.register_forward_pre_hook(keep_mask, with_kwargs=True)
+    model.qa_outputs.register_forward_hook(exclude)

@@ -7,13 +7,12 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from training.job.data import TARGET_IDS
+from training.job.data import IGNORED_LABEL, TARGET_IDS
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text
 from training.job.tasks.encodings import encodings, token_columns
 from training.job.tasks.inputs import EncodedInput, Example, Rule, boolean, number, same_options, whole_number
 from training.job.tasks.task import (
-    IGNORED_LABEL,
     LOSS,
     MAX_TOKENS,
     ColumnNames,

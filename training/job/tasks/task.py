@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 131_072
 """Most tokens of a sequence."""
-IGNORED_LABEL = -100
-"""Label that PyTorch's cross entropy ignores."""
-
 COMMONEST = "_commonest"
 """End of the name of a score of always giving the commonest answer of the evaluation rows. It is no measure, and only
 the result has it."""
@@ -301,8 +298,6 @@ class Task(ABC):
     """Names of the model's label inputs."""
     has_new_head: bool = True
     """True if a training adds a head to the pretrained model, which `adapter.method: frozen` then trains."""
-    weighs_labels: bool = False
-    """True if each label of a step has the same weight. Otherwise, each of its batches has."""
 
     # The evaluation
     metrics: tuple[Metric, ...] = (LOSS,)

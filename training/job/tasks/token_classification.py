@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from training.job.data import IGNORED_LABEL
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import MissingValue, checked_label, checked_list, checked_text, from_json
 from training.job.tasks.encodings import integers, token_columns
@@ -19,7 +20,6 @@ from training.job.tasks.inputs import BadInputs, EncodedInput, Example, TokenRow
 from training.job.tasks.task import (
     COMMONEST,
     F1,
-    IGNORED_LABEL,
     LOSS,
     ColumnNames,
     Encoded,

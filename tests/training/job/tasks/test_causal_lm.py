@@ -17,12 +17,12 @@ import torch
 from transformers import AutoModelForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
 from tests.support.job.job_process import TORCHRUN
+from training.job.data import IGNORED_LABEL
 from training.job.data.channels import ChannelMetadata
 from training.job.data.padding import Batch, Collator, Padding
 from training.job.measuring import meter
 from training.job.tasks import TASKS
 from training.job.tasks.causal_lm import TokenLoss
-from training.job.tasks.task import IGNORED_LABEL
 from training.job.weights.pretrained import Pretrained
 
 CAUSAL_LM = TASKS["causal-lm"]
@@ -106,10 +106,13 @@ def test_drop_last_drops_the_incomplete_batch(new_lm: Any) -> None:
 def test_padding_has_no_label() -> None:
     rows = [{"input_ids": np.array([5, 6, 7])}, {"input_ids": np.array([8, 9])}]
     batch = Collator(Padding("max_length", 4), METADATA, CAUSAL_LM.targets, batch_size=3)(rows)
-    assert batch["labels"].tolist() == [[5, 6, 7, IGNORED_LABEL], [8, 9, IGNORED_LABEL, IGNORED_LABEL]]
+    assert batch["labels"].tolist() == [
+        [IGNORED_LABEL, 6, 7, IGNORED_LABEL],
+        [IGNORED_LABEL, 9, IGNORED_LABEL, IGNORED_LABEL],
+    ]
     # The padding token has a label where it is not padding.
     ids, mask = np.array([[4, 0, 0]]), np.array([[1, 1, 0]])
-    assert CAUSAL_LM.targets(Batch([{}], [0], ids, mask))["labels"].tolist() == [[4, 0, IGNORED_LABEL]]
+    assert CAUSAL_LM.targets(Batch([{}], [0], ids, mask))["labels"].tolist() == [[IGNORED_LABEL, 0, IGNORED_LABEL]]
 
 
 def test_reduced_predictions_by_hand() -> None:

@@ -17,6 +17,7 @@ from models.inference.predictor import load_predictor
 from tests.support.job.job_process import Ended, Job
 from tests.support.staging.fast_tokenizers import chat
 from training.contract.errors import InputError
+from training.job.data import IGNORED_LABEL
 from training.job.data.channels import Channel, read_channel
 from training.job.data.padding import Collator, Padding
 from training.job.loop.attention_masks import check_separation
@@ -25,7 +26,6 @@ from training.job.tasks import TASKS
 from training.job.tasks.chat import best_fit
 from training.job.tasks.chat_template import Template, read_template
 from training.job.tasks.inputs import BadInputs
-from training.job.tasks.task import IGNORED_LABEL
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
 from training.staging.tokens.staged import Staged, lines

@@ -21,7 +21,7 @@ from tests.support.job.arguments import job_argv
 from tests.support.job.job_process import TORCHRUN, Job
 from tests.support.staging.fast_tokenizers import KINDS, byte_level, without_special_tokens
 from training.contract.errors import InputError
-from training.job.data import MAX_TARGET_LENGTH, TARGET_IDS
+from training.job.data import IGNORED_LABEL, MAX_TARGET_LENGTH, TARGET_IDS
 from training.job.data.channels import ChannelMetadata, read_channel, read_texts
 from training.job.data.padding import WORK, Collator, Padding, Work
 from training.job.loop.job_trainer import JobTrainer, trainer_arguments
@@ -30,7 +30,7 @@ from training.job.processes.reporting import Events
 from training.job.settings.job_settings import resolve_settings
 from training.job.tasks import TASKS, find_task
 from training.job.tasks.seq2seq import TARGETS, rouge_l, text_scores, words
-from training.job.tasks.task import IGNORED_LABEL, Row
+from training.job.tasks.task import Row
 from training.job.weights.checkpoints import NO_PROGRESS, CheckpointKeeper
 from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.stage import stage
@@ -131,7 +131,7 @@ def test_the_losses_are_those_of_seq2seq_trainer(family: str, models: dict[str, 
 @pytest.mark.parametrize("launcher", [(), pytest.param(TORCHRUN, marks=pytest.mark.slow)])
 def test_an_evaluation_generates_for_each_source_once(launcher: Any, models: dict[str, Path], tmp_path: Path) -> None:
     job = staged(tmp_path, models["bart"], ROWS, generate_rows=7)
-    arguments = {"batch_size": 4, "eval_batch_size": 3, "max_steps": 8, "learning_rate": 0.02, "precision": "bf16"}
+    arguments = {"batch_size": 4, "eval_batch_size": 3, "max_steps": 10, "learning_rate": 0.02, "precision": "bf16"}
     ended = job.run(launcher, task="seq2seq", padding="longest", **arguments)
     metrics, table = ended.result["metrics"], ended.result["tables"]["predictions.json"]
     folder = Path(job.environment["SM_CHANNEL_VALIDATION"])
