@@ -17,6 +17,7 @@ from experiments.planning.inputs import stage_inputs
 from experiments.planning.load import Arm, load
 from experiments.planning.plan import plan
 from state.home import home
+from training.job.tasks import TASKS
 
 STEPS = 5
 
@@ -30,7 +31,8 @@ WNUT = data("wnut17", "wnut17-train.conll.gz", "wnut17-dev.conll.gz")
 STS = data("sts", "sts-train.tsv.gz", "sts-validation.tsv.gz", text="sentence1", text_pair="sentence2", label="score")
 E2E = data("e2e", "e2e-nlg-train.csv.gz", "e2e-nlg-validation.csv.gz", text="mr", target="ref")
 GOEMOTIONS = data("goemotions", "goemotions-train.jsonl.gz", "goemotions-dev.jsonl.gz", label="labels")
-CHAT = data("chat", "chat-cdxgen-train.jsonl.gz", "chat-cdxgen-validation.jsonl.gz")
+CONVERSATIONS = next(name for name, task in TASKS.items() if ("messages",) in task.usual_columns)
+CHAT = data(CONVERSATIONS, f"{CONVERSATIONS}-cdxgen-train.jsonl.gz", f"{CONVERSATIONS}-cdxgen-validation.jsonl.gz")
 PAIRS = data(
     "embeddings", "sts-train.tsv.gz", "sts-validation.tsv.gz", text="sentence1", text_pair="sentence2", score="score"
 )
@@ -80,7 +82,7 @@ SETTINGS: Sequence[Case] = (
     {"gradient_accumulation_steps": "2", "padding": "max_length", "attention": "sdpa"},
     {"gradient_accumulation_steps": "4", "padding": "buckets", "bucket_lengths": "[16, 32, 64, 96]"},
     {"attention": "blockwise", "dataloader_workers": "1", "sharding": "fsdp2"},
-    {"padding": "none", "compiler": "none", "compare.arms": "[]"},
+    {"padding": "none", "compiler": "none", "compare.arms": "[{padding: none}]", "compare.baseline": "null"},
     {"compiler": "inductor"},
     {"compiler": "inductor", "compile_scope": "model", "padding": "max_length"},
 )

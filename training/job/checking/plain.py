@@ -87,6 +87,7 @@ def train_plainly(settings: Settings, model: PreTrainedModel, steps: int, batche
     """
     arguments, device = settings.arguments, "cuda" if settings.device_kind == "cuda" else "cpu"
     model.to(device).train()
+    model.config.use_cache = False  # with a cache, transformers lets the texts of a packed row see each other
     decayed = Trainer.get_decay_parameter_names(None, model)
     trained = [(name in decayed, each) for name, each in model.named_parameters() if each.requires_grad]
     groups = [
