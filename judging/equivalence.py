@@ -90,19 +90,13 @@ def _finding(
     largest = Finding(name=name, value=value, answer=SAME)
     for row, other in zip(steps, against, strict=True):
         sizes = differences(row, other)
-        beyond = [name for name, size in sizes.items() if not size <= _tolerance(name)]
-        quantity = (beyond or [max(sizes, key=lambda name: sizes[name])])[0]
-        found = Finding(
-            name=name,
-            value=value,
-            answer=DIFFERENT if beyond else SAME,
-            step=row["step"],
-            quantity=quantity,
-            size=sizes[quantity],
-        )
-        if beyond:
+        quantity = max(sizes, key=lambda each: sizes[each] / _tolerance(each))
+        size, tolerance = sizes[quantity], _tolerance(quantity)
+        answer = SAME if size <= tolerance else DIFFERENT
+        found = Finding(name=name, value=value, answer=answer, step=row["step"], quantity=quantity, size=size)
+        if answer == DIFFERENT:
             return found
-        if found.size >= largest.size:
+        if size / tolerance >= largest.size / _tolerance(largest.quantity):
             largest = found
     return largest
 
