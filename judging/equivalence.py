@@ -23,7 +23,7 @@ SMALLEST_LOSS = 1e-3
 """Differences of smaller losses are relative to this number."""
 SMALLEST_SHARE = 1e-3
 """Differences of smaller shares of the whole gradient's norm are relative to this share."""
-LARGEST_RATIO = 5.0
+LARGEST_RATIO = 3.0
 """Largest ratio of the error of an arm to that of stock torch in the same precision."""
 _DESCRIPTION = ("name", "value", "against", "precision", "step", "seconds", "optimizer", "not_checked")
 """Columns that are no quantity."""
