@@ -165,13 +165,10 @@ class Check:
     def _run(self, training: Training) -> Record:
         settings = self._settings_of(training)
         model = self._load(settings)
-        if training.is_plain:
-            if training.precision == "fp8":
-                settings = prepare(model, settings)
-            without_dropout(model)
-            return train_plainly(settings, model, self._steps, self._batches, unpacks=training.unpacks)
-        settings = prepare(model, settings)
+        settings = prepare(model, settings)  # with plain settings: an adapter, and 8-bit layers for fp8
         without_dropout(model)
+        if training.is_plain:
+            return train_plainly(settings, model, self._steps, self._batches, unpacks=training.unpacks)
         trainer = CheckedTrainer(settings, model, self._events)
         trainer.train_from(None)
         return trainer.record

@@ -37,7 +37,7 @@ class Record:
     def add(self, loss: float, norm: object, model: nn.Module, optimizer: Any) -> None:
         """Add a step, just before the optimizer takes it."""
         layers = {name: _gradient_norm(each.parameters()) for name, each in checked_layers(model).items()}
-        self.values.append({LOSS: loss, NORM: _number(norm), **layers})
+        self.values.append({LOSS: loss, NORM: float(_whole(norm)), **layers})
         names = {parameter: name for name, parameter in model.named_parameters()}
         options = {
             names.get(parameter, "?"): tuple(group[name] for name in OPTIONS)
@@ -70,13 +70,14 @@ def checked_layers(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _gradient_norm(parameters: Iterator[nn.Parameter]) -> float:
-    squares = [_number(each.grad.norm()) ** 2 for each in parameters if each.grad is not None]
-    return math.sqrt(sum(squares))
+    # In single precision, the norm of a large tensor depends on the order of its sum by 1e-5.
+    gradients = [_whole(each.grad) for each in parameters if each.grad is not None]
+    return math.sqrt(sum(float(torch.linalg.vector_norm(each, dtype=torch.float64)) ** 2 for each in gradients))
 
 
-def _number(value: Any) -> float:
-    """Return a number that each process has a part of, if the model is sharded."""
-    return float(value.full_tensor() if hasattr(value, "full_tensor") else value)
+def _whole(value: Any) -> Any:
+    """Return a tensor of which each process has a part, if the model is sharded."""
+    return value.full_tensor() if hasattr(value, "full_tensor") else value
 
 
 def train_plainly(settings: Settings, model: PreTrainedModel, steps: int, batches: int, *, unpacks: bool) -> Record:

@@ -102,6 +102,7 @@ EQUAL = {
     "padded": ({**TAGGING, "padding": "max_length", "attention": "sdpa"}, ["padding", "attention"]),
     "without padding": ({"padding": "none", "dataloader_workers": 1}, ["padding", "dataloader_workers"]),
     "sharded": ({"sharding": "fsdp2", "weight_decay": 0.1}, ["sharding"]),
+    "adapted": ({"adapter_method": "lora", "adapter_rank": 2}, ["optimizer"]),
     "packed": (CONVERSATION, ["packing"]),
     "bf16": ({"precision": "bf16", "max_grad_norm": 0}, ["precision"]),
 }
