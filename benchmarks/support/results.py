@@ -131,6 +131,24 @@ SECTIONS: Mapping[str, Section] = {
         command="python -m benchmarks.tuning.bench_auto [WORKLOAD ...] [VIEW ...]",
         short="In most of these measurements, `auto` still chose by a trial of real steps; today it follows rules.",
     ),
+    "check": Section(
+        measures="`trainfare check` on small trainings that are known to be equal: eleven models and data sets that "
+        "were not used to choose its tolerances, with one more setting each time; and the billed seconds of a check of "
+        "inductor for shipped experiments, on a machine that did nothing else.",
+        figures=(
+            Figure(
+                "equal trainings: false alarms",
+                r"pairs of equal trainings: false alarms",
+                "Of equal trainings, how many does a check call different?",
+            ),
+            Figure("largest rate of false alarms", r"pairs of equal trainings: largest rate.*"),
+            Figure("largest difference of a loss, fp32", r"pairs in fp32: largest difference of a loss"),
+            Figure("largest difference of a gradient, fp32", r"pairs in fp32: largest difference of a gradient"),
+            Figure("largest error over stock torch's, bf16", r"pairs in bf16: .*"),
+            Figure("billed seconds of a check", r".*: billed seconds"),
+        ),
+        command="python -m benchmarks.bench_check [pairs] [cost]",
+    ),
     "waves": Section(
         measures="Simulated comparisons with looks after 3, 5, 7 and 9 repeats: 2,000 a figure with recorded noise, "
         "and 4,000 in each situation of `benchmarks/recorded/situations.py`, judged without the product's formulas. "

@@ -106,7 +106,7 @@ def train_plainly(settings: Settings, model: PreTrainedModel, steps: int, batche
         total = 0.0
         for part, count in zip(parts, counts):
             with _autocast(settings.precision, device):
-                loss = model(**{name: value.to(device) for name, value in part.items()}).loss
+                loss = model(**{name: value.to(device) for name, value in part.items()})["loss"]
             loss = loss * (count / sum(counts))
             scaler.scale(loss).backward()
             total += loss.item()
