@@ -133,7 +133,8 @@ def _verb(name: str) -> Callable[..., Result]:
     return run
 
 
-train, compare, probe, sweep, plan = map(_verb, ("train", "compare", "probe", "sweep", "plan"))
+train, compare, check = map(_verb, ("train", "compare", "check"))
+probe, sweep, plan = map(_verb, ("probe", "sweep", "plan"))
 attach, report, register, deploy, predict = map(_verb, ("attach", "report", "register", "deploy", "predict"))
 undeploy, endpoints, jobs = map(_verb, ("undeploy", "endpoints", "jobs"))
 

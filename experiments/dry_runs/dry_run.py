@@ -62,7 +62,7 @@ from state.regular_files import user_path
 from sweeps.optuna_study import automatic, first_points
 from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, placeholder_id, planned_group
-from tracking.groups.planned_job import PlannedJob
+from tracking.groups.planned_job import CHECK, PlannedJob
 from tracking.recorded.recorded_job import (
     CHECKPOINT,
     MEASURES,
@@ -230,6 +230,7 @@ def _with_jobs(
         parallel=prepared.parallel,
         uploads=dict(context.missing_bytes),
         new_bucket=context.missing_bucket,
+        checks=prepared.checked if isinstance(prepared, LaunchPlan) else plan.checks,
         worst=worst,
     )
 
@@ -250,8 +251,10 @@ def job_entry(
     prepared = prepare(context, replace(planned, spec=state.spec_in_scratch(planned.spec)))
     prepared = replace(prepared, spec=state.spec_at_home(prepared.spec))
     request = build(prepared.spec)
-    experiment, size = arm.experiment, None if arm.batch_sizes else size_of(arm.experiment, inputs)
-    expected, spot = (None, None) if arm.batch_sizes else planned_costs(prepared, experiment, inputs, size, earlier)
+    experiment, size, expected, spot = arm.experiment, None, None, None
+    if not arm.batch_sizes and planned.tags.get("platform.role") != CHECK:
+        size = size_of(experiment, inputs)
+        expected, spot = planned_costs(prepared, experiment, inputs, size, earlier)
     runtime = list[str]()
     if not isinstance(inputs, Staged):
         has_requirements = bool(requirement_lines(inputs.source.folder))

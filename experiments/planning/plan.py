@@ -30,8 +30,18 @@ from judging.design import Design
 from judging.waves import round_order
 from state.digests import digest, key_of
 from state.home import compile_cache
+from tracking.budgets.ledger import with_limit
 from tracking.groups.plan_file import METRIC_SCALES
-from tracking.groups.planned_job import AGAIN, CALIBRATION, DataSource, ModelPlan, PlannedJob, ScriptPlan, ScriptTarget
+from tracking.groups.planned_job import (
+    AGAIN,
+    CALIBRATION,
+    CHECK,
+    DataSource,
+    ModelPlan,
+    PlannedJob,
+    ScriptPlan,
+    ScriptTarget,
+)
 from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar, short_name
 from training.contract.service import FIELDS_VARIABLE
 from training.job.settings.declared import ADAPTER_PACKAGES, ADAPTER_SETTINGS, SETTINGS
@@ -163,11 +173,36 @@ def calibration(group_id: str, name: str, arm: Arm, number: int, staged: Inputs,
     smallest = arm.batch_sizes[0]
     most = staged.train_rows * smallest // arm.experiment.global_batch_size
     sizes = tuple(size for size in arm.batch_sizes if size <= max(most, smallest))
-    fields = {"batch_size": smallest, "calibration": Calibration(batch_sizes=sizes), "push_to_hub": None, "probe": None}
-    experiment = arm.experiment.model_copy(update=fields)
-    timed = replace(arm, label=f"{arm.label}, calibration", experiment=experiment, is_baseline=False)
-    planned = job(f"{group_id}-{experiment.compiler}-a{number}auto", name, timed, 0, staged, home, group_id=group_id)
-    return replace(planned, tags={"platform.role": CALIBRATION})
+    fields = {"batch_size": smallest, "calibration": Calibration(batch_sizes=sizes)}
+    return _before_trainings(CALIBRATION, "auto", group_id, name, arm, number, staged, home, fields)
+
+
+def check(group_id: str, name: str, arm: Arm, number: int, staged: Inputs, home: Path) -> PlannedJob:
+    """Return the job that checks the group's arm `number` in a few steps."""
+    fields = {**KEEPS_NOTHING, "batch_size": int(arm.experiment.batch_size)}
+    planned = _before_trainings(CHECK, "check", group_id, name, arm, number, staged, home, fields)
+    limited = with_limit(planned.spec, min(planned.spec.max_run_seconds, CHECK_SECONDS))
+    arguments = {**limited.hyperparameters, "check_steps": CHECK_STEPS}
+    return replace(planned, spec=limited.model_copy(update={"hyperparameters": arguments}))
+
+
+def _before_trainings(
+    role: str,
+    suffix: str,
+    group_id: str,
+    name: str,
+    arm: Arm,
+    number: int,
+    staged: Inputs,
+    home: Path,
+    fields: Mapping[str, Any],
+) -> PlannedJob:
+    """Return a job of the group's arm `number` with other fields, which trains no model."""
+    experiment = arm.experiment.model_copy(update={**fields, "push_to_hub": None, "probe": None})
+    changed = replace(arm, label=f"{arm.label}, {role}", experiment=experiment, is_baseline=False)
+    job_name = f"{group_id}-{experiment.compiler}-a{number}{suffix}"
+    planned = job(job_name, name, changed, 0, staged, home, group_id=group_id)
+    return replace(planned, tags={"platform.role": role})
 
 
 def job(
@@ -389,7 +424,11 @@ def run_tags(experiment: Experiment) -> dict[str, str]:
 MAX_NOTES_CHARACTERS = 4_000
 """Longest tag that every MLflow stores."""
 KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
-"""Fields without effect in a calibration, which trains nothing."""
+"""Fields without effect in a calibration or a check, which keep nothing."""
+CHECK_STEPS = 5
+"""Optimizer steps of each training of a check."""
+CHECK_SECONDS = 600
+"""Longest time of a check."""
 
 
 def hyperparameters(

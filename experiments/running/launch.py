@@ -1,7 +1,7 @@
-"""Launch the jobs of `train`, `compare` and `probe`: prepare their plan, follow the jobs wave by wave, and report.
+"""Launch the jobs of `train`, `compare`, `probe` and `check`: prepare a plan, follow the jobs wave by wave, and report.
 
-`train` is a comparison with one arm and one repeat. `probe` is a comparison in which every job ends early. A plan is
-prepared in the same steps as a start: see `experiments.dry_runs`.
+`train` is a comparison with one arm and one repeat. `probe` is a comparison in which every job ends early. `check` runs
+only the checks of a comparison. A plan is prepared in the same steps as a start: see `experiments.dry_runs`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import pandas as pd
 
+from experiments.planning.checks import NO_CHECKS, CheckedArms, checked_arms, require_checks
 from experiments.planning.costs import budget_of, check_budget, expected_cost
 from experiments.planning.equal_work import incomparable
 from experiments.planning.inputs import Inputs, stage_inputs
@@ -28,7 +29,8 @@ from experiments.planning.load import (
     without_pushes,
 )
 from experiments.planning.memory_plan import check_memory
-from experiments.planning.plan import calibration, design_of, group_key, plan
+from experiments.planning.plan import calibration, check, design_of, group_key, plan
+from experiments.running.check_arms import report_checks, run_checks
 from experiments.running.options import read_fail_on, read_flag
 from experiments.running.output import answer, exit_code, print_line, status_writer
 from experiments.running.scheduler import ExpectedSeconds, GroupProgress, run_jobs, start_jobs, without_left_out
@@ -88,8 +90,15 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     set_budget(store, group, budget_of(experiment))
     try:
         plan = choose_batch_sizes(replace(plan, seed_offset=group.seed_offset), store, context, group)
+        if checks := [prepare(context, job) for job in plan.checks(group.id).values()]:
+            is_refusing = plan.check == "refuse"
+            done = run_checks(
+                store, context.service, group, checks, plan.checked, plan.parallel, is_refusing=is_refusing
+            )
+            if plan.verb == "check" or done.is_stopped:
+                return report_checks(store, group, done)
     except Detached:
-        print_line("The calibration keeps running. The same command continues with its result.")
+        print_line("Running jobs keep running. The same command continues with their results.")
         return 130
     jobs = [prepare(context, job) for job in plan.jobs(group.id)]
     for sentence in incomparable(plan.arm_inputs, jobs) if plan.verb == "compare" else ():
@@ -149,8 +158,8 @@ def read_measurements(store: Store, run_id: str) -> tuple[Measurement, ...]:
     return measurements(zip(points["step"], points["key"], points["value"], strict=True))
 
 
-CHECK = "check"
-"""Id of the group of jobs that are only checked."""
+NO_GROUP = "check"
+"""Id of the group of jobs that are only planned."""
 Result = TypeVar("Result")
 
 
@@ -219,10 +228,12 @@ class Preparation:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPlan(Prepared):
-    """Jobs of `train`, `compare` or `probe`."""
+    """Jobs of `train`, `compare`, `probe` or `check`."""
 
     repeats: int
     """Most jobs of each arm."""
+    check: Literal["refuse", "report", "off"]
+    """The field `compare.check`."""
     wait: bool
     """True to follow the jobs to their end."""
 
@@ -234,6 +245,8 @@ class LaunchPlan(Prepared):
         return group_key(self.verb, self.name, self.arms, self.repeats, staged, self.design, place)
 
     def jobs(self, group_id: str) -> list[PlannedJob]:
+        if self.verb == "check":
+            return []
         staged = [inputs for _, inputs in self.arm_inputs]
         jobs = plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design, self.seed_offset)
         if self.verb != "train":
@@ -257,9 +270,22 @@ class LaunchPlan(Prepared):
             if arm.batch_sizes
         }
 
+    @property
+    def checked(self) -> CheckedArms:
+        return NO_CHECKS if self.check == "off" else checked_arms(self.arm_inputs)
+
+    def checks(self, group_id: str) -> dict[str, PlannedJob]:
+        """Return the job of each check, by the label of its first arm."""
+        return {
+            arm.label: check(group_id, self.name, arm, number, inputs, home())
+            for number, (arm, inputs) in enumerate(self.arm_inputs)
+            if arm.label in self.checked.arms
+        }
+
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
         arms = {arm.label: (arm, inputs) for arm, inputs in self.arm_inputs}
-        first = [(*arms[label], job) for label, job in self.calibrations(group_id).items()]
+        before = [*self.calibrations(group_id).items(), *self.checks(group_id).items()]
+        first = [(*arms[label], job) for label, job in before]
         return [*first, *((*arms[job.arm], job) for job in self.jobs(group_id))]
 
 
@@ -273,13 +299,15 @@ def prepare_launch(verb: str, overrides: Mapping[str, str], steps: Preparation) 
     if launch is None or (context := launch.context) is None:
         return launch
     for arm, inputs in launch.arm_inputs:
-        [job] = plan(CHECK, launch.name, [arm], 1, [inputs], home())
+        [job] = plan(NO_GROUP, launch.name, [arm], 1, [inputs], home())
         steps.attempt(partial(context.check, job.spec))
         steps.attempt(partial(check_memory, job, arm.experiment, inputs))
+    if launch.is_complete and verb == "check":
+        steps.attempt(partial(require_checks, launch.checked))
     budget = budget_of(launch.experiment)
     if not launch.is_complete or not budget.budget.is_limited:
         return launch
-    jobs = [job for _, _, job in launch.known_jobs(CHECK)]
+    jobs = [job for _, _, job in launch.known_jobs(NO_GROUP)]
     sentences = steps.attempt(lambda: check_budget([priced(context, job) for job in jobs], budget))
     return replace(launch, budget_text=sentences or ())
 
@@ -290,7 +318,8 @@ def read_launch(verb: str, overrides: Mapping[str, str], echo: Callable[[str], N
     name = fields.pop("experiment", "demo")
     wait = read_flag(fields, "wait", "true")
     fail_on = read_fail_on(fields) if verb == "compare" else frozenset[str]()
-    for option in ("wait", "fail-on") if verb == "compare" else ("wait",):  # no fields: they do not change the jobs
+    own = {"compare": ("wait", "fail-on"), "check": ()}
+    for option in own.get(verb, ("wait",)):  # no fields: they do not change the jobs
         fields.pop(option, None)
     experiment = load(name, fields)
     parallel = experiment.compare.parallel
@@ -302,6 +331,7 @@ def read_launch(verb: str, overrides: Mapping[str, str], echo: Callable[[str], N
         experiment=selected_arms[0].experiment,
         arms=selected_arms,
         repeats=repeats,
+        check={"compare": experiment.compare.check, "check": "report"}.get(verb, "off"),
         # Probes run together, unless they would share this machine.
         parallel=parallel if verb != "probe" or traits_of(experiment.service).runs_here else len(selected_arms),
         design=design,
@@ -311,7 +341,7 @@ def read_launch(verb: str, overrides: Mapping[str, str], echo: Callable[[str], N
 
 
 def _select_arms(verb: str, experiment: Experiment, echo: Callable[[str], None]) -> tuple[tuple[Arm, ...], int]:
-    if verb == "compare":
+    if verb in ("compare", "check"):
         return whole_trainings(without_pushes(arms(experiment), echo)), experiment.compare.repeats
     if verb == "probe":
         return probes(arms(experiment)), 1
