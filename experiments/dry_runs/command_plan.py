@@ -471,7 +471,9 @@ def _worst(plan: CommandPlan, worst: WorstCase) -> Iterator[str]:
         look = plan.design.looks[0]
         first = worst_case_of([job.planned for job in plan.jobs if job.planned.repeat < look])
         yield f"{_amount(first.amount)} up to the first look, after {look} repeats"
-    if limits := dict.fromkeys(durations(job.planned.spec.max_run_seconds)[0] for job in plan.described_jobs):
+    if limits := dict.fromkeys(
+        durations(job.planned.spec.max_run_seconds)[0] for job in plan.jobs if job.role != CHECK
+    ):
         most = f"{GRACE_SECONDS + UPLOAD_SECONDS:.0f} s"
         yield f"each job: at most {joined(list(limits))} (machine.max_run_seconds), and up to {most} to stop and upload"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from experiments.planning.checks import CheckedArms
 from experiments.running.output import UNWANTED_RESULT, print_line
 from experiments.running.scheduler import run_jobs
-from reports.comparison.checks import CHECK_FILE, ArmCheck, checks_of, difference, where
+from reports.comparison.checks import CHECK_FILE, ArmCheck, at_step, checks_of, difference
 from tracking.budgets.ledger import Ledger
 from tracking.groups.group import Group, close_group
 from tracking.groups.plan_file import write_checks
@@ -63,7 +63,7 @@ def run_checks(
 
 def refusal(different: Sequence[ArmCheck]) -> str:
     arms = [
-        f"{each.labels} would not train as plain settings do: {where(first)}, {difference(first)}"
+        f"{each.labels} would not train as plain settings do: {at_step(first)}, {difference(first)}"
         for each in different
         for first in each.different[:1]
     ]

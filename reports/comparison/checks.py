@@ -12,7 +12,7 @@ import pandas as pd
 
 from judging.equivalence import AS_STOCK, DIFFERENT, LOSS, NORM, NOT_CHECKED, SAME, Answer, Finding, answer_of, judge
 from reports.model.numbers import NONE, capitalized, figure, joined, money
-from reports.model.report import Block, Cell, Column, Section, Text, build_table
+from reports.model.report import Block, Cell, Column, Item, Items, Section, Text, build_table
 from tracking.groups.planned_job import CHECK
 from tracking.recorded.arms import BILLABLE, DOLLARS
 from tracking.recorded.recorded_job import Job, job_of
@@ -54,17 +54,16 @@ class ArmCheck:
     @property
     def text(self) -> str:
         """The answer in one line, such as `no difference in 5 steps (largest 5.8e-07, loss at step 4)`."""
-        same = [each for each in self.findings if each.answer == SAME]
-        texts = [f"different {where(each)}: {difference(each)}" for each in self.different]
-        if same and not texts:
+        shown = [outcome(each) for each in self.different]
+        if (same := [each for each in self.findings if each.answer == SAME]) and not shown:
             largest = max(same, key=lambda each: each.size)
-            texts.append(f"no difference in {self.steps} steps (largest {largest.size:.1e}, {place(largest)})")
-        for each in self.findings:
-            if each.answer == AS_STOCK:
-                texts.append(f"{setting(each)} as stock torch (error {figure(each.size)} times its error)")
-            elif each.answer == NOT_CHECKED:
-                texts.append(f"{setting(each)} not checked: {each.reason.rstrip('.')}".lstrip())
-        return "; ".join(texts)
+            shown.append(f"{SAME} in {self.steps} steps ({largest_text(largest)})")
+        shown += [
+            f"{setting(each)} {outcome(each)}".strip()
+            for each in self.findings
+            if each.answer in (AS_STOCK, NOT_CHECKED)
+        ]
+        return "; ".join(shown)
 
     @property
     def billed(self) -> str:
@@ -78,24 +77,39 @@ def setting(finding: Finding) -> str:
 
 
 def quantity(finding: Finding) -> str:
-    is_layer = finding.size and finding.quantity not in ("", LOSS, NORM)
+    """Return what was compared. The text about an option of the optimizer has no size."""
+    is_layer = finding.size > 0 and finding.quantity not in ("", LOSS, NORM)
     return f"gradient of {finding.quantity}" if is_layer else finding.quantity
 
 
-def where(finding: Finding) -> str:
-    return f"at step {finding.step}" if finding.step else "in every step"
-
-
-def place(finding: Finding) -> str:
-    return f"{quantity(finding)} {where(finding)}"
+def at_step(finding: Finding) -> str:
+    return f"at step {finding.step}" if finding.step else "in all steps"
 
 
 def difference(finding: Finding) -> str:
-    """Return what differs, such as `loss differs by 3.1e-03 (compiler inductor)`."""
+    """Return what differs and in which setting, such as `loss differs by 3.1e-03 (compiler inductor)`."""
     if not finding.quantity:
-        return f"{figure(finding.size)} times the error of stock torch ({setting(finding)})"
+        return f"{setting(finding)} has {figure(finding.size)} times the error of stock torch"
     size = f" differs by {finding.size:.1e}" if math.isfinite(finding.size) else " is not finite"
     return f"{quantity(finding)}{size if finding.size else ''} ({setting(finding)})"
+
+
+def largest_text(finding: Finding) -> str:
+    return (
+        f"largest {finding.size:.1e}, {quantity(finding)} {at_step(finding)}" if finding.size else "equal to the digit"
+    )
+
+
+def outcome(finding: Finding) -> str:
+    """Return the answer about a setting, with its size or its reason."""
+    if finding.answer == DIFFERENT:
+        return f"{DIFFERENT} {at_step(finding)}: {difference(finding)}"
+    reasons = {
+        SAME: f" ({largest_text(finding)})",
+        AS_STOCK: f" (error {figure(finding.size)} times its error)",
+        NOT_CHECKED: f": {finding.reason.rstrip('.')}",
+    }
+    return finding.answer + reasons[finding.answer]
 
 
 def checks_of(
@@ -133,12 +147,12 @@ def _not_checked(arms: tuple[str, ...], reason: str, job: Job | None = None) -> 
 def checks_answer(checks: Sequence[ArmCheck]) -> tuple[str, str]:
     """Return the answer to a check alone in one sentence, and in a few words."""
     if different := [each for each in checks if each.different]:
-        texts = [f"{each.labels} {'is' if len(each.arms) == 1 else 'are'} {each.text}" for each in different]
-        return f"{capitalized('; '.join(texts))}.", "different"
-    if equal := [label for each in checks if each.answer in (SAME, AS_STOCK) for label in each.arms]:
-        arms = joined([f"“{label}”" for label in equal])
-        return f"The settings of {arms} change the time of a training and nothing else.", "no difference"
-    return "No arm was checked to the end.", "not checked"
+        return f"{'; '.join(f'{each.labels} is {each.text}' for each in different)}.", DIFFERENT
+    equal = [each for each in checks if each.answer in (SAME, AS_STOCK)]
+    if not equal:
+        return "No arm was checked to the end.", NOT_CHECKED
+    arms = joined([f"“{label}”" for each in equal for label in each.arms])
+    return f"{capitalized(SAME)} in {equal[0].steps} steps: {arms}.", SAME
 
 
 def check_sentences(checks: Sequence[ArmCheck]) -> Iterator[str]:
@@ -148,11 +162,27 @@ def check_sentences(checks: Sequence[ArmCheck]) -> Iterator[str]:
             yield f"Check of {each.labels}: {each.text}."
 
 
+def check_items(checks: Sequence[ArmCheck]) -> tuple[Block, ...]:
+    """Return each check with a line for each setting, for narrow formats."""
+    items = [
+        Item(
+            label=", ".join(check.arms),
+            outcome=check.answer,
+            texts=tuple(Text(f"{setting(each)}: {outcome(each)}".removeprefix(": ")) for each in check.findings),
+        )
+        for check in checks
+    ]
+    return (Items(tuple(items)), Text(_NOT_SHOWN, "small"))
+
+
 _Row = tuple[ArmCheck, Finding]
 
 
-def check_blocks(checks: Sequence[ArmCheck]) -> tuple[Block, ...]:
-    """Return the table with a row for each checked arm and setting, and for each arm that was not checked."""
+def check_sections(checks: Sequence[ArmCheck]) -> tuple[Section, ...]:
+    """Return the section with a row for each checked arm and setting, and for each arm that was not checked.
+
+    Empty without checks.
+    """
 
     def cost(column: str, row: _Row) -> float | None:
         """Return the cost of a check in its first row alone."""
@@ -163,27 +193,25 @@ def check_blocks(checks: Sequence[ArmCheck]) -> tuple[Block, ...]:
         return Cell(text=row[1].answer, badge=_BADGES[row[1].answer], detail=row[1].reason)
 
     def largest(row: _Row) -> str | None:
-        finding = row[1]
-        if finding.name == "precision" and not finding.quantity:
-            return f"{figure(finding.size)} x stock"
-        return f"{finding.size:.1e}" if finding.answer != NOT_CHECKED else None
+        size = row[1].size
+        if row[1].name == "precision" and not row[1].quantity:
+            return f"{figure(size)} times stock"
+        return None if row[1].answer == NOT_CHECKED else f"{size:.1e}" if size else "0"
+
+    def place(row: _Row) -> str | None:
+        return f"{quantity(row[1])} {at_step(row[1])}" if row[1].size and row[1].quantity else row[1].quantity or None
 
     columns = [
-        Column[_Row]("arms", lambda row: ", ".join(row[0].arms), head="arm", kind="text"),
+        Column[_Row]("arm", lambda row: ", ".join(row[0].arms), kind="text"),
         Column[_Row]("setting", lambda row: setting(row[1]) or NONE, kind="text"),
         Column[_Row]("answer", answer, kind="text"),
-        Column[_Row]("largest difference", largest, head="largest\ndifference"),
-        Column[_Row]("where", lambda row: place(row[1]) if row[1].quantity else None, kind="text", is_optional=True),
+        Column[_Row]("largest difference", largest),
+        Column[_Row]("where", place, kind="text", is_optional=True),
         Column[_Row]("billable", partial(cost, BILLABLE), unit="s"),
         Column[_Row]("cost", partial(cost, DOLLARS.column), unit="USD", text=money, is_optional=True),
     ]
-    rows = [(check, finding) for check in checks for finding in check.findings]
-    return (build_table("The checks", columns, rows), Text(_NOT_SHOWN, "small"))
-
-
-def check_sections(checks: Sequence[ArmCheck]) -> tuple[Section, ...]:
-    """Return the section with the checks; empty without any."""
-    return (Section("Checked before the trainings", check_blocks(checks)),) if checks else ()
+    table = build_table("The checks", columns, [(check, finding) for check in checks for finding in check.findings])
+    return (Section("Checked before the trainings", (table, Text(_NOT_SHOWN, "small"))),) if checks else ()
 
 
 def check_fields(checks: Sequence[ArmCheck]) -> list[dict[str, Any]]:
