@@ -14,7 +14,7 @@ from mlflow.entities import Run
 from judging.design import Design
 from reports.charts.report_charts import comparison_charts, probe_charts
 from reports.charts.sweep_charts import sweep_charts
-from reports.comparison.checks import CHECK_FILE, ArmCheck, checks_of
+from reports.comparison.checks import CHECKS_FILE, TABLE_FILE, ArmCheck, checks_of
 from reports.comparison.comparison import Comparison, Kind, compare, seedless_arms
 from reports.comparison.messages import deleted, missing_data
 from reports.comparison.report import Source, comparison_report, with_neutral_label
@@ -25,7 +25,7 @@ from reports.sweep.report import sweep_report
 from reports.sweep.sweep import is_sweep_table, sweep_of
 from sweeps.costs import FIGURES
 from tracking.budgets.ledger import end_sentence, read_budget_end
-from tracking.groups.plan_file import CHECKS_FILE, SWEEP_FILE, read_design
+from tracking.groups.plan_file import SWEEP_FILE, read_design
 from tracking.groups.planned_job import CHECK
 from tracking.queries import job_tables
 from tracking.queries.job_tables import similar_jobs
@@ -227,7 +227,7 @@ class Reader:
         """Return the checks of a group, given its table of jobs."""
         parent = self.group_run(group)
         document = self.artifact(parent.info.run_id, CHECKS_FILE, "the arms of each check") if parent else {}
-        return checks_of(table, document, lambda job: self.artifact(job.run_id, CHECK_FILE, "the numbers of a check"))
+        return checks_of(table, document, lambda job: self.artifact(job.run_id, TABLE_FILE, "the numbers of a check"))
 
     def similar_jobs(self, jobs: Sequence[Job]) -> pd.DataFrame:
         """Return the table of all successful jobs with the models and instance types of these jobs, in their

@@ -110,8 +110,7 @@ def compare(fields: Mapping[str, str]) -> int:
 def check(fields: Mapping[str, str]) -> int:
     """Check in a few steps that the arms' settings change only the time.
 
-    Compares losses and gradients with those of a training in plain PyTorch, for each setting of each arm. `compare`
-    does it before its trainings. Exits with 3 if an arm is different.
+    `compare` does it before its trainings. Exits with 3 if an arm computes something else than plain PyTorch.
 
     \b
     Examples:

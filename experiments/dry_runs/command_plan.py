@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from experiments.planning.checks import NO_CHECKS, CheckedArms
 from experiments.planning.costs import ExpectedCost, JobSize, WorstCase, worst_case_of, worst_case_of_job
 from experiments.planning.memory_plan import MemoryPlan, memory_fields, memory_text, memory_warning
 from experiments.planning.plan import CHECK_STEPS
@@ -23,7 +22,7 @@ from reports.model.report import Block, Column, Definition, Definitions, Table, 
 from reports.probe.spot import spot_lines
 from sweeps.search_space import linear_note
 from tracking.groups.plan_file import json_value
-from tracking.groups.planned_job import BEFORE_TRAININGS, CALIBRATION, CHECK, PlannedJob
+from tracking.groups.planned_job import CALIBRATION, PlannedJob
 from tracking.recorded.recorded_job import SpotEstimate
 from training.contract.job_spec import NOT_CHOSEN
 from training.contract.plain_text import counted, size_text
@@ -60,13 +59,8 @@ class JobEntry:
     """Memory on each device; None if it cannot be estimated."""
 
     @property
-    def role(self) -> str | None:
-        return self.planned.tags.get("platform.role")
-
-    @property
-    def trains(self) -> bool:
-        """False for a calibration or a check."""
-        return self.role not in BEFORE_TRAININGS
+    def is_calibration(self) -> bool:
+        return self.planned.tags.get("platform.role") == CALIBRATION
 
     @property
     def has_size(self) -> bool:
@@ -109,8 +103,8 @@ class CommandPlan:
     """Data of some arms, or their script with its channels, by the names in JSON: see `dry_run.input_plan`."""
     jobs: tuple[JobEntry, ...] = ()
     """Jobs in the order of their starts; for a sweep, those that are known before it starts."""
-    checks: CheckedArms = NO_CHECKS
-    """Arms that are checked before their trainings, and why others are not."""
+    checks: tuple[JobEntry, ...] = ()
+    """Checks before the trainings of a comparison. Those of `check` are `jobs`."""
     parallel: int = 1
     design: Design | None = None
     quality: str = ""
@@ -139,13 +133,8 @@ class CommandPlan:
 
     @property
     def every_repeat(self) -> tuple[JobEntry, ...]:
-        """Jobs of `train` or `compare` without calibrations, checks and jobs that run again."""
-        return tuple(job for job in self.jobs if job.trains and not job.planned.is_again)
-
-    @property
-    def described_jobs(self) -> tuple[JobEntry, ...]:
-        """Jobs without checks, which are like their arms' jobs; or only checks."""
-        return tuple(job for job in self.jobs if job.role != CHECK) or self.jobs
+        """Jobs of `train` or `compare` without calibrations and without jobs that run again."""
+        return tuple(job for job in self.jobs if not (job.planned.is_again or job.is_calibration))
 
 
 def print_plan(plan: CommandPlan) -> None:
@@ -178,12 +167,9 @@ def headline(plan: CommandPlan) -> str:
     count = len(plan.every_repeat)
     arms = len({job.planned.arm for job in plan.every_repeat})
     most = "at most " if plan.design and len(plan.design.looks) > 1 else ""
-    jobs = [f"{most}{counted(count, 'job')}{f' of {arms} arms' if arms > 1 else ''}"] if count else []
-    counts = {role: sum(job.role == role for job in plan.jobs) for role in BEFORE_TRAININGS}
-    first = (
-        [joined([counted(number, role) for role, number in counts.items() if number])] if any(counts.values()) else []
-    )
-    return f"{subject}: {', after '.join([*jobs, *first])}."
+    calibrations = sum(job.is_calibration for job in plan.jobs)
+    first = f", after {counted(calibrations, 'calibration')}" if calibrations else ""
+    return f"{subject}: {most}{counted(count, 'job')}{f' of {arms} arms' if arms > 1 else ''}{first}."
 
 
 def arms_table(plan: CommandPlan) -> Table:
@@ -191,8 +177,7 @@ def arms_table(plan: CommandPlan) -> Table:
     first: dict[tuple[str, str | None], JobEntry] = {}
     for job in plan.jobs:
         first.setdefault((job.planned.arm, job.planned.tags.get("platform.role")), job)
-    is_shown = plan.search or not plan.every_repeat
-    rows = [job for job in first.values() if not job.planned.is_again and (is_shown or job.trains)]
+    rows = [job for job in first.values() if not job.planned.is_again and (plan.search or not job.is_calibration)]
     is_global = any(job.experiment.global_batch_size != job.experiment.batch_size for job in rows if job.has_size)
     columns: list[Column[JobEntry]] = [
         Column("arm", lambda job: job.planned.arm if not plan.search else job.planned.run_name, head="job"),
@@ -254,12 +239,14 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
     if plan.search:
         yield from search_definitions(plan.search)
     else:
-        if sizes := _by_arm(plan, lambda job: _choice(job) if job.role == CALIBRATION else ""):
+        if sizes := _by_arm(plan, lambda job: _choice(job) if job.is_calibration else ""):
             yield Definition("Batch size", sizes)
-        if plan.checks.arms:
-            yield Definition("Check", "\n".join(_checks(plan)))
+        if plan.checks:
+            most = durations(max(job.planned.spec.max_run_seconds for job in plan.checks))[0]
+            arms = joined([job.planned.arm for job in plan.checks])
+            yield Definition("First", f"{arms}, in {CHECK_STEPS} steps, each at most {most}")
         if len(plan.every_repeat) > 1:
-            yield Definition("Order", _order([job for job in plan.jobs if job.trains]))
+            yield Definition("Order", _order([job for job in plan.jobs if not job.is_calibration]))
     if plan.design and len(plan.design.looks) > 1:
         looks = joined([str(look) for look in plan.design.looks])
         repeats = "repeats of the winner" if plan.search else "repeats"
@@ -278,16 +265,8 @@ def _choice(job: JobEntry) -> str:
     return f"chosen from {sizes} by a job of at most {most}, before the others"
 
 
-def _checks(plan: CommandPlan) -> Iterator[str]:
-    arms = joined([label for labels in plan.checks.arms.values() for label in labels])
-    most = durations(max(job.planned.spec.max_run_seconds for job in plan.jobs if job.role == CHECK))[0]
-    jobs = "a job" if len(plan.checks.arms) == 1 else f"{len(plan.checks.arms)} jobs"
-    yield f"{arms}, in {CHECK_STEPS} steps, by {jobs} of at most {most}, before any training"
-    yield from (f"not {label}: {reason}" for label, reason in plan.checks.reasons.items())
-
-
 def _scaling(plan: CommandPlan) -> list[str]:
-    jobs = sorted(plan.described_jobs, key=lambda job: not job.planned.is_baseline)
+    jobs = sorted(plan.jobs, key=lambda job: not job.planned.is_baseline)
     known = [job for job in jobs if job.experiment.script is None and job.has_size]
     settings = {f"“{job.planned.arm}”": job.experiment for job in known}
     if plan.search and settings:
@@ -299,7 +278,7 @@ def _scaling(plan: CommandPlan) -> list[str]:
 def _by_arm(plan: CommandPlan, text_of: Callable[[JobEntry], str]) -> str:
     """Return the texts about jobs, each with its arms unless all jobs have the same. An empty text is left out."""
     arms: dict[str, dict[str, None]] = {}
-    for job in plan.described_jobs:
+    for job in plan.jobs:
         arms.setdefault(text_of(job), {})[job.planned.arm] = None
     if len(arms) <= 1:
         return next(iter(arms), "")
@@ -382,7 +361,7 @@ def endpoint_definitions(endpoint: EndpointPlan, traits: Traits) -> Iterator[Def
 
 def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
     """Yield the expected cost with its source, and the worst case with its rule."""
-    if plan.every_repeat:
+    if plan.jobs and plan.verb != "check":
         yield Definition("Expected", "\n".join(_expected(plan)))
     for warn in (_late, lambda job: memory_warning(job.memory) if job.memory else ""):
         if text := _by_arm(plan, warn):
@@ -403,7 +382,7 @@ def _expected(plan: CommandPlan) -> Iterator[str]:
         count, cost = expected
         yield f"{_cost(cost)} for all {counted(count, 'training run')}, if none is skipped"
         yield "and each takes as long as the first one with the same compiler setting"
-        if calibrations := sum(job.role == CALIBRATION for job in plan.jobs):
+        if calibrations := sum(job.is_calibration for job in plan.jobs):
             yield f"{counted(calibrations, 'calibration')} not included"
         yield f"from {cost.source}"
         return
@@ -423,7 +402,7 @@ def expected_of_search(plan: CommandPlan) -> tuple[int, ExpectedCost] | None:
 
     None if the cost of a first training is unknown. Calibrations are not counted.
     """
-    first = [job for job in plan.jobs if job.trains]
+    first = [job for job in plan.jobs if not job.is_calibration]
     cost = expected_total(first)
     if cost is None or not plan.search:
         return None
@@ -469,11 +448,9 @@ def _worst(plan: CommandPlan, worst: WorstCase) -> Iterator[str]:
     yield f"{_amount(worst.amount)} ({counted(worst.jobs + worst.again, 'job')}{again})"
     if not plan.search and plan.design and len(plan.design.looks) > 1:
         look = plan.design.looks[0]
-        first = worst_case_of([job.planned for job in plan.jobs if job.planned.repeat < look])
+        first = worst_case_of([job.planned for job in (*plan.checks, *plan.jobs) if job.planned.repeat < look])
         yield f"{_amount(first.amount)} up to the first look, after {look} repeats"
-    if limits := dict.fromkeys(
-        durations(job.planned.spec.max_run_seconds)[0] for job in plan.jobs if job.role != CHECK
-    ):
+    if limits := dict.fromkeys(durations(job.planned.spec.max_run_seconds)[0] for job in plan.jobs):
         most = f"{GRACE_SECONDS + UPLOAD_SECONDS:.0f} s"
         yield f"each job: at most {joined(list(limits))} (machine.max_run_seconds), and up to {most} to stop and upload"
 
@@ -503,7 +480,7 @@ def summary(plan: CommandPlan) -> dict[str, Any]:
         "expected": _expected_fields(plan),
         "worst_case": plan.worst and _amount_fields(plan.worst.amount),
         "budget": plan.budget,
-        "jobs": [_job_fields(each) for each in plan.jobs],
+        "jobs": [_job_fields(each) for each in (*plan.checks, *plan.jobs)],
         "search": plan.search or None,
         "endpoint": plan.endpoint and _endpoint_fields(plan.service, plan.endpoint),
     }
@@ -558,5 +535,5 @@ def _expected_fields(plan: CommandPlan) -> dict[str, Any]:
     """Return the expected cost up to the first look and of all jobs; None where any job's is unknown."""
     search = expected_of_search(plan)
     least = None if plan.search else expected_total(plan.first_jobs)
-    most = (search and search[1]) if plan.search else expected_total(plan.every_repeat)
+    most = (search and search[1]) if plan.search else expected_total(plan.jobs)
     return {"at_least": least and asdict(least), "at_most": most and asdict(most)}

@@ -214,6 +214,7 @@ def _with_jobs(
     entries = [entry for entry in attempts if entry]
     if plan.verb == "compare" and len(entries) == len(known):
         state.notes.extend(incomparable(prepared.arm_inputs, [entry.planned for entry in entries]))
+    checks = [each for each in entries if plan.verb == "compare" and each.planned.tags.get("platform.role") == CHECK]
     worst: WorstCase | None = worst_case_of([entry.planned for entry in entries])
     if plan.search:  # all jobs of a sweep have the same machine
         jobs, amounts = plan.search["max_jobs"], [entry.worst for entry in entries]
@@ -226,11 +227,11 @@ def _with_jobs(
         plan,
         resumes=group,
         inputs=tuple(input_plan(each, labels[key], state) for key, each in distinct.items()),
-        jobs=tuple(entries),
+        jobs=tuple(entry for entry in entries if entry not in checks),
+        checks=tuple(checks),
         parallel=prepared.parallel,
         uploads=dict(context.missing_bytes),
         new_bucket=context.missing_bucket,
-        checks=prepared.checked if isinstance(prepared, LaunchPlan) else plan.checks,
         worst=worst,
     )
 

@@ -173,36 +173,21 @@ def calibration(group_id: str, name: str, arm: Arm, number: int, staged: Inputs,
     smallest = arm.batch_sizes[0]
     most = staged.train_rows * smallest // arm.experiment.global_batch_size
     sizes = tuple(size for size in arm.batch_sizes if size <= max(most, smallest))
-    fields = {"batch_size": smallest, "calibration": Calibration(batch_sizes=sizes)}
-    return _before_trainings(CALIBRATION, "auto", group_id, name, arm, number, staged, home, fields)
+    fields = {"batch_size": smallest, "calibration": Calibration(batch_sizes=sizes), "push_to_hub": None, "probe": None}
+    experiment = arm.experiment.model_copy(update=fields)
+    timed = replace(arm, label=f"{arm.label}, calibration", experiment=experiment, is_baseline=False)
+    planned = job(f"{group_id}-{experiment.compiler}-a{number}auto", name, timed, 0, staged, home, group_id=group_id)
+    return replace(planned, tags={"platform.role": CALIBRATION})
 
 
 def check(group_id: str, name: str, arm: Arm, number: int, staged: Inputs, home: Path) -> PlannedJob:
     """Return the job that checks the group's arm `number` in a few steps."""
-    fields = {**KEEPS_NOTHING, "batch_size": int(arm.experiment.batch_size)}
-    planned = _before_trainings(CHECK, "check", group_id, name, arm, number, staged, home, fields)
-    limited = with_limit(planned.spec, min(planned.spec.max_run_seconds, CHECK_SECONDS))
-    arguments = {**limited.hyperparameters, "check_steps": CHECK_STEPS}
-    return replace(planned, spec=limited.model_copy(update={"hyperparameters": arguments}))
-
-
-def _before_trainings(
-    role: str,
-    suffix: str,
-    group_id: str,
-    name: str,
-    arm: Arm,
-    number: int,
-    staged: Inputs,
-    home: Path,
-    fields: Mapping[str, Any],
-) -> PlannedJob:
-    """Return a job of the group's arm `number` with other fields, which trains no model."""
-    experiment = arm.experiment.model_copy(update={**fields, "push_to_hub": None, "probe": None})
-    changed = replace(arm, label=f"{arm.label}, {role}", experiment=experiment, is_baseline=False)
-    job_name = f"{group_id}-{experiment.compiler}-a{number}{suffix}"
-    planned = job(job_name, name, changed, 0, staged, home, group_id=group_id)
-    return replace(planned, tags={"platform.role": role})
+    experiment = arm.experiment.model_copy(update={**KEEPS_NOTHING, "batch_size": int(arm.experiment.batch_size)})
+    checked = replace(arm, label=f"{arm.label}, check", experiment=experiment, is_baseline=False)
+    planned = job(f"{group_id}-{experiment.compiler}-a{number}check", name, checked, 0, staged, home, group_id=group_id)
+    spec = with_limit(planned.spec, min(planned.spec.max_run_seconds, CHECK_SECONDS))
+    arguments = {**spec.hyperparameters, "check_steps": CHECK_STEPS}
+    return replace(planned, spec=spec.model_copy(update={"hyperparameters": arguments}), tags={"platform.role": CHECK})
 
 
 def job(

@@ -6,6 +6,7 @@ only the checks of a comparison. A plan is prepared in the same steps as a start
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -14,7 +15,7 @@ from typing import Literal, TypeVar
 
 import pandas as pd
 
-from experiments.planning.checks import NO_CHECKS, CheckedArms, checked_arms, require_checks
+from experiments.planning.checks import checked_arms, require_checks
 from experiments.planning.costs import budget_of, check_budget, expected_cost
 from experiments.planning.equal_work import incomparable
 from experiments.planning.inputs import Inputs, stage_inputs
@@ -30,14 +31,16 @@ from experiments.planning.load import (
 )
 from experiments.planning.memory_plan import check_memory
 from experiments.planning.plan import calibration, check, design_of, group_key, plan
-from experiments.running.check_arms import report_checks, run_checks
 from experiments.running.options import read_fail_on, read_flag
-from experiments.running.output import answer, exit_code, print_line, status_writer
+from experiments.running.output import UNWANTED_RESULT, answer, exit_code, print_line, status_writer
 from experiments.running.scheduler import ExpectedSeconds, GroupProgress, run_jobs, start_jobs, without_left_out
 from experiments.schema.experiment import Experiment
 from judging.design import Design
+from judging.equivalence import DIFFERENT
 from judging.waves import Progress
+from reports.comparison.checks import CHECKS_FILE, TABLE_FILE, checks_of
 from reports.comparison.tables import look_sentence
+from reports.model.numbers import figure
 from state.home import home, home_id
 from sweeps.costs import FIGURES, Measurement, largest_useful, measurements
 from tracking.budgets.ledger import Ledger, end_sentence, set_budget
@@ -47,7 +50,7 @@ from tracking.groups.planned_job import CHOSEN_SIZE, TRAINING, PlannedJob
 from tracking.queries import job_tables
 from tracking.queries.job_tables import ended_jobs
 from tracking.queries.metric_histories import histories
-from tracking.recorded.arms import arms_of
+from tracking.recorded.arms import BILLABLE, arms_of
 from tracking.recorded.recorded_job import Job, job_of
 from tracking.recorded.waves import jobs_to_repeat, progress_of
 from tracking.recording.metrics import record_warm_pool_costs
@@ -90,16 +93,12 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     set_budget(store, group, budget_of(experiment))
     try:
         plan = choose_batch_sizes(replace(plan, seed_offset=group.seed_offset), store, context, group)
-        if checks := [prepare(context, job) for job in plan.checks(group.id).values()]:
-            is_refusing = plan.check == "refuse"
-            done = run_checks(
-                store, context.service, group, checks, plan.checked, plan.parallel, is_refusing=is_refusing
-            )
-            if plan.verb == "check" or done.is_stopped:
-                return report_checks(store, group, done)
+        code = run_checks(plan, store, context, group)
     except Detached:
         print_line("Running jobs keep running. The same command continues with their results.")
         return 130
+    if code is not None:
+        return code
     jobs = [prepare(context, job) for job in plan.jobs(group.id)]
     for sentence in incomparable(plan.arm_inputs, jobs) if plan.verb == "compare" else ():
         print_line(f"Note: {sentence}")
@@ -152,14 +151,52 @@ def _chosen_size(store: Store, outcome: Outcome | None, label: str) -> int:
     return size
 
 
+def run_checks(plan: LaunchPlan, store: Store, context: ServiceContext, group: Group) -> int | None:
+    """Run the remaining checks and print what they show. Return the exit code if the command ends with them.
+
+    Closes the group and raises TrainfareError if an arm is different, unless `plan.check` is `report`.
+    """
+    arms, reasons = plan.checked
+    jobs = {label: prepare(context, job) for label, job in plan.checks(group.id).items()}
+    if not jobs:
+        return None
+    document = {"arms": {job.spec.name: arms[label] for label, job in jobs.items()}, "not_checked": reasons}
+    store.call(store.client.log_text, group.run_id, json.dumps(document, ensure_ascii=False), CHECKS_FILE)
+    print_line(f"Group {group.id}: checking {', '.join(jobs)}")
+    outcomes = run_jobs(store, context.service, group, [*jobs.values()], parallel=plan.parallel, echo=print_line)
+    table = job_tables.jobs(store.client, group.id)
+    checks = checks_of(table, document, lambda job: job_tables.json_artifact(store.client, job.run_id, TABLE_FILE))
+    for each in checks:
+        billed = f", {figure(each.job.number(BILLABLE))} s billed" if each.job else ""
+        print_line(f"  {', '.join(each.arms)}: {each.text}{billed}")
+    different = [each.sentence for each in checks if each.answer == DIFFERENT]
+    is_cut_short = len(outcomes) < len(jobs) and Ledger(store, context.service, group).ended is None
+    is_stopped = is_cut_short or any(each.failure and each.failure.is_stop for each in outcomes)
+    if different and not is_stopped and plan.check == "refuse":
+        error = TrainfareError(
+            f"{' '.join(different)} Remove what is different, or train it with --compare.check report."
+        )
+        error.exit_code = UNWANTED_RESULT
+        close_group(store, group, "FAILED", note=without_markup(str(error)))
+        raise error
+    if plan.verb != "check" and not is_stopped:
+        return None
+    from experiments.running.write_report import report_group
+
+    report_group(store, group, group.experiment_name)
+    has_failed = any(each.failure for each in outcomes)
+    close_group(store, group, "KILLED" if is_stopped else "FAILED" if has_failed else "FINISHED")
+    return 130 if is_stopped else UNWANTED_RESULT if different else int(has_failed)
+
+
 def read_measurements(store: Store, run_id: str) -> tuple[Measurement, ...]:
     """Return the figures of a calibration, from its run."""
     points = store.call(lambda: histories(store.client, {run_id: 0.0}, list(FIGURES)))[run_id]
     return measurements(zip(points["step"], points["key"], points["value"], strict=True))
 
 
-NO_GROUP = "check"
-"""Id of the group of jobs that are only planned."""
+CHECK = "check"
+"""Id of the group of jobs that are only checked."""
 Result = TypeVar("Result")
 
 
@@ -271,16 +308,15 @@ class LaunchPlan(Prepared):
         }
 
     @property
-    def checked(self) -> CheckedArms:
-        return NO_CHECKS if self.check == "off" else checked_arms(self.arm_inputs)
+    def checked(self) -> tuple[dict[str, list[str]], dict[str, str]]:
+        """See `checked_arms`."""
+        return ({}, {}) if self.check == "off" else checked_arms(self.arm_inputs)
 
     def checks(self, group_id: str) -> dict[str, PlannedJob]:
         """Return the job of each check, by the label of its first arm."""
-        return {
-            arm.label: check(group_id, self.name, arm, number, inputs, home())
-            for number, (arm, inputs) in enumerate(self.arm_inputs)
-            if arm.label in self.checked.arms
-        }
+        numbered = enumerate(self.arm_inputs)
+        jobs = {arm.label: check(group_id, self.name, arm, number, each, home()) for number, (arm, each) in numbered}
+        return {label: jobs[label] for label in self.checked[0]}
 
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
         arms = {arm.label: (arm, inputs) for arm, inputs in self.arm_inputs}
@@ -299,15 +335,15 @@ def prepare_launch(verb: str, overrides: Mapping[str, str], steps: Preparation) 
     if launch is None or (context := launch.context) is None:
         return launch
     for arm, inputs in launch.arm_inputs:
-        [job] = plan(NO_GROUP, launch.name, [arm], 1, [inputs], home())
+        [job] = plan(CHECK, launch.name, [arm], 1, [inputs], home())
         steps.attempt(partial(context.check, job.spec))
         steps.attempt(partial(check_memory, job, arm.experiment, inputs))
-    if launch.is_complete and verb == "check":
-        steps.attempt(partial(require_checks, launch.checked))
+    if verb == "check" and launch.is_complete:
+        steps.attempt(lambda: require_checks(*launch.checked))
     budget = budget_of(launch.experiment)
     if not launch.is_complete or not budget.budget.is_limited:
         return launch
-    jobs = [job for _, _, job in launch.known_jobs(NO_GROUP)]
+    jobs = [job for _, _, job in launch.known_jobs(CHECK)]
     sentences = steps.attempt(lambda: check_budget([priced(context, job) for job in jobs], budget))
     return replace(launch, budget_text=sentences or ())
 

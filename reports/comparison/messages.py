@@ -10,7 +10,7 @@ from judging.break_even import BreakEven
 from judging.cache_states import ColdStart
 from judging.intervals import Interval
 from judging.quality import Measure, Quality
-from reports.comparison.checks import check_sentences, checks_answer
+from reports.comparison.checks import checks_answer
 from reports.comparison.comparison import INCLUDES_ZERO, Comparison, Contrast, Verdict
 from reports.model.numbers import (
     TOO_FEW,
@@ -305,7 +305,7 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
     sentences += choice_sentences(comparison)
     sentences += data_sentences(comparison.jobs)
-    sentences += check_sentences(comparison.checks) if comparison.arms else ()
+    sentences += [each.sentence for each in comparison.checks if each.job]
     for arm in comparison.arms:
         sentences += [] if comparison.is_training else failure_sentences(arm)
         if (n := len(arm.stopped)) and not comparison.is_training:

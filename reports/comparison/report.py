@@ -13,7 +13,7 @@ from judging.intervals import Interval
 from judging.measures import COMMONEST
 from judging.summaries import gain_percent, summary
 from reports.comparison import messages
-from reports.comparison.checks import check_fields, check_items, check_sections
+from reports.comparison.checks import check_fields, check_sections
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.pair import pair_blocks, percentages
 from reports.comparison.tables import (
@@ -103,7 +103,6 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
             for each in comparison.contrasts
         )
     )
-    checks = check_items(comparison.checks) if comparison.checks and not comparison.arms else ()
     settings, pair = tuple(settings_blocks(comparison)), pair_blocks(comparison)
     quality = tuple(Text(each, "strong") for each in messages.quality_sentences(comparison))
     return Report(
@@ -112,7 +111,7 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         headline=headline,
         answer=(*quality, *pair, *remarks, *([verdicts] if verdicts.items else [])),
         sections=(*sections, measured, *environment),
-        brief=(*quality, *checks, *(pair or settings), verdicts, *remarks),
+        brief=(*quality, *(pair or settings), verdicts, *remarks),
         missing=source.missing,
         summary=summary_of(comparison),
         metrics=tuple(metrics_of(comparison)),

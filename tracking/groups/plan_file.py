@@ -1,4 +1,4 @@
-"""Artifacts and tags of a group's run: plan, looks, results of a sweep, checked arms, units of metrics.
+"""Artifacts and tags of a group's run: plan, looks, results of a sweep, units of metrics.
 
 With the plan any launcher can follow the group and start missing jobs.
 """
@@ -26,7 +26,6 @@ from training.contract.frozen import broken_rule, dotted
 
 PLAN_FILE = "plan.json"
 SWEEP_FILE = "sweep.json"
-CHECKS_FILE = "checks.json"
 DESIGN = "platform.design"
 METRIC_SCALES = "platform.metric_scales"
 """Tag of a script's run with the declared `unit` and `better` by metric name, as JSON."""
@@ -92,12 +91,6 @@ def write_sweep(store: Store, group: Group, results: Mapping[str, Any]) -> None:
     """Write the results to the group's parent run; numbers that are not finite become null."""
     text = json.dumps(json_value(results), indent=1, ensure_ascii=False)
     store.call(store.client.log_text, group.run_id, text, SWEEP_FILE)
-
-
-def write_checks(store: Store, group: Group, arms: Mapping[str, Sequence[str]], reasons: Mapping[str, str]) -> None:
-    """Write the labels of the arms that each check stands for, by its job's name, and why others are not checked."""
-    text = json.dumps({"arms": arms, "not_checked": reasons}, indent=1, ensure_ascii=False)
-    store.call(store.client.log_text, group.run_id, text, CHECKS_FILE)
 
 
 def json_value(value: Any) -> Any:

@@ -16,7 +16,6 @@ TrainfareError
 │   └── Unreachable       the service does not answer, or answers too late
 ├── BudgetFull            the budget of a group has no room for a job
 ├── NotGoodEnough         the quality gate rejects a model
-├── DifferentArm          a check refuses to train an arm
 ├── TrackingError         the tracking server does not answer, or rejects a call
 │   └── NotAllowed        the tracking server rejects the credentials, or a permission is missing
 └── StorageError          the database of the sweep studies does not answer, or rejects a call
@@ -132,12 +131,6 @@ class NotGoodEnough(TrainfareError):
 
     The message names the option that overrides the gate.
     """
-
-
-class DifferentArm(TrainfareError):
-    """A check refuses to train an arm, because its settings change more than the time of a training."""
-
-    exit_code = 3
 
 
 class TrackingError(TrainfareError):
