@@ -63,7 +63,7 @@ class Result(Mapping[str, Any]):
     def __init__(self, answer: Mapping[str, Any], exit_code: int) -> None:
         self.answer = answer
         self.exit_code = exit_code
-        """0, or 1 if a job failed, 3 for a result that `fail_on` names, 130 if jobs were left running or stopped."""
+        """0, or 1 if a job failed, 3 for an unwanted result, 130 if jobs were left running or stopped."""
 
     def __getitem__(self, name: str) -> Any:
         return self.answer[name]

@@ -10,9 +10,10 @@ from experiments.schema.experiment import Experiment
 from experiments.schema.overrides import flat
 from reports.model.numbers import joined
 from training.contract.errors import InputError
-from training.job.settings.declared import COMPILER_OPTIONS, PLAIN
+from training.job.settings.declared import COMPILER_OPTIONS, PLAIN, SETTINGS, traits_of
+from training.services.registry import SECTIONS
 
-CHECKED = frozenset({*PLAIN, *COMPILER_OPTIONS, "packing", "machine"})
+CHECKED = frozenset({*PLAIN, *COMPILER_OPTIONS, "packing", "machine", *SECTIONS})
 """Fields that should change the time of a training and nothing else."""
 MODEL = frozenset({"task", "model", "model_type", "model_revision", "model_overrides", "weights", "adapter"})
 
@@ -52,4 +53,7 @@ def _reason(experiment: Experiment, baseline: Experiment | None) -> str:
     differing = [name for name in {**its, **mine} if mine.get(name) != its.get(name)]
     if any(name.split(".")[0] in CHECKED for name in differing):
         return ""
-    return f"{joined(differing)} change{'s' if len(differing) == 1 else ''} what is learned"
+    learned = [name for name in differing if name not in SETTINGS or traits_of(SETTINGS[name]).changes_training]
+    if not learned:
+        return f"{joined(differing)} has no part in a step"
+    return f"{joined(learned)} change{'s' if len(learned) == 1 else ''} what is learned"

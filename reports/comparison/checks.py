@@ -109,11 +109,11 @@ def _not_checked(arms: Sequence[str], reason: str, job: Job | None = None) -> Ar
 
 def checks_answer(checks: Sequence[ArmCheck]) -> tuple[str, str]:
     """Return the answer of a group that has only checks, in a sentence and in a few words."""
-    different = [each for each in checks if each.answer == DIFFERENT]
-    equal = [label for each in checks if each.answer in (SAME, AS_STOCK) for label in each.arms]
-    if different or not equal:
-        return (different or list(checks))[0].sentence, DIFFERENT if different else NOT_CHECKED
-    return f"Checks show no difference of {joined([f'“{label}”' for label in equal])}.", SAME
+    if different := [each.sentence for each in checks if each.answer == DIFFERENT]:
+        return " ".join(different), DIFFERENT
+    if equal := [f"“{label}”" for each in checks if each.answer in (SAME, AS_STOCK) for label in each.arms]:
+        return f"Checks show no difference of {joined(equal)}.", SAME
+    return "No arm was checked to the end.", NOT_CHECKED
 
 
 def check_sections(checks: Sequence[ArmCheck]) -> tuple[Section, ...]:
@@ -155,7 +155,10 @@ def check_fields(checks: Sequence[ArmCheck]) -> list[dict[str, Any]]:
             "answer": each.answer,
             "job": each.job.name if each.job else None,
             "billable_instance_seconds": each.job.number(BILLABLE) if each.job else None,
-            "findings": [asdict(finding) for finding in each.findings],
+            "findings": [
+                {"setting" if name == "name" else name: value for name, value in asdict(finding).items()}
+                for finding in each.findings
+            ],
         }
         for each in checks
         for label in each.arms

@@ -305,7 +305,8 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
     sentences += choice_sentences(comparison)
     sentences += data_sentences(comparison.jobs)
-    sentences += [each.sentence for each in comparison.checks if each.job]
+    headline = "" if comparison.arms else checks_answer(comparison.checks)[0]
+    sentences += [each.sentence for each in comparison.checks if each.job and each.sentence not in headline]
     for arm in comparison.arms:
         sentences += [] if comparison.is_training else failure_sentences(arm)
         if (n := len(arm.stopped)) and not comparison.is_training:
