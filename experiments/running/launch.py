@@ -314,9 +314,12 @@ class LaunchPlan(Prepared):
 
     def checks(self, group_id: str) -> dict[str, PlannedJob]:
         """Return the job of each check, by the label of its first arm."""
-        numbered = enumerate(self.arm_inputs)
-        jobs = {arm.label: check(group_id, self.name, arm, number, each, home()) for number, (arm, each) in numbered}
-        return {label: jobs[label] for label in self.checked[0]}
+        arms = self.checked[0]
+        return {
+            arm.label: check(group_id, self.name, arm, number, inputs, home())
+            for number, (arm, inputs) in enumerate(self.arm_inputs)
+            if arm.label in arms
+        }
 
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
         arms = {arm.label: (arm, inputs) for arm, inputs in self.arm_inputs}
@@ -360,14 +363,15 @@ def read_launch(verb: str, overrides: Mapping[str, str], echo: Callable[[str], N
     experiment = load(name, fields)
     parallel = experiment.compare.parallel
     selected_arms, repeats = _select_arms(verb, experiment, echo)
-    design = design_of(experiment.compare) if verb == "compare" and len(selected_arms) > 1 else None
+    is_comparison = verb == "compare" and len(selected_arms) > 1
+    design = design_of(experiment.compare) if is_comparison else None
     return LaunchPlan(
         verb=verb,
         name=Path(name).stem,
         experiment=selected_arms[0].experiment,
         arms=selected_arms,
         repeats=repeats,
-        check={"compare": experiment.compare.check, "check": "report"}.get(verb, "off"),
+        check="report" if verb == "check" else experiment.compare.check if is_comparison else "off",
         # Probes run together, unless they would share this machine.
         parallel=parallel if verb != "probe" or traits_of(experiment.service).runs_here else len(selected_arms),
         design=design,
