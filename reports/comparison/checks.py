@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from judging.equivalence import AS_STOCK, DIFFERENT, LOSS, NORM, NOT_CHECKED, SAME, Answer, Finding, answer_of, judge
-from reports.model.numbers import NONE, figure, joined, money
+from reports.model.numbers import NONE, capitalized, figure, joined, money
 from reports.model.report import Cell, Column, Section, Text, build_table
 from tracking.groups.planned_job import CHECK
 from tracking.recorded.arms import BILLABLE, DOLLARS
@@ -49,7 +49,7 @@ class ArmCheck:
         texts = [f"{DIFFERENT}{_at(each)}: {_difference(each)} ({_setting(each)})" for each in of[DIFFERENT][:1]]
         if of[SAME] and not texts:
             largest = max(of[SAME], key=lambda each: each.size)
-            texts = [f"{SAME} in {self.steps} steps (largest {largest.size:.1e}, {_quantity(largest)}{_at(largest)})"]
+            texts = [f"{SAME} in {self.steps} steps (largest {_place(largest)})"]
         texts += [f"{_setting(each)} {AS_STOCK} (error {figure(each.size)} times its error)" for each in of[AS_STOCK]]
         texts += [f"{_setting(each)} {NOT_CHECKED}: {each.reason.rstrip('.')}".strip() for each in of[NOT_CHECKED]]
         return "; ".join(texts)
@@ -72,6 +72,16 @@ def _quantity(finding: Finding) -> str:
     # The text about an option of the optimizer has no size.
     is_layer = finding.size > 0 and finding.quantity not in ("", LOSS, NORM)
     return f"gradient of {finding.quantity}" if is_layer else finding.quantity
+
+
+def _place(finding: Finding) -> str:
+    """Return the size of a difference and where it is."""
+    if finding.size and not finding.quantity:
+        return f"{figure(finding.size)} times the error of stock torch"
+    texts = {SAME: "0", DIFFERENT: finding.quantity + _at(finding)}
+    return (
+        f"{finding.size:.1e}, {_quantity(finding)}{_at(finding)}" if finding.size else texts.get(finding.answer, NONE)
+    )
 
 
 def _difference(finding: Finding) -> str:
@@ -112,7 +122,7 @@ def checks_answer(checks: Sequence[ArmCheck]) -> tuple[str, str]:
     if different := [each.sentence for each in checks if each.answer == DIFFERENT]:
         return " ".join(different), DIFFERENT
     if equal := [f"“{label}”" for each in checks if each.answer in (SAME, AS_STOCK) for label in each.arms]:
-        return f"Checks show no difference of {joined(equal)}.", SAME
+        return f"{capitalized(SAME)} in a few steps: {joined(equal)}.", SAME
     return "No arm was checked to the end.", NOT_CHECKED
 
 
@@ -127,16 +137,11 @@ def check_sections(checks: Sequence[ArmCheck]) -> tuple[Section, ...]:
     def answer(row: _Row) -> Cell:
         return Cell(text=row[1].answer, badge=_BADGES[row[1].answer], detail=row[1].reason)
 
-    def largest(row: _Row) -> str | None:
-        size, is_ratio = row[1].size, row[1].name == "precision" and not row[1].quantity
-        return None if row[1].answer == NOT_CHECKED else f"{figure(size)} times stock" if is_ratio else f"{size:.1e}"
-
     columns: list[Column[_Row]] = [
         Column("arm", lambda row: ", ".join(row[0].arms), kind="text"),
         Column("setting", lambda row: _setting(row[1]) or NONE, kind="text"),
         Column("answer", answer, kind="text"),
-        Column("largest difference", largest),
-        Column("where", lambda row: _quantity(row[1]) + _at(row[1]) or None, kind="text"),
+        Column("largest difference", lambda row: _place(row[1]), kind="text"),
         Column("billable", cost(BILLABLE), unit="s"),
         Column("cost", cost(DOLLARS.column), unit="USD", text=money, is_optional=True),
     ]

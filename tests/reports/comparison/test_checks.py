@@ -99,10 +99,10 @@ def test_a_section_has_a_row_for_each_setting() -> None:
     assert isinstance(table, Table)
     assert isinstance(note, Text)
     assert [[cell.text for cell in row.cells] for row in table.rows] == [
-        ["a", "compiler inductor", "no difference", "4.8e-07", "gradient of encoder.layer.0 at step 2", "48.0"],
-        ["b", "Trainer on 1 process", "no difference", "0.0e+00", "loss at step 2", "48.0"],
-        ["b", "attention sdpa", "different", "5.0e-01", "loss at step 2", "–"],
-        ["c", "–", "not checked", "–", "–", "–"],
+        ["a", "compiler inductor", "no difference", "4.8e-07, gradient of encoder.layer.0 at step 2", "48.0"],
+        ["b", "Trainer on 1 process", "no difference", "0", "48.0"],
+        ["b", "attention sdpa", "different", "5.0e-01, loss at step 2", "–"],
+        ["c", "–", "not checked", "–", "–"],
     ]
     assert table.rows[3].cells[2].detail == "it differs in seed"
     assert check_sections(()) == ()
@@ -132,4 +132,4 @@ def test_a_group_of_checks_alone_has_their_answer() -> None:
     )
     assert different.headline == "“b” is different at step 2: loss differs by 5.0e-01 (attention sdpa)."
     checked_report("check", different)
-    assert report(made({"a": SAME}, check_row("a")), check_row("a")).headline == "Checks show no difference of “a”."
+    assert report(made({"a": SAME}, check_row("a")), check_row("a")).headline == "No difference in a few steps: “a”."
