@@ -108,7 +108,7 @@ def compare(fields: Mapping[str, str]) -> int:
 @click.command("check", cls=ExperimentVerb)
 @experiment_options()
 def check(fields: Mapping[str, str]) -> int:
-    """Check in a few steps that the arms' settings change only the time.
+    """Check in a few steps that settings change only the time.
 
     `compare` does it before its trainings. Exits with 3 if an arm computes something else than plain PyTorch.
 
