@@ -11,9 +11,10 @@ from experiments.schema.overrides import flat
 from reports.model.numbers import joined
 from training.contract.errors import InputError
 from training.job.settings.declared import COMPILER_OPTIONS, PLAIN, SETTINGS, traits_of
+from training.job.tasks import TASKS
 from training.services.registry import SECTIONS
 
-CHECKED = frozenset({*PLAIN, *COMPILER_OPTIONS, "packing", "machine", *SECTIONS})
+CHECKED = frozenset({*PLAIN, *COMPILER_OPTIONS, "machine", *SECTIONS})
 """Fields that should change the time of a training and nothing else."""
 MODEL = frozenset({"task", "model", "model_type", "model_revision", "model_overrides", "weights", "adapter"})
 
@@ -51,7 +52,9 @@ def _reason(experiment: Experiment, baseline: Experiment | None) -> str:
         return ""
     mine, its = (dict(flat(each.model_dump(exclude={"compare", "sweep"}))) for each in (experiment, baseline))
     differing = [name for name in {**its, **mine} if mine.get(name) != its.get(name)]
-    if any(name.split(".")[0] in CHECKED for name in differing):
+    # Only a task that keeps the texts of a packed row apart learns the same from them.
+    packing = {"packing"}.intersection(TASKS[experiment.task].training_options)
+    if any(name.split(".")[0] in CHECKED | packing for name in differing):
         return ""
     learned = [name for name in differing if name not in SETTINGS or traits_of(SETTINGS[name]).changes_training]
     if not learned:

@@ -65,6 +65,12 @@ def test_the_options_of_a_compiler_are_checked() -> None:
     assert checked(listed) == ({"other": ["other"]}, {})
 
 
+def test_packing_is_checked_where_texts_stay_apart() -> None:
+    listed = "{base: {packing: false}, other: {packing: true}}"
+    assert checked(listed, "chat")[0] == {"other": ["other"]}
+    assert checked(listed, "sst2-gpt2")[1] == {"other": "packing changes what is learned"}
+
+
 def test_scripts_are_not_checked() -> None:
     planned = arms(load("torch_loop", {}))
     assert set(checked_arms([(arm, staged()) for arm in planned])[1].values()) == {"a script trains by itself"}
