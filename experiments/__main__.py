@@ -15,7 +15,7 @@ from click.shell_completion import shell_complete
 
 from experiments.commands.jobs import attach, jobs, report, ui
 from experiments.commands.models import deploy, endpoints, predict, register, undeploy
-from experiments.commands.training import compare, plan, probe, sweep, train
+from experiments.commands.training import check, compare, plan, probe, sweep, train
 from experiments.commands.verb import CONTEXT_SETTINGS, VerbGroup
 from experiments.running.output import answer, json_answer, print_error, sentence
 from state.permissions import set_umask
@@ -53,7 +53,7 @@ To complete verbs and fields with Tab in bash (or zsh, fish):
 cli = VerbGroup(
     name=NAME,
     commands=[
-        *(train, compare, probe, sweep, plan, attach, report, register, deploy, predict, undeploy),
+        *(train, compare, check, probe, sweep, plan, attach, report, register, deploy, predict, undeploy),
         *(endpoints, ui, jobs),
     ],
     help="Find the setting that trains a model for the fewest billable seconds, and report how sure the answer is.",

@@ -14,6 +14,7 @@ from mlflow.entities import Run
 from judging.design import Design
 from reports.charts.report_charts import comparison_charts, probe_charts
 from reports.charts.sweep_charts import sweep_charts
+from reports.comparison.checks import CHECKS_FILE, TABLE_FILE, ArmCheck, checks_of
 from reports.comparison.comparison import Comparison, Kind, compare, seedless_arms
 from reports.comparison.messages import deleted, missing_data
 from reports.comparison.report import Source, comparison_report, with_neutral_label
@@ -25,6 +26,7 @@ from reports.sweep.sweep import is_sweep_table, sweep_of
 from sweeps.costs import FIGURES
 from tracking.budgets.ledger import end_sentence, read_budget_end
 from tracking.groups.plan_file import SWEEP_FILE, read_design
+from tracking.groups.planned_job import CHECK
 from tracking.queries import job_tables
 from tracking.queries.job_tables import similar_jobs
 from tracking.queries.metric_histories import histories
@@ -110,6 +112,8 @@ def _comparison_report(
 ) -> Report:
     baseline, allowed = options.baseline, options.allowed
     comparison = compare(table, group, baseline=baseline, allowed=allowed, design=design, is_selection=is_selection)
+    if any(job.text.get("role") == CHECK for job in comparison.before_trainings):
+        comparison = replace(comparison, checks=reader.checks(table, group))
     scripts = [job for arm in comparison.arms for job in arm.succeeded if job.is_script]
     if len(scripts) > len(comparison.arms):
         losses = reader.histories(scripts, ["loss", "eval_loss"])
@@ -218,6 +222,12 @@ class Reader:
     def artifact(self, run_id: str, name: str, subject: str) -> dict[str, Any]:
         """Return `job_tables.json_artifact`; empty if it cannot be read. `subject` is what the report then lacks."""
         return self._read("files", subject, partial(job_tables.json_artifact, self.client, run_id, name), {})
+
+    def checks(self, table: pd.DataFrame, group: str) -> tuple[ArmCheck, ...]:
+        """Return the checks of a group, given its table of jobs."""
+        parent = self.group_run(group)
+        document = self.artifact(parent.info.run_id, CHECKS_FILE, "the arms of each check") if parent else {}
+        return checks_of(table, document, lambda job: self.artifact(job.run_id, TABLE_FILE, "the numbers of a check"))
 
     def similar_jobs(self, jobs: Sequence[Job]) -> pd.DataFrame:
         """Return the table of all successful jobs with the models and instance types of these jobs, in their

@@ -63,7 +63,7 @@ class Result(Mapping[str, Any]):
     def __init__(self, answer: Mapping[str, Any], exit_code: int) -> None:
         self.answer = answer
         self.exit_code = exit_code
-        """0, or 1 if a job failed, 3 for a result that `fail_on` names, 130 if jobs were left running or stopped."""
+        """0, or 1 if a job failed, 3 for an unwanted result, 130 if jobs were left running or stopped."""
 
     def __getitem__(self, name: str) -> Any:
         return self.answer[name]
@@ -133,7 +133,8 @@ def _verb(name: str) -> Callable[..., Result]:
     return run
 
 
-train, compare, probe, sweep, plan = map(_verb, ("train", "compare", "probe", "sweep", "plan"))
+train, compare, check = map(_verb, ("train", "compare", "check"))
+probe, sweep, plan = map(_verb, ("probe", "sweep", "plan"))
 attach, report, register, deploy, predict = map(_verb, ("attach", "report", "register", "deploy", "predict"))
 undeploy, endpoints, jobs = map(_verb, ("undeploy", "endpoints", "jobs"))
 

@@ -1,4 +1,4 @@
-"""Verbs that run an experiment: `train`, `compare`, `probe` and `sweep`; and `plan`, which shows what they would do."""
+"""Verbs that run an experiment: `train`, `compare`, `check`, `probe` and `sweep`; and `plan` for any of them."""
 
 from __future__ import annotations
 
@@ -105,6 +105,24 @@ def compare(fields: Mapping[str, str]) -> int:
     return launch("compare", fields)
 
 
+@click.command("check", cls=ExperimentVerb)
+@experiment_options()
+def check(fields: Mapping[str, str]) -> int:
+    """Check in a few steps that settings change only the time.
+
+    `compare` does it before its trainings. Exits with 3 if an arm computes something else than plain PyTorch.
+
+    \b
+    Examples:
+      trainfare check
+      trainfare check --experiment mine.yaml --compiler inductor
+      trainfare check --service sagemaker --machine.instance_type ml.g5.xlarge
+    """
+    from experiments.running.launch import launch
+
+    return launch("check", fields)
+
+
 @click.command("probe", cls=ExperimentVerb)
 @experiment_options(wait_option)
 def probe(fields: Mapping[str, str]) -> int:
@@ -145,7 +163,7 @@ def sweep(fields: Mapping[str, str]) -> int:
     return sweep(fields)
 
 
-PLANNED: Mapping[str, FieldVerb] = {str(each.name): each for each in (compare, train, probe, sweep, deploy)}
+PLANNED: Mapping[str, FieldVerb] = {str(each.name): each for each in (compare, train, check, probe, sweep, deploy)}
 """Verbs that start something."""
 
 
@@ -171,7 +189,9 @@ class PlanVerb(ExperimentVerb):
 
 @click.command("plan", cls=PlanVerb)
 @field(
-    "verb", "Verb to plan: compare, train, probe, sweep or deploy. It may also be the first argument.", metavar="VERB"
+    "verb",
+    "Verb to plan: compare, train, check, probe, sweep or deploy. It may also be the first argument.",
+    metavar="VERB",
 )
 @experiment_field()
 def plan(fields: Mapping[str, str]) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from experiments.planning.costs import ExpectedCost, JobSize, WorstCase, worst_case_of, worst_case_of_job
 from experiments.planning.memory_plan import MemoryPlan, memory_fields, memory_text, memory_warning
+from experiments.planning.plan import CHECK_STEPS
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import AutoBatchSize
 from judging.design import Design
@@ -102,6 +103,10 @@ class CommandPlan:
     """Data of some arms, or their script with its channels, by the names in JSON: see `dry_run.input_plan`."""
     jobs: tuple[JobEntry, ...] = ()
     """Jobs in the order of their starts; for a sweep, those that are known before it starts."""
+    checks: tuple[JobEntry, ...] = ()
+    """Checks before the trainings of a comparison. Those of `check` are `jobs`."""
+    checked: tuple[str, ...] = ()
+    """Labels of the arms that are checked."""
     parallel: int = 1
     design: Design | None = None
     quality: str = ""
@@ -238,6 +243,12 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
     else:
         if sizes := _by_arm(plan, lambda job: _choice(job) if job.is_calibration else ""):
             yield Definition("Batch size", sizes)
+        if plan.checks:
+            most = durations(max(job.planned.spec.max_run_seconds for job in plan.checks))[0]
+            jobs = counted(len(plan.checks), "job")
+            yield Definition(
+                "Check", f"{joined(plan.checked)}, first, in {CHECK_STEPS} steps: {jobs} of at most {most}"
+            )
         if len(plan.every_repeat) > 1:
             yield Definition("Order", _order([job for job in plan.jobs if not job.is_calibration]))
     if plan.design and len(plan.design.looks) > 1:
@@ -354,7 +365,7 @@ def endpoint_definitions(endpoint: EndpointPlan, traits: Traits) -> Iterator[Def
 
 def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
     """Yield the expected cost with its source, and the worst case with its rule."""
-    if plan.jobs:
+    if plan.jobs and plan.verb != "check":
         yield Definition("Expected", "\n".join(_expected(plan)))
     for warn in (_late, lambda job: memory_warning(job.memory) if job.memory else ""):
         if text := _by_arm(plan, warn):
@@ -441,7 +452,7 @@ def _worst(plan: CommandPlan, worst: WorstCase) -> Iterator[str]:
     yield f"{_amount(worst.amount)} ({counted(worst.jobs + worst.again, 'job')}{again})"
     if not plan.search and plan.design and len(plan.design.looks) > 1:
         look = plan.design.looks[0]
-        first = worst_case_of([job.planned for job in plan.jobs if job.planned.repeat < look])
+        first = worst_case_of([job.planned for job in (*plan.checks, *plan.jobs) if job.planned.repeat < look])
         yield f"{_amount(first.amount)} up to the first look, after {look} repeats"
     if limits := dict.fromkeys(durations(job.planned.spec.max_run_seconds)[0] for job in plan.jobs):
         most = f"{GRACE_SECONDS + UPLOAD_SECONDS:.0f} s"
@@ -473,7 +484,7 @@ def summary(plan: CommandPlan) -> dict[str, Any]:
         "expected": _expected_fields(plan),
         "worst_case": plan.worst and _amount_fields(plan.worst.amount),
         "budget": plan.budget,
-        "jobs": [_job_fields(each) for each in plan.jobs],
+        "jobs": [_job_fields(each) for each in (*plan.checks, *plan.jobs)],
         "search": plan.search or None,
         "endpoint": plan.endpoint and _endpoint_fields(plan.service, plan.endpoint),
     }

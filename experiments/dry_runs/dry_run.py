@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial, reduce
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ from state.regular_files import user_path
 from sweeps.optuna_study import automatic, first_points
 from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, placeholder_id, planned_group
-from tracking.groups.planned_job import PlannedJob
+from tracking.groups.planned_job import CHECK, PlannedJob
 from tracking.recorded.recorded_job import (
     CHECKPOINT,
     MEASURES,
@@ -214,6 +215,7 @@ def _with_jobs(
     entries = [entry for entry in attempts if entry]
     if plan.verb == "compare" and len(entries) == len(known):
         state.notes.extend(incomparable(prepared.arm_inputs, [entry.planned for entry in entries]))
+    checks = [each for each in entries if plan.verb == "compare" and each.planned.tags.get("platform.role") == CHECK]
     worst: WorstCase | None = worst_case_of([entry.planned for entry in entries])
     if plan.search:  # all jobs of a sweep have the same machine
         jobs, amounts = plan.search["max_jobs"], [entry.worst for entry in entries]
@@ -226,7 +228,9 @@ def _with_jobs(
         plan,
         resumes=group,
         inputs=tuple(input_plan(each, labels[key], state) for key, each in distinct.items()),
-        jobs=tuple(entries),
+        jobs=tuple(entry for entry in entries if entry not in checks),
+        checks=tuple(checks),
+        checked=tuple(chain(*prepared.checked[0].values())) if isinstance(prepared, LaunchPlan) else (),
         parallel=prepared.parallel,
         uploads=dict(context.missing_bytes),
         new_bucket=context.missing_bucket,
@@ -250,8 +254,10 @@ def job_entry(
     prepared = prepare(context, replace(planned, spec=state.spec_in_scratch(planned.spec)))
     prepared = replace(prepared, spec=state.spec_at_home(prepared.spec))
     request = build(prepared.spec)
-    experiment, size = arm.experiment, None if arm.batch_sizes else size_of(arm.experiment, inputs)
-    expected, spot = (None, None) if arm.batch_sizes else planned_costs(prepared, experiment, inputs, size, earlier)
+    experiment, size, expected, spot = arm.experiment, None, None, None
+    if not arm.batch_sizes and planned.tags.get("platform.role") != CHECK:
+        size = size_of(experiment, inputs)
+        expected, spot = planned_costs(prepared, experiment, inputs, size, earlier)
     runtime = list[str]()
     if not isinstance(inputs, Staged):
         has_requirements = bool(requirement_lines(inputs.source.folder))

@@ -15,7 +15,7 @@ from experiments.planning.load import MIN_STEPS
 from experiments.schema.experiment import Experiment
 from judging.summaries import typical
 from tracking.budgets.ledger import GroupBudget, with_limit
-from tracking.groups.planned_job import PlannedJob
+from tracking.groups.planned_job import BEFORE_TRAININGS, PlannedJob
 from tracking.recorded.recorded_job import STEADY, Job, running_seconds
 from training.contract.errors import InputError
 from training.contract.plain_text import counted
@@ -86,7 +86,7 @@ WITHOUT_EFFECT_ON_COST = frozenset(
     {"seed", "learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon"}
 )
 """Hyperparameters that may differ between jobs of equal cost."""
-FEATURES = ("probe_", "calibration_", "target_stop")
+FEATURES = ("probe_", "calibration_", "check_", "target_stop")
 """Beginnings of the hyperparameters that end a job before its whole training."""
 
 
@@ -128,7 +128,7 @@ def expected_cost(job: PlannedJob, size: JobSize | None, earlier: Sequence[Job])
 
 def _comparable(job: PlannedJob, earlier: Sequence[Job]) -> list[Job]:
     """Return the jobs on the same machine that ran to their end. The trials of a sweep may end early."""
-    ended = [each for each in earlier if each.succeeded and each.text.get("role") not in ("calibration", "trial")]
+    ended = [each for each in earlier if each.succeeded and each.text.get("role") not in (*BEFORE_TRAININGS, "trial")]
     return [each for each in ended if _is_on_same_machine(job, each)]
 
 

@@ -17,7 +17,7 @@ import psutil
 from experiments.planning.inputs import Inputs
 from experiments.planning.memory import GIB, Batch, Memory, Shape, estimate, shape_of
 from experiments.schema.experiment import Experiment, this_machine
-from tracking.groups.planned_job import PlannedJob
+from tracking.groups.planned_job import BEFORE_TRAININGS, PlannedJob
 from tracking.recorded.recorded_job import Job
 from training.contract.errors import InputError
 from training.contract.plain_text import counted, size_text
@@ -167,7 +167,8 @@ def _errors(
         recorded = partial(_recorded, each)
         is_same = recorded("model") == job.spec.hyperparameters.get("model") and not each.is_script
         is_same &= experiment.first_weights == "pretrained" or each.text.get("data_key") == job.data_key
-        if not (is_same and each.succeeded and recorded("batch_size") and each.text.get("role") != "calibration"):
+        is_training = each.succeeded and each.text.get("role") not in BEFORE_TRAININGS
+        if not (is_same and is_training and recorded("batch_size")):
             continue
         allocated, resident = each.number("memory_peak_allocated_gib"), each.number("memory_peak_resident_gib")
         memory = estimate(shape, batch_of(recorded, experiment, inputs, on_gpu=allocated > 0))

@@ -30,8 +30,18 @@ from judging.design import Design
 from judging.waves import round_order
 from state.digests import digest, key_of
 from state.home import compile_cache
+from tracking.budgets.ledger import with_limit
 from tracking.groups.plan_file import METRIC_SCALES
-from tracking.groups.planned_job import AGAIN, CALIBRATION, DataSource, ModelPlan, PlannedJob, ScriptPlan, ScriptTarget
+from tracking.groups.planned_job import (
+    AGAIN,
+    CALIBRATION,
+    CHECK,
+    DataSource,
+    ModelPlan,
+    PlannedJob,
+    ScriptPlan,
+    ScriptTarget,
+)
 from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar, short_name
 from training.contract.service import FIELDS_VARIABLE
 from training.job.settings.declared import ADAPTER_PACKAGES, ADAPTER_SETTINGS, SETTINGS
@@ -168,6 +178,16 @@ def calibration(group_id: str, name: str, arm: Arm, number: int, staged: Inputs,
     timed = replace(arm, label=f"{arm.label}, calibration", experiment=experiment, is_baseline=False)
     planned = job(f"{group_id}-{experiment.compiler}-a{number}auto", name, timed, 0, staged, home, group_id=group_id)
     return replace(planned, tags={"platform.role": CALIBRATION})
+
+
+def check(group_id: str, name: str, arm: Arm, number: int, staged: Inputs, home: Path) -> PlannedJob:
+    """Return the job that checks the group's arm `number` in a few steps."""
+    experiment = arm.experiment.model_copy(update={**KEEPS_NOTHING, "batch_size": int(arm.experiment.batch_size)})
+    checked = replace(arm, label=f"{arm.label}, check", experiment=experiment, is_baseline=False)
+    planned = job(f"{group_id}-{experiment.compiler}-a{number}check", name, checked, 0, staged, home, group_id=group_id)
+    spec = with_limit(planned.spec, min(planned.spec.max_run_seconds, CHECK_SECONDS))
+    arguments = {**spec.hyperparameters, "check_steps": CHECK_STEPS}
+    return replace(planned, spec=spec.model_copy(update={"hyperparameters": arguments}), tags={"platform.role": CHECK})
 
 
 def job(
@@ -389,7 +409,11 @@ def run_tags(experiment: Experiment) -> dict[str, str]:
 MAX_NOTES_CHARACTERS = 4_000
 """Longest tag that every MLflow stores."""
 KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
-"""Fields without effect in a calibration, which trains nothing."""
+"""Fields without effect in a calibration or a check, which keep nothing."""
+CHECK_STEPS = 5
+"""Optimizer steps of each training of a check."""
+CHECK_SECONDS = 600
+"""Longest time of a check."""
 
 
 def hyperparameters(

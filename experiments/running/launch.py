@@ -1,19 +1,21 @@
-"""Launch the jobs of `train`, `compare` and `probe`: prepare their plan, follow the jobs wave by wave, and report.
+"""Launch the jobs of `train`, `compare`, `probe` and `check`: prepare a plan, follow the jobs wave by wave, and report.
 
-`train` is a comparison with one arm and one repeat. `probe` is a comparison in which every job ends early. A plan is
-prepared in the same steps as a start: see `experiments.dry_runs`.
+`train` is a comparison with one arm and one repeat. `probe` is a comparison in which every job ends early. `check` runs
+only the checks of a comparison. A plan is prepared in the same steps as a start: see `experiments.dry_runs`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import pandas as pd
 
+from experiments.planning.checks import checked_arms, require_checks
 from experiments.planning.costs import budget_of, check_budget, expected_cost
 from experiments.planning.equal_work import incomparable
 from experiments.planning.inputs import Inputs, stage_inputs
@@ -28,14 +30,17 @@ from experiments.planning.load import (
     without_pushes,
 )
 from experiments.planning.memory_plan import check_memory
-from experiments.planning.plan import calibration, design_of, group_key, plan
+from experiments.planning.plan import calibration, check, design_of, group_key, plan
 from experiments.running.options import read_fail_on, read_flag
-from experiments.running.output import answer, exit_code, print_line, status_writer
+from experiments.running.output import UNWANTED_RESULT, answer, exit_code, print_line, status_writer
 from experiments.running.scheduler import ExpectedSeconds, GroupProgress, run_jobs, start_jobs, without_left_out
 from experiments.schema.experiment import Experiment
 from judging.design import Design
+from judging.equivalence import DIFFERENT
 from judging.waves import Progress
+from reports.comparison.checks import CHECKS_FILE, TABLE_FILE, checks_of
 from reports.comparison.tables import look_sentence
+from reports.model.numbers import figure
 from state.home import home, home_id
 from sweeps.costs import FIGURES, Measurement, largest_useful, measurements
 from tracking.budgets.ledger import Ledger, end_sentence, set_budget
@@ -45,7 +50,7 @@ from tracking.groups.planned_job import CHOSEN_SIZE, TRAINING, PlannedJob
 from tracking.queries import job_tables
 from tracking.queries.job_tables import ended_jobs
 from tracking.queries.metric_histories import histories
-from tracking.recorded.arms import arms_of
+from tracking.recorded.arms import BILLABLE, arms_of
 from tracking.recorded.recorded_job import Job, job_of
 from tracking.recorded.waves import jobs_to_repeat, progress_of
 from tracking.recording.metrics import record_warm_pool_costs
@@ -88,9 +93,12 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     set_budget(store, group, budget_of(experiment))
     try:
         plan = choose_batch_sizes(replace(plan, seed_offset=group.seed_offset), store, context, group)
+        code = run_checks(plan, store, context, group)
     except Detached:
-        print_line("The calibration keeps running. The same command continues with its result.")
+        print_line("Running jobs keep running. The same command continues with their results.")
         return 130
+    if code is not None:
+        return code
     jobs = [prepare(context, job) for job in plan.jobs(group.id)]
     for sentence in incomparable(plan.arm_inputs, jobs) if plan.verb == "compare" else ():
         print_line(f"Note: {sentence}")
@@ -141,6 +149,44 @@ def _chosen_size(store: Store, outcome: Outcome | None, label: str) -> int:
         store.tag(outcome.run_id, {f"platform.{CHOSEN_SIZE}": str(size)})
     print_line(f"  {label}: batch size {size}")
     return size
+
+
+def run_checks(plan: LaunchPlan, store: Store, context: ServiceContext, group: Group) -> int | None:
+    """Run the remaining checks and print what they show. Return the exit code if the command ends with them.
+
+    Closes the group and raises TrainfareError if an arm is different, unless `plan.check` is `report`.
+    """
+    arms, reasons = plan.checked
+    jobs = {label: prepare(context, job) for label, job in plan.checks(group.id).items()}
+    if not jobs:
+        return None
+    document = {"arms": {job.spec.name: arms[label] for label, job in jobs.items()}, "not_checked": reasons}
+    store.call(store.client.log_text, group.run_id, json.dumps(document, ensure_ascii=False), CHECKS_FILE)
+    print_line(f"Group {group.id}: checking {', '.join(jobs)}")
+    outcomes = run_jobs(store, context.service, group, [*jobs.values()], parallel=plan.parallel, echo=print_line)
+    table = job_tables.jobs(store.client, group.id)
+    checks = checks_of(table, document, lambda job: job_tables.json_artifact(store.client, job.run_id, TABLE_FILE))
+    for each in checks:
+        billed = f", {figure(each.job.number(BILLABLE))} s billed" if each.job else ""
+        print_line(f"  {', '.join(each.arms)}: {each.text}{billed}")
+    different = [each.sentence for each in checks if each.answer == DIFFERENT]
+    is_cut_short = len(outcomes) < len(jobs) and Ledger(store, context.service, group).ended is None
+    is_stopped = is_cut_short or any(each.failure and each.failure.is_stop for each in outcomes)
+    if different and not is_stopped and plan.check == "refuse":
+        error = TrainfareError(
+            f"{' '.join(different)} Remove what is different, or train it with --compare.check report."
+        )
+        error.exit_code = UNWANTED_RESULT
+        close_group(store, group, "FAILED", note=without_markup(str(error)))
+        raise error
+    if plan.verb != "check" and not is_stopped:
+        return None
+    from experiments.running.write_report import report_group
+
+    report_group(store, group, group.experiment_name)
+    has_failed = any(each.failure for each in outcomes)
+    close_group(store, group, "KILLED" if is_stopped else "FAILED" if has_failed else "FINISHED")
+    return 130 if is_stopped else UNWANTED_RESULT if different else int(has_failed)
 
 
 def read_measurements(store: Store, run_id: str) -> tuple[Measurement, ...]:
@@ -219,10 +265,12 @@ class Preparation:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPlan(Prepared):
-    """Jobs of `train`, `compare` or `probe`."""
+    """Jobs of `train`, `compare`, `probe` or `check`."""
 
     repeats: int
     """Most jobs of each arm."""
+    check: Literal["refuse", "report", "off"]
+    """The field `compare.check`."""
     wait: bool
     """True to follow the jobs to their end."""
 
@@ -234,6 +282,8 @@ class LaunchPlan(Prepared):
         return group_key(self.verb, self.name, self.arms, self.repeats, staged, self.design, place)
 
     def jobs(self, group_id: str) -> list[PlannedJob]:
+        if self.verb == "check":
+            return []
         staged = [inputs for _, inputs in self.arm_inputs]
         jobs = plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design, self.seed_offset)
         if self.verb != "train":
@@ -257,9 +307,24 @@ class LaunchPlan(Prepared):
             if arm.batch_sizes
         }
 
+    @property
+    def checked(self) -> tuple[dict[str, list[str]], dict[str, str]]:
+        """See `checked_arms`."""
+        return ({}, {}) if self.check == "off" else checked_arms(self.arm_inputs)
+
+    def checks(self, group_id: str) -> dict[str, PlannedJob]:
+        """Return the job of each check, by the label of its first arm."""
+        arms = self.checked[0]
+        return {
+            arm.label: check(group_id, self.name, arm, number, inputs, home())
+            for number, (arm, inputs) in enumerate(self.arm_inputs)
+            if arm.label in arms
+        }
+
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
         arms = {arm.label: (arm, inputs) for arm, inputs in self.arm_inputs}
-        first = [(*arms[label], job) for label, job in self.calibrations(group_id).items()]
+        before = [*self.calibrations(group_id).items(), *self.checks(group_id).items()]
+        first = [(*arms[label], job) for label, job in before]
         return [*first, *((*arms[job.arm], job) for job in self.jobs(group_id))]
 
 
@@ -276,6 +341,8 @@ def prepare_launch(verb: str, overrides: Mapping[str, str], steps: Preparation) 
         [job] = plan(CHECK, launch.name, [arm], 1, [inputs], home())
         steps.attempt(partial(context.check, job.spec))
         steps.attempt(partial(check_memory, job, arm.experiment, inputs))
+    if verb == "check" and launch.is_complete:
+        steps.attempt(lambda: require_checks(*launch.checked))
     budget = budget_of(launch.experiment)
     if not launch.is_complete or not budget.budget.is_limited:
         return launch
@@ -290,18 +357,21 @@ def read_launch(verb: str, overrides: Mapping[str, str], echo: Callable[[str], N
     name = fields.pop("experiment", "demo")
     wait = read_flag(fields, "wait", "true")
     fail_on = read_fail_on(fields) if verb == "compare" else frozenset[str]()
-    for option in ("wait", "fail-on") if verb == "compare" else ("wait",):  # no fields: they do not change the jobs
+    own = {"compare": ("wait", "fail-on"), "check": ()}
+    for option in own.get(verb, ("wait",)):  # no fields: they do not change the jobs
         fields.pop(option, None)
     experiment = load(name, fields)
     parallel = experiment.compare.parallel
     selected_arms, repeats = _select_arms(verb, experiment, echo)
-    design = design_of(experiment.compare) if verb == "compare" and len(selected_arms) > 1 else None
+    is_comparison = verb == "compare" and len(selected_arms) > 1
+    design = design_of(experiment.compare) if is_comparison else None
     return LaunchPlan(
         verb=verb,
         name=Path(name).stem,
         experiment=selected_arms[0].experiment,
         arms=selected_arms,
         repeats=repeats,
+        check="report" if verb == "check" else experiment.compare.check if is_comparison else "off",
         # Probes run together, unless they would share this machine.
         parallel=parallel if verb != "probe" or traits_of(experiment.service).runs_here else len(selected_arms),
         design=design,
@@ -311,7 +381,7 @@ def read_launch(verb: str, overrides: Mapping[str, str], echo: Callable[[str], N
 
 
 def _select_arms(verb: str, experiment: Experiment, echo: Callable[[str], None]) -> tuple[tuple[Arm, ...], int]:
-    if verb == "compare":
+    if verb in ("compare", "check"):
         return whole_trainings(without_pushes(arms(experiment), echo)), experiment.compare.repeats
     if verb == "probe":
         return probes(arms(experiment)), 1

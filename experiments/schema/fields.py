@@ -154,6 +154,10 @@ class Compare(Frozen):
     second one. `keep` only marks it."""
     baseline: Name | None = None
     """Name or label of the baseline. None means the first arm."""
+    check: Literal["refuse", "report", "off"] = "refuse"
+    """Check first, in a few steps, that the settings of each arm change the time of a training and nothing else.
+    `refuse` trains nothing if an arm is different, `report` trains it anyway, `off` checks nothing. See docs/check.md.
+    """
     parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time. Local jobs still wait for free cores or devices."""
 

@@ -22,6 +22,7 @@ from judging.design import RULES, Design
 from judging.intervals import Interval, ratio_intervals
 from judging.quality import Measure, Quality
 from judging.waves import Progress
+from reports.comparison.checks import ArmCheck
 from reports.model.numbers import counted, score
 from tracking.recorded.arms import (
     BILLABLE,
@@ -35,7 +36,7 @@ from tracking.recorded.arms import (
     has_common_currency,
     image_version,
     job_target,
-    split_calibrations,
+    split_trainings,
     target_of,
     uses_other_machines,
     work_unit,
@@ -120,8 +121,9 @@ class Comparison:
     """The looks that the group ran under; None if it did not run in waves."""
     progress: Progress | None = None
     """The looks so far, or the only look at jobs that did not run in waves; None if there is nothing to compare."""
-    calibrations: tuple[Job, ...] = ()
-    """Jobs that chose the batch size of an arm. Their cost is no part of the verdict."""
+    before_trainings: tuple[Job, ...] = ()
+    """Calibrations and checks. Their cost is no part of the verdict."""
+    checks: tuple[ArmCheck, ...] = ()
     seedless: tuple[str, ...] = ()
     """Labels of the arms of scripts that ignore their seed, see `seedless_arms`."""
 
@@ -140,8 +142,8 @@ class Comparison:
 
     @property
     def billed_jobs(self) -> list[Job]:
-        """All jobs of the group: calibrations and the jobs of the arms."""
-        return [*self.calibrations, *self.jobs]
+        """All jobs of the group: calibrations, checks and the jobs of the arms."""
+        return [*self.before_trainings, *self.jobs]
 
     @property
     def best(self) -> Contrast | None:
@@ -202,7 +204,7 @@ def compare(
     selection of jobs, and jobs with another baseline are judged at one look at all of them. Raises `InputError` for an
     unknown baseline.
     """
-    trainings, calibrations = split_calibrations(table)
+    trainings, others = split_trainings(table)
     arms = tuple(arms_of(trainings))
     cautions = [SEVERAL_GROUPS if table["group"].nunique() > 1 else CHOSEN] if is_selection else []
     if baseline and (chosen := _with_baseline(arms, baseline)) != arms:
@@ -223,8 +225,8 @@ def compare(
         verdict = replace(verdict, cautions=tuple(cautions if verdict.ratio else ()))
         evens = _break_evens(arm, arms[0]) if unit == "samples" and verdict.outcome != "not comparable" else {}
         contrasts.append(Contrast(arm, verdict, speed_up, evens))
-    timings = tuple(map(job_of, calibrations.to_dict("records")))
-    return Comparison(group, arms, tuple(contrasts), measure, design, progress, timings)
+    before = tuple(map(job_of, others.to_dict("records")))
+    return Comparison(group, arms, tuple(contrasts), measure, design, progress, before)
 
 
 def seedless_arms(arms: Sequence[Arm], curves: Mapping[str, pd.DataFrame]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from judging.break_even import BreakEven
 from judging.cache_states import ColdStart
 from judging.intervals import Interval
 from judging.quality import Measure, Quality
+from reports.comparison.checks import checks_answer
 from reports.comparison.comparison import INCLUDES_ZERO, Comparison, Contrast, Verdict
 from reports.model.numbers import (
     TOO_FEW,
@@ -59,7 +60,7 @@ def answer_of(comparison: Comparison) -> tuple[str, str]:
     if comparison.is_training:
         return _training_answer(jobs[0], comparison.measure)
     if baseline is None:
-        return "This group has no jobs.", "no jobs"
+        return checks_answer(comparison.checks) if comparison.checks else ("This group has no jobs.", "no jobs")
     if not any(arm.succeeded for arm in comparison.arms):
         stopped = "failed" if any(job.failed for job in jobs) else "stopped"
         short_answer = "no answer yet" if any(job.unfinished for job in jobs) else stopped
@@ -304,6 +305,8 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
     sentences += choice_sentences(comparison)
     sentences += data_sentences(comparison.jobs)
+    headline = "" if comparison.arms else checks_answer(comparison.checks)[0]
+    sentences += [each.sentence for each in comparison.checks if each.job and each.sentence not in headline]
     for arm in comparison.arms:
         sentences += [] if comparison.is_training else failure_sentences(arm)
         if (n := len(arm.stopped)) and not comparison.is_training:
@@ -333,7 +336,7 @@ def choice_sentences(comparison: Comparison) -> list[str]:
     return [
         f"“{job.arm}” chose batch size {size}. It took {figure(job.number(BILLABLE))} billable instance seconds, which "
         "no verdict counts."
-        for job in comparison.calibrations
+        for job in comparison.before_trainings
         if (size := job.text.get(CHOSEN_SIZE))
     ]
 

@@ -13,6 +13,7 @@ from judging.intervals import Interval
 from judging.measures import COMMONEST
 from judging.summaries import gain_percent, summary
 from reports.comparison import messages
+from reports.comparison.checks import check_fields, check_sections
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.pair import pair_blocks, percentages
 from reports.comparison.tables import (
@@ -147,7 +148,7 @@ def chart_sections(charts: Sequence[Chart]) -> tuple[Section, ...]:
 
 def _remarks(comparison: Comparison) -> Iterator[Block]:
     """Yield the cost of all jobs, and whatever else a reader must know to trust the answer."""
-    if comparison.jobs and not comparison.is_training:  # the headline has the cost of a single training
+    if comparison.billed_jobs and not comparison.is_training:  # the headline has the cost of a single training
         yield Text(" ".join(filter(None, (spent_sentence(comparison), messages.cost_sentence(comparison)))), "muted")
     yield from map(Text, messages.caveat_sentences(comparison))
 
@@ -157,6 +158,7 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
         yield Section("The training", tuple(settings_blocks(comparison)))
     elif comparison.arms:
         yield Section("The settings", (*settings_blocks(comparison), Text(TYPICAL, "small")))
+    yield from check_sections(comparison.checks)
     yield from looks_sections(comparison)
     if factorial := factorial_of(comparison):
         note = "Change in cost, with its 95 % interval in brackets; below it are the typical billable instance seconds."
@@ -171,7 +173,7 @@ def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -
 def _definitions(comparison: Comparison) -> Iterator[Definition]:
     if comparison.has_scripts:
         yield SCRIPTS
-    if not comparison.is_training:
+    if comparison.arms and not comparison.is_training:
         yield _INTERVAL
         yield _VERDICT
         yield Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/judging.md lists them.")
@@ -199,6 +201,7 @@ def summary_of(comparison: Comparison) -> dict[str, Any]:
         "paid_instance_seconds": comparison.billable_instance_seconds,
         "arms": [_arm(arm) for arm in comparison.arms],
         **looks_summary(comparison),
+        "checks": check_fields(comparison.checks),
         **({"percentages": {at: c.number for at, c in percentages(comparison).items()}} if comparison.is_pair else {}),
     }
 
@@ -279,7 +282,10 @@ def verdicts_of(comparison: Comparison) -> Mapping[str, str]:
         outcome, ratio = contrast.verdict.outcome, contrast.verdict.ratio
         change_shown = f", {change(ratio.estimate)}" if ratio and outcome in ("cheaper", "not cheaper") else ""
         texts[contrast.arm.label] = outcome + change_shown
-    return {job.run_id: texts[arm.label] for arm in comparison.arms if arm.label in texts for job in arm.jobs}
+    of_checks = {check.job.run_id: check.answer for check in comparison.checks if check.job}
+    return of_checks | {
+        job.run_id: texts[arm.label] for arm in comparison.arms if arm.label in texts for job in arm.jobs
+    }
 
 
 def fail_sentences(results: Mapping[str, tuple[str, ...]], fail_on: frozenset[str]) -> Iterator[str]:

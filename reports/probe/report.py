@@ -31,6 +31,7 @@ from reports.model.report import (
     number_cell,
 )
 from reports.probe.spot import spot_sentences, spot_table
+from tracking.groups.planned_job import BEFORE_TRAININGS
 from tracking.recorded.arms import BILLABLE, Arm, arms_of, setting_of
 from tracking.recorded.recorded_job import STEADY, Discount, Job, SpotEstimate, estimate_of_probe, job_of
 from training.contract.failures import Failure
@@ -225,15 +226,15 @@ def _loss(curve: pd.DataFrame | None, common: float) -> float:
 def job_spreads(table: pd.DataFrame) -> dict[Machine, JobSpread]:
     """Return the spread between the repeats in a table from `similar_jobs.similar_jobs`, where they are enough.
 
-    Repeats are jobs that differ in their seed alone, even of different groups. Probes, calibrations and jobs that end
-    at a target do not count: their amount of work is not fixed.
+    Repeats are jobs that differ in their seed alone, even of different groups. Probes, calibrations, checks and jobs
+    that end at a target do not count: their amount of work is not fixed.
     """
     costs: dict[Machine, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in table.to_dict("records"):
         job = job_of(row)
         seconds, reaches_target = job.number("cost_billable_seconds"), (job.text.get("hp_target_stop") or "").lower()
-        is_sweep_part = job.text.get("role") in ("calibration", "trial")
-        is_open_ended = is_sweep_part or reaches_target == "true" or job.text.get("hp_probe_precision")
+        is_part = job.text.get("role") in (*BEFORE_TRAININGS, "trial")
+        is_open_ended = is_part or reaches_target == "true" or job.text.get("hp_probe_precision")
         if job.succeeded and seconds > 0 and not is_open_ended:
             setting = {**setting_of(row), "cache": job.cache_state, "samples": f"{job.number('samples'):g}"}
             costs[_machine_of(job)][frozenset(setting.items())].append(seconds)

@@ -129,6 +129,7 @@ def reviews(tmp_path: Path) -> dict[str, object]:
         "logging_steps": 1,
         "warmup_samples": 0,
         "save_model": "false",
+        "compare.check": "off",
         **TINY,
     }
 

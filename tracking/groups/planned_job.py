@@ -22,6 +22,10 @@ TRAINING = "training"
 
 CALIBRATION = "calibration"
 """Role of a job that times batch sizes."""
+CHECK = "check"
+"""Role of a job that checks an arm in a few steps."""
+BEFORE_TRAININGS = (CALIBRATION, CHECK)
+"""Roles of jobs that train no model. They run before the trainings of their arm, and are no repeats of it."""
 CHOSEN_SIZE = "chosen_batch_size"
 """Column with the batch size that a calibration chose for its arm; with the prefix `platform.`, a tag of its run."""
 
@@ -35,8 +39,8 @@ IMPORTED = "imported"
 def job_title(arm: str, repeat: int, role: str | None = None) -> str:
     """Return the name of a job in reports and in MLflow, such as `inductor, repeat 2`. Repeats are shown from 1.
 
-    The jobs of a sweep have a role. A calibration's arm label already contains the role. For repeats of a sweep's
-    winner, number 0 is the winning trial.
+    The jobs of a sweep have a role. The arm's label of a calibration or a check already contains the role. For repeats
+    of a sweep's winner, number 0 is the winning trial.
     """
     if role == TRAINING:
         return "training"
@@ -44,7 +48,7 @@ def job_title(arm: str, repeat: int, role: str | None = None) -> str:
         return arm if repeat == 0 else f"{arm}, repeat {repeat + 1}"
     if role == AGAIN:
         return f"{job_title(arm, repeat)}, again"
-    if role == CALIBRATION:
+    if role in BEFORE_TRAININGS:
         return arm
     if role == FINALIST:
         return f"{arm}, second training"

@@ -19,7 +19,7 @@ import pandas as pd
 from judging.deterministic_failures import Death, deterministic_failure
 from judging.summaries import Summary, summary
 from tracking.groups.plan_file import SCALES_COLUMN, read_scales
-from tracking.groups.planned_job import CALIBRATION, IMPORTED
+from tracking.groups.planned_job import BEFORE_TRAININGS, IMPORTED
 from tracking.recorded.recorded_job import COSTS, MEASURES, Job, job_of
 from tracking.recording.recorder import EXCEPTION, MOMENT, compiler_warning, recorded_death
 from training.job.tasks import TASKS, Task
@@ -148,10 +148,10 @@ def arms_of(table: pd.DataFrame) -> list[Arm]:
     return sorted(arms, key=lambda arm: not any(job.is_baseline for job in arm.jobs))
 
 
-def split_calibrations(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rows of a table from `job_tables.jobs` without calibrations, and the calibrations."""
-    is_calibration = table["role"].eq(CALIBRATION) if "role" in table else pd.Series(False, index=table.index)
-    return table[~is_calibration], table[is_calibration]
+def split_trainings(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the trainings in a table from `job_tables.jobs`, and the calibrations and checks."""
+    is_before = table["role"].isin(BEFORE_TRAININGS) if "role" in table else pd.Series(False, index=table.index)
+    return table[~is_before], table[is_before]
 
 
 def finite(jobs: Sequence[Job], column: str) -> list[float]:
@@ -187,7 +187,7 @@ def with_common_arms(table: pd.DataFrame) -> pd.DataFrame:
     is_imported_pair = len(table) == 2 and list(table.get("role", ())) == [IMPORTED, IMPORTED]
     if is_imported_pair or (table["group"].notna().all() and table["group"].nunique() <= 1):
         return table
-    table, _ = split_calibrations(table)
+    table, _ = split_trainings(table)
     settings = [setting_of(row) for row in table.to_dict("records")]
     labels = _setting_labels(settings)
     flagged = {label for label, row in zip(labels, table["baseline"], strict=True) if row == "true"}

@@ -91,7 +91,10 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
         (["train", "--wait", "maybe"], "--wait is 'maybe': it must be true or false."),
         (["train", "--dry-run"], "--dry-run has no value: .* Use `trainfare plan VERB` with the same options."),
         (["plan", "--format", "xml"], "--format is 'xml': it must be one of text, json."),
-        (["plan", "trian"], "plan trian: the verb must be one of compare, train, probe, .* Did you mean 'train'?"),
+        (
+            ["plan", "trian"],
+            "plan trian: the verb must be one of compare, train, check, probe, .* Did you mean 'train'?",
+        ),
     ],
 )
 def test_wrong_input_is_reported_in_one_sentence_with_exit_code_2(

@@ -43,8 +43,9 @@ def test_a_comparison(scratch: ScratchState, tmp_path: Path, capsys: pytest.Capt
     assert lines[4].split()[:6] == ["none", "32", "3e-4", "2", "64", "320"]
     text = "\n".join(lines)
     assert "4 rounds of one job of each arm, in a changing order, with seeds 42 to 45" in " ".join(text.split())
-    assert "At most   80.0 min of billed time (8 jobs)" in text
-    assert "60.0 min of billed time up to the first look, after 3 repeats" in text
+    assert "Check     inductor, first, in 5 steps: 1 job of at most 450 s" in text
+    assert "At most   90.0 min of billed time (9 jobs)" in text
+    assert "70.0 min of billed time up to the first look, after 3 repeats" in text
     assert "It would start. `trainfare compare` with the same options runs it." in lines
     assert not (tmp_path / "home").exists()
     assert not (tmp_path / "mlflow.db").exists()

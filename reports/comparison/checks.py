@@ -1,0 +1,170 @@
+"""Checks of a group's arms, from the tables of their jobs: sentences, a section of the report, and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pandas as pd
+
+from judging.equivalence import AS_STOCK, DIFFERENT, LOSS, NORM, NOT_CHECKED, SAME, Answer, Finding, answer_of, judge
+from reports.model.numbers import NONE, capitalized, figure, joined, money
+from reports.model.report import Cell, Column, Section, Text, build_table
+from tracking.groups.planned_job import CHECK
+from tracking.recorded.arms import BILLABLE, DOLLARS
+from tracking.recorded.recorded_job import Job, job_of
+from training.contract.failures import Failure
+
+CHECKS_FILE = "checks.json"
+"""Artifact of a group's run: labels of the arms of each check, by its job's name, and why others are not checked."""
+TABLE_FILE = "tables/check.json"
+"""Artifact of a check's run with its numbers."""
+NOT_SHOWN = (
+    "A check compares the losses and gradients of a few steps. It cannot show an effect of dropout, which it switches "
+    "off, of the schedule after these steps, of the shapes of later batches, or of an overflow. The quality is judged "
+    "by whole trainings, as always. See docs/check.md."
+)
+_BADGES: Mapping[Answer, str] = {SAME: "FINISHED", AS_STOCK: "FINISHED", DIFFERENT: "FAILED", NOT_CHECKED: "KILLED"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmCheck:
+    """What a check shows about arms with the same settings."""
+
+    arms: Sequence[str]
+    findings: Sequence[Finding]
+    """One for each setting, or a single one without a setting: why the arms were not checked."""
+    job: Job | None = None
+    steps: int = 0
+
+    @property
+    def answer(self) -> Answer:
+        return answer_of(self.findings)
+
+    @property
+    def text(self) -> str:
+        """The answer, such as `no difference in 5 steps (largest 5.8e-07, loss at step 4)`."""
+        of = {answer: [each for each in self.findings if each.answer == answer] for answer in _BADGES}
+        texts = [f"{DIFFERENT}{_at(each)}: {_difference(each)} ({_setting(each)})" for each in of[DIFFERENT][:1]]
+        if of[SAME] and not texts:
+            largest = max(of[SAME], key=lambda each: each.size)
+            texts = [f"{SAME} in {self.steps} steps (largest {_place(largest)})"]
+        texts += [f"{_setting(each)} {AS_STOCK} (error {figure(each.size)} times its error)" for each in of[AS_STOCK]]
+        texts += [f"{_setting(each)} {NOT_CHECKED}: {each.reason.rstrip('.')}".strip() for each in of[NOT_CHECKED]]
+        return "; ".join(texts)
+
+    @property
+    def sentence(self) -> str:
+        verb = "" if self.answer != DIFFERENT else " is" if len(self.arms) == 1 else " are"
+        return f"{joined([f'“{label}”' for label in self.arms])}{verb or ':'} {self.text}."
+
+
+def _setting(finding: Finding) -> str:
+    return f"Trainer on {finding.value}" if finding.name == "trainer" else f"{finding.name} {finding.value}".strip()
+
+
+def _at(finding: Finding) -> str:
+    return f" at step {finding.step}" if finding.step else ""
+
+
+def _quantity(finding: Finding) -> str:
+    # The text about an option of the optimizer has no size.
+    is_layer = finding.size > 0 and finding.quantity not in ("", LOSS, NORM)
+    return f"gradient of {finding.quantity}" if is_layer else finding.quantity
+
+
+def _place(finding: Finding) -> str:
+    """Return the size of a difference and where it is."""
+    if finding.size and not finding.quantity:
+        return f"{figure(finding.size)} times the error of stock torch"
+    texts = {SAME: "0", DIFFERENT: finding.quantity + _at(finding)}
+    return (
+        f"{finding.size:.1e}, {_quantity(finding)}{_at(finding)}" if finding.size else texts.get(finding.answer, NONE)
+    )
+
+
+def _difference(finding: Finding) -> str:
+    if not finding.quantity:
+        return f"error {figure(finding.size)} times that of stock torch"
+    return _quantity(finding) + (f" differs by {finding.size:.1e}" if finding.size else "")
+
+
+def checks_of(
+    table: pd.DataFrame, document: Mapping[str, Any], read: Callable[[Job], Mapping[str, Any]]
+) -> tuple[ArmCheck, ...]:
+    """Return the checks in a table from `job_tables.jobs`, given their `CHECKS_FILE`. `read` returns a `TABLE_FILE`."""
+    jobs = {job.name: job for job in map(job_of, table.to_dict("records")) if job.text.get("role") == CHECK}
+    arms = {name: [job.arm.removesuffix(f", {CHECK}")] for name, job in jobs.items()} | document.get("arms", {})
+    checks = [_check(labels, jobs.get(name), read) for name, labels in arms.items()]
+    return (*checks, *(_not_checked([arm], reason) for arm, reason in document.get("not_checked", {}).items()))
+
+
+def _check(arms: Sequence[str], job: Job | None, read: Callable[[Job], Mapping[str, Any]]) -> ArmCheck:
+    if job is None or not (job.failed or job.succeeded):
+        return _not_checked(arms, "its check did not run to its end", job)
+    if job.failed:
+        failure = Failure(job.text.get("failure_class") or "Error", job.text.get("failure_message") or "")
+        return _not_checked(arms, f"its check failed ({failure.text.rstrip('.')})", job)
+    content = read(job)
+    rows = [dict(zip(content["columns"], row, strict=True)) for row in content.get("data", ())]
+    if not rows:
+        return _not_checked(arms, "the numbers of its check are missing", job)
+    return ArmCheck(arms=arms, findings=judge(rows), job=job, steps=max(int(row["step"]) for row in rows))
+
+
+def _not_checked(arms: Sequence[str], reason: str, job: Job | None = None) -> ArmCheck:
+    return ArmCheck(arms=arms, findings=[Finding(name="", value="", answer=NOT_CHECKED, reason=reason)], job=job)
+
+
+def checks_answer(checks: Sequence[ArmCheck]) -> tuple[str, str]:
+    """Return the answer of a group that has only checks, in a sentence and in a few words."""
+    if different := [each.sentence for each in checks if each.answer == DIFFERENT]:
+        return " ".join(different), DIFFERENT
+    if equal := [f"“{label}”" for each in checks if each.answer in (SAME, AS_STOCK) for label in each.arms]:
+        return f"{capitalized(SAME)} in a few steps: {joined(equal)}.", SAME
+    return "No arm was checked to the end.", NOT_CHECKED
+
+
+def check_sections(checks: Sequence[ArmCheck]) -> tuple[Section, ...]:
+    """Return the section with a row for each checked arm and setting; empty without checks."""
+    rows = [(check, finding) for check in checks for finding in check.findings]
+
+    def cost(column: str) -> Callable[[_Row], float | None]:
+        """Return the cost of a check, which only its first row shows."""
+        return lambda row: row[0].job.number(column) if row[0].job and row[1] is row[0].findings[0] else None
+
+    def answer(row: _Row) -> Cell:
+        return Cell(text=row[1].answer, badge=_BADGES[row[1].answer], detail=row[1].reason)
+
+    columns: list[Column[_Row]] = [
+        Column("arm", lambda row: ", ".join(row[0].arms), kind="text"),
+        Column("setting", lambda row: _setting(row[1]) or NONE, kind="text"),
+        Column("answer", answer, kind="text"),
+        Column("largest difference", lambda row: _place(row[1]), kind="text"),
+        Column("billable", cost(BILLABLE), unit="s"),
+        Column("cost", cost(DOLLARS.column), unit="USD", text=money, is_optional=True),
+    ]
+    table = build_table("The checks", columns, rows)
+    return (Section("Checked before the trainings", (table, Text(NOT_SHOWN, "small"))),) if checks else ()
+
+
+_Row = tuple[ArmCheck, Finding]
+
+
+def check_fields(checks: Sequence[ArmCheck]) -> list[dict[str, Any]]:
+    """Return the findings by arm for `summary.json`."""
+    return [
+        {
+            "arm": label,
+            "answer": each.answer,
+            "job": each.job.name if each.job else None,
+            "billable_instance_seconds": each.job.number(BILLABLE) if each.job else None,
+            "findings": [
+                {"setting" if name == "name" else name: value for name, value in asdict(finding).items()}
+                for finding in each.findings
+            ],
+        }
+        for each in checks
+        for label in each.arms
+    ]
