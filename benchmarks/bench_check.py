@@ -99,7 +99,7 @@ EVALUATION: Sequence[Case] = (
     {**CHAT, **model("qwen3", DECODER)},
     {"experiment": "sst2-gpt2", **SST2_TEXT, **model("mistral", DECODER), **GPT_TOKENS, "max_length": "64"},
 )
-NO_ARMS = {"compare.arms": "[{seed: 1}]", "compare.baseline": "null"}
+NO_ARMS = {"compare.arms": "[{logging_steps: 10}]", "compare.baseline": "null"}
 SETTINGS: Sequence[Case] = (
     {"gradient_accumulation_steps": "2", "padding": "max_length", "attention": "sdpa"},
     {"gradient_accumulation_steps": "4", "padding": "buckets", "bucket_lengths": "[16, 32, 64, 96]"},

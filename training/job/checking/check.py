@@ -6,6 +6,7 @@ another precision, that and a plain training are repeated in it. Dropout is off 
 above zero from the first step. `judging/equivalence.py` judges the numbers.
 """
 
+import gc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,8 +38,6 @@ STEP_FLOPS = {"cpu": 5e10, "cuda": 2e13}
 """Operations of a step on one device, of which there are several dozen in a check. They limit the rows of a batch."""
 ACCUMULATED_BATCHES = 2
 """Batches of a step with gradient accumulation."""
-LARGEST_NORM = 1e6
-"""Norm at which gradients are clipped if the arm clips none: clipping also computes the norm."""
 
 Load = Callable[[Settings], PreTrainedModel]
 Row = dict[str, Any]
@@ -46,12 +45,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Training:
-    """One training of a check."""
+    """One training of a check, named after the setting in which it differs from the training `against`."""
 
     name: str
-    """Setting in which it differs from the training `against`."""
     value: str
-    """The setting's value."""
     arguments: Arguments
     against: str = "plain"
     precision: str = "fp32"
@@ -114,7 +111,8 @@ class Check:
         if is_packed:
             yield Training("packing", "true", plain, is_plain=True)
             before = "packing"
-        yield Training("trainer", counted_processes(settings.processes), plain, against=before)
+        processes = f"{settings.processes} processes" if settings.processes > 1 else ""
+        yield Training("trainer", processes, plain, against=before)
         before, current, whole = "trainer", plain, plain
         for name, changes in self._differences():
             whole = replace(whole, **changes)
@@ -122,8 +120,7 @@ class Check:
             yield Training(name, str(changes[name]), changed, against=before)
             if name in records:
                 before, current = name, changed
-        if settings.precision != "fp32":
-            precision = settings.precision
+        if (precision := settings.precision) != "fp32":
             yield Training(f"plain {precision}", "", plain, precision=precision, is_plain=True)
             yield Training("precision", precision, whole, precision=precision)
 
@@ -139,7 +136,7 @@ class Check:
             epochs=None,
             max_steps=self._steps,
             warmup_samples=0,
-            max_grad_norm=arguments.max_grad_norm or LARGEST_NORM,
+            max_grad_norm=arguments.max_grad_norm or 1e6,  # clipping also computes the norm
             logging_steps=self._steps,
             eval_strategy="end",
             save_strategy="none",
@@ -163,21 +160,11 @@ class Check:
             yield name, changes
 
     def _run(self, training: Training) -> Record:
-        settings = self._settings_of(training)
-        model = self._load(settings)
-        settings = prepare(model, settings)  # with plain settings: an adapter, and 8-bit layers for fp8
-        without_dropout(model)
-        if training.is_plain:
-            return train_plainly(settings, model, self._steps, self._batches, unpacks=training.unpacks)
-        trainer = CheckedTrainer(settings, model, self._events)
-        trainer.train_from(None)
-        return trainer.record
-
-    def _settings_of(self, training: Training) -> Settings:
+        gc.collect()  # the earlier model, which its trainer refers to
         settings, arguments = self._settings, training.arguments
         kind, length = settings.device_kind, settings.train.metadata.max_length
         is_packed = arguments.padding == "none"
-        return replace(
+        settings = replace(
             settings,
             arguments=arguments,
             compiler=compiler_of(arguments),
@@ -187,10 +174,14 @@ class Check:
             folders=replace(settings.folders, checkpoints=None, quality=None),
             resumed=None,
         )
-
-
-def counted_processes(count: int) -> str:
-    return "1 process" if count == 1 else f"{count} processes"
+        model = self._load(settings)
+        settings = prepare(model, settings)
+        without_dropout(model)
+        if training.is_plain:
+            return train_plainly(settings, model, self._steps, self._batches, unpacks=training.unpacks)
+        trainer = CheckedTrainer(settings, model, self._events)
+        trainer.train_from(None)
+        return trainer.record
 
 
 class CheckedTrainer(JobTrainer):
@@ -221,10 +212,14 @@ class CheckedTrainer(JobTrainer):
 
     def add_step(self) -> None:
         """Record the step whose gradients are complete."""
-        loss = float(sum(self._losses))
-        mean = ranks.sum_over_processes([loss], self.args.device)[0] / ranks.count()
+        [loss] = ranks.sum_over_processes([float(sum(self._losses)) / ranks.count()], self.args.device)
         self._losses.clear()
-        self.record.add(mean, self._norm, self.model, self.optimizer)
+        self.record.add(loss, self._norm, self.model, self.optimizer)
+
+    def compile(self, events: Events) -> None:
+        if self.compiler.compiles_here:
+            compile_planned(self, events)
+            self._losses.clear()
 
 
 class RowsInOrder(TrainSampler):
@@ -237,10 +232,7 @@ class _Steps(TrainerCallback):  # type: ignore[misc]
         self._trainer, self._events = trainer, events
 
     def on_train_begin(self, *_: object, **__: object) -> None:
-        if self._trainer.compiler.compiles_here:
-            compile_planned(self._trainer, self._events)
-        # Compiled shapes ran as steps.
-        self._trainer._losses.clear()
+        self._trainer.compile(self._events)
 
     def on_pre_optimizer_step(self, *_: object, **__: object) -> None:
         self._trainer.add_step()
