@@ -186,8 +186,12 @@ def check(group_id: str, name: str, arm: Arm, number: int, staged: Inputs, home:
     checked = replace(arm, label=f"{arm.label}, check", experiment=experiment, is_baseline=False)
     planned = job(f"{group_id}-{experiment.compiler}-a{number}check", name, checked, 0, staged, home, group_id=group_id)
     spec = with_limit(planned.spec, min(planned.spec.max_run_seconds, CHECK_SECONDS))
-    arguments = {**spec.hyperparameters, "check_steps": CHECK_STEPS}
-    return replace(planned, spec=spec.model_copy(update={"hyperparameters": arguments}), tags={"platform.role": CHECK})
+    own = {
+        "hyperparameters": {**spec.hyperparameters, "check_steps": CHECK_STEPS},
+        # With the trainings' own cache, none of them would start cold.
+        "environment": {**spec.environment, CACHE_VARIABLE: str(compile_cache(home) / "checks")},
+    }
+    return replace(planned, spec=spec.model_copy(update=own), tags={"platform.role": CHECK})
 
 
 def job(
@@ -269,7 +273,7 @@ def environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str,
         SECRET_VARIABLES: ",".join(script.secrets) or None if script and not traits.runs_containers else None,
         FIELDS_VARIABLE: _service_fields(experiment),
         MEASURE_VARIABLE: 1 if script and traits.runs_here else None,
-        "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
+        CACHE_VARIABLE: _compile_cache(experiment, staged, home),
     }
     if isinstance(staged, ScriptInputs) and staged.environment:
         variables = {**variables, PYTHON_VARIABLE: staged.environment.python}
@@ -410,6 +414,7 @@ MAX_NOTES_CHARACTERS = 4_000
 """Longest tag that every MLflow stores."""
 KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
 """Fields without effect in a calibration or a check, which keep nothing."""
+CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 CHECK_STEPS = 5
 """Optimizer steps of each training of a check."""
 CHECK_SECONDS = 600

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.planning.checks import checked_arms, require_checks
 from experiments.planning.load import arms, load
-from experiments.planning.plan import CHECK_SECONDS, check
+from experiments.planning.plan import CHECK_SECONDS, check, plan
 from tests.support.requests.staged import staged
 from training.contract.errors import InputError
 
@@ -94,6 +94,9 @@ def test_the_job_of_a_check_trains_no_model(tmp_path: Path) -> None:
     assert (planned.spec.name, planned.run_name) == ("demo-1-inductor-a1check", "inductor, check")
     assert (planned.tags, planned.is_baseline) == ({"platform.role": "check"}, False)
     assert (planned.spec.max_run_seconds, planned.spec.checkpoint_uri, planned.model) == (CHECK_SECONDS, None, None)
+    [training, *_] = plan("demo-1", "demo", [arm], 1, [staged()], tmp_path)
+    name = "TORCHINDUCTOR_CACHE_DIR"
+    assert planned.spec.environment[name] != training.spec.environment[name], "the first training compiles by itself"
     arguments = planned.spec.hyperparameters
     assert (arguments["check_steps"], arguments["compiler"], arguments["batch_size"]) == (5, "inductor", 32)
     assert (arguments["save_model"], arguments["save_strategy"]) == (False, "none")
