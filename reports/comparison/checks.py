@@ -61,7 +61,7 @@ class ArmCheck:
 
 
 def _setting(finding: Finding) -> str:
-    return f"Trainer on {finding.value}" if finding.name == "trainer" else f"{finding.name} {finding.value}".strip()
+    return f"{finding.name} {finding.value}".strip()
 
 
 def _at(finding: Finding) -> str:

@@ -29,7 +29,7 @@ def rows(name: str, value: str, *losses: float, against: str = "plain", gradient
 
 PLAIN = rows("plain", "", 2.0, 1.0)
 SAME = [*PLAIN, *rows("compiler", "inductor", 2.0, 1.0, gradient=2.0 * (1 + 2**-21))]
-DIFFERENT = [*PLAIN, *rows("trainer", "1 process", 2.0, 1.0), *rows("attention", "sdpa", 2.0, 1.5, against="trainer")]
+DIFFERENT = [*PLAIN, *rows("trainer", "2 processes", 2.0, 1.0), *rows("attention", "sdpa", 2.0, 1.5, against="trainer")]
 
 
 def content(table: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def test_a_section_has_a_row_for_each_setting() -> None:
     assert isinstance(note, Text)
     assert [[cell.text for cell in row.cells] for row in table.rows] == [
         ["a", "compiler inductor", "no difference", "4.8e-07, gradient of encoder.layer.0 at step 2", "48.0"],
-        ["b", "Trainer on 1 process", "no difference", "0", "48.0"],
+        ["b", "trainer 2 processes", "no difference", "0", "48.0"],
         ["b", "attention sdpa", "different", "5.0e-01, loss at step 2", "–"],
         ["c", "–", "not checked", "–", "–"],
     ]

@@ -98,7 +98,9 @@ class Check:
                 {**described, "step": step, "seconds": seconds, **values, "optimizer": difference}
                 for step, (values, difference) in enumerate(numbered, 1)
             ]
-            self._events.emit("note", message=f"check: trained {training.name} {training.value}: {seconds:.1f} s")
+            self._events.emit(
+                "note", message=f"trained {training.name} {training.value}".rstrip() + f" in {seconds:.1f} s"
+            )
         return rows
 
     def _trainings(self, records: dict[str, Record]) -> Iterator[Training]:
