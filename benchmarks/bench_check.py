@@ -49,7 +49,7 @@ STS = data("sts", "sts-train.tsv.gz", "sts-validation.tsv.gz", text="sentence1",
 E2E = data("e2e", "e2e-nlg-train.csv.gz", "e2e-nlg-validation.csv.gz", text="mr", target="ref")
 GOEMOTIONS = data("goemotions", "goemotions-train.jsonl.gz", "goemotions-dev.jsonl.gz", label="labels")
 CONVERSATIONS = next(name for name, task in TASKS.items() if ("messages",) in task.usual_columns)
-CHAT = {
+TALKS = {
     **data(CONVERSATIONS, f"{CONVERSATIONS}-cdxgen-train.jsonl.gz", f"{CONVERSATIONS}-cdxgen-validation.jsonl.gz"),
     f"{CONVERSATIONS}_template": "chatml",
     "max_length": "256",
@@ -95,8 +95,8 @@ EVALUATION: Sequence[Case] = (
     {**WNUT, **model("camembert")},
     {**E2E, **model("bart", BART)},
     {**PAIRS, **MINILM},
-    {**CHAT, **model("llama", DECODER)},
-    {**CHAT, **model("qwen3", DECODER)},
+    {**TALKS, **model("llama", DECODER)},
+    {**TALKS, **model("qwen3", DECODER)},
     {"experiment": "sst2-gpt2", **SST2_TEXT, **model("mistral", DECODER), **GPT_TOKENS, "max_length": "64"},
 )
 NO_ARMS = {"compare.arms": "[{logging_steps: 10}]", "compare.baseline": "null"}

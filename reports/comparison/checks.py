@@ -36,7 +36,6 @@ class ArmCheck:
     findings: Sequence[Finding]
     """One for each setting, or a single one without a setting: why the arms were not checked."""
     job: Job | None = None
-    steps: int = 0
 
     @property
     def answer(self) -> Answer:
@@ -44,50 +43,35 @@ class ArmCheck:
 
     @property
     def text(self) -> str:
-        """The answer, such as `no difference in 5 steps (largest 5.8e-07, loss at step 4)`."""
+        """The answer, such as `no difference (compiler inductor: loss differs by 1.2e-07 at step 4)`."""
         of = {answer: [each for each in self.findings if each.answer == answer] for answer in _BADGES}
-        texts = [f"{DIFFERENT}{_at(each)}: {_difference(each)} ({_setting(each)})" for each in of[DIFFERENT][:1]]
-        if of[SAME] and not texts:
-            largest = max(of[SAME], key=lambda each: each.size)
-            texts = [f"{SAME} in {self.steps} steps (largest {_place(largest)})"]
-        texts += [f"{_setting(each)} {AS_STOCK} (error {figure(each.size)} times its error)" for each in of[AS_STOCK]]
-        texts += [f"{_setting(each)} {NOT_CHECKED}: {each.reason.rstrip('.')}".strip() for each in of[NOT_CHECKED]]
-        return "; ".join(texts)
+        largest = sorted(of[SAME], key=lambda each: -each.size)[:1]
+        shown = [*(of[DIFFERENT][:1] or largest), *of[AS_STOCK], *of[NOT_CHECKED]]
+        return "; ".join(
+            f"{each.answer} ({': '.join(filter(None, (_setting(each), _detail(each))))})" for each in shown
+        )
 
     @property
     def sentence(self) -> str:
-        verb = "" if self.answer != DIFFERENT else " is" if len(self.arms) == 1 else " are"
-        return f"{joined([f'“{label}”' for label in self.arms])}{verb or ':'} {self.text}."
+        return f"{joined([f'“{label}”' for label in self.arms])}: {self.text}."
 
 
 def _setting(finding: Finding) -> str:
     return f"{finding.name} {finding.value}".strip()
 
 
-def _at(finding: Finding) -> str:
-    return f" at step {finding.step}" if finding.step else ""
-
-
-def _quantity(finding: Finding) -> str:
-    # The text about an option of the optimizer has no size.
-    is_layer = finding.size > 0 and finding.quantity not in ("", LOSS, NORM)
-    return f"gradient of {finding.quantity}" if is_layer else finding.quantity
-
-
-def _place(finding: Finding) -> str:
-    """Return the size of a difference and where it is."""
-    if finding.size and not finding.quantity:
-        return f"{figure(finding.size)} times the error of stock torch"
-    texts = {SAME: "0", DIFFERENT: finding.quantity + _at(finding)}
-    return (
-        f"{finding.size:.1e}, {_quantity(finding)}{_at(finding)}" if finding.size else texts.get(finding.answer, NONE)
-    )
-
-
-def _difference(finding: Finding) -> str:
-    if not finding.quantity:
+def _detail(finding: Finding) -> str:
+    """Return the difference and where it is, or why there is none."""
+    if finding.answer == NOT_CHECKED:
+        return finding.reason.rstrip(".")
+    if finding.name == "precision" and finding.size:
         return f"error {figure(finding.size)} times that of stock torch"
-    return _quantity(finding) + (f" differs by {finding.size:.1e}" if finding.size else "")
+    if not finding.size:  # the text about an option of the optimizer has none
+        return (
+            f"{finding.quantity} at step {finding.step}" if finding.answer == DIFFERENT else "equal to the last digit"
+        )
+    layer = "" if finding.quantity in (LOSS, NORM) else "gradient of "
+    return f"{layer}{finding.quantity} differs by {finding.size:.1e} at step {finding.step}"
 
 
 def checks_of(
@@ -110,7 +94,7 @@ def _check(arms: Sequence[str], job: Job | None, read: Callable[[Job], Mapping[s
     rows = [dict(zip(content["columns"], row, strict=True)) for row in content.get("data", ())]
     if not rows:
         return _not_checked(arms, "the numbers of its check are missing", job)
-    return ArmCheck(arms=arms, findings=judge(rows), job=job, steps=max(int(row["step"]) for row in rows))
+    return ArmCheck(arms=arms, findings=judge(rows), job=job)
 
 
 def _not_checked(arms: Sequence[str], reason: str, job: Job | None = None) -> ArmCheck:
@@ -134,14 +118,11 @@ def check_sections(checks: Sequence[ArmCheck]) -> tuple[Section, ...]:
         """Return the cost of a check, which only its first row shows."""
         return lambda row: row[0].job.number(column) if row[0].job and row[1] is row[0].findings[0] else None
 
-    def answer(row: _Row) -> Cell:
-        return Cell(text=row[1].answer, badge=_BADGES[row[1].answer], detail=row[1].reason)
-
     columns: list[Column[_Row]] = [
         Column("arm", lambda row: ", ".join(row[0].arms), kind="text"),
         Column("setting", lambda row: _setting(row[1]) or NONE, kind="text"),
-        Column("answer", answer, kind="text"),
-        Column("largest difference", lambda row: _place(row[1]), kind="text"),
+        Column("answer", lambda row: Cell(text=row[1].answer, badge=_BADGES[row[1].answer]), kind="text"),
+        Column("largest difference", lambda row: _detail(row[1]), kind="text"),
         Column("billable", cost(BILLABLE), unit="s"),
         Column("cost", cost(DOLLARS.column), unit="USD", text=money, is_optional=True),
     ]

@@ -97,8 +97,8 @@ STAGING = (
 TRAINING = (
     Fault(
         "training/job/loop/job_trainer.py",
-        "        self.model_accepts_loss_kwargs = False\n",
-        "",
+        "count * len(batches) * processes / total",
+        "len(batches)",
         "With accumulation, the loss and the gradients are as often too large.",
         "tests/training/job/test_train.py::test_accumulated_batches_give_the_same_step",
     ),
