@@ -151,7 +151,7 @@ def pairs(cases: Sequence[Case]) -> Iterator[tuple[Finding, float, float]]:
             rate = RATES[(number + at) % len(RATES)]
             try:
                 rows = run_check({**case, **setting, "base_learning_rate": rate, "seed": str(100 * number + at)})
-            except InputError:
+            except (InputError, ValueError):  # ValueError: an attention that the model does not have
                 continue
             for found in judge(rows):
                 mine = [row for row in rows if row["name"] == found.name]

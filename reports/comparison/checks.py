@@ -43,7 +43,7 @@ class ArmCheck:
 
     @property
     def text(self) -> str:
-        """The answer, such as `no difference (compiler inductor: loss differs by 1.2e-07 at step 4)`."""
+        """The answer, such as `no difference (compiler inductor: loss 1.2e-07 at step 4)`."""
         of = {answer: [each for each in self.findings if each.answer == answer] for answer in _BADGES}
         largest = sorted(of[SAME], key=lambda each: -each.size)[:1]
         shown = [*(of[DIFFERENT][:1] or largest), *of[AS_STOCK], *of[NOT_CHECKED]]
@@ -71,7 +71,8 @@ def _detail(finding: Finding) -> str:
             f"{finding.quantity} at step {finding.step}" if finding.answer == DIFFERENT else "equal to the last digit"
         )
     layer = "" if finding.quantity in (LOSS, NORM) else "gradient of "
-    return f"{layer}{finding.quantity} differs by {finding.size:.1e} at step {finding.step}"
+    differs = " differs by" if finding.answer == DIFFERENT else ""
+    return f"{layer}{finding.quantity}{differs} {finding.size:.1e} at step {finding.step}"
 
 
 def checks_of(

@@ -63,7 +63,7 @@ def test_every_answer_is_a_line() -> None:
     jobs = [check_row("a"), check_row("b"), check_row("c"), check_row("d", **failed), check_row("e", status="KILLED")]
     shared = {f"{arm}-check": [arm] for arm in "abcdef"} | {"a-check": ["a", "a2"]}
     assert texts(made(tables, *jobs, arms=shared, not_checked={"g": "batch_size changes what is learned"})) == {
-        ("a", "a2"): "no difference (compiler inductor: gradient of encoder.layer.0 differs by 4.8e-07 at step 2)",
+        ("a", "a2"): "no difference (compiler inductor: gradient of encoder.layer.0 4.8e-07 at step 2)",
         ("b",): "different (attention sdpa: loss differs by 5.0e-01 at step 2)",
         ("c",): "not checked (sharding fsdp2: one GPU)",
         ("d",): "not checked (its check failed (OutOfMemory: CUDA out of memory))",
@@ -99,7 +99,7 @@ def test_a_section_has_a_row_for_each_setting() -> None:
     assert isinstance(table, Table)
     assert isinstance(note, Text)
     assert [[cell.text for cell in row.cells] for row in table.rows] == [
-        ["a", "compiler inductor", "no difference", "gradient of encoder.layer.0 differs by 4.8e-07 at step 2", "48.0"],
+        ["a", "compiler inductor", "no difference", "gradient of encoder.layer.0 4.8e-07 at step 2", "48.0"],
         ["b", "trainer 2 processes", "no difference", "equal to the last digit", "48.0"],
         ["b", "attention sdpa", "different", "loss differs by 5.0e-01 at step 2", "–"],
         ["c", "–", "not checked", "it differs in seed", "–"],
