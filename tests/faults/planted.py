@@ -6,6 +6,13 @@ from tests.faults.fault import Fault
 
 JUDGING = (
     Fault(
+        "judging/equivalence.py",
+        "answer = SAME if size <= tolerance else DIFFERENT",
+        "answer = SAME",
+        "A check calls a training that learns something else equal.",
+        "tests/training/job/checking/test_check.py::test_a_planted_fault_is_found[a mask that is forgotten]",
+    ),
+    Fault(
         "judging/intervals.py",
         "    freedom = len(values) - 1\n",
         "    freedom = len(values)\n",
