@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlparse
 import pytest
 import transformers
 
+from judging.equivalence import judge
 from tests.conftest import ROOT
 from tests.support.fork_server.interpreter import INTERPRETER
 from tests.support.job.job_process import Job
@@ -176,3 +177,11 @@ def test_the_oldest_version_resumes_a_training(oldest_packages: str, tmp_path: P
     assert resumed.losses == [*losses, *losses[4:]]
     assert resumed.weights == weights
     assert len(losses) > 6
+
+
+def test_the_oldest_version_checks_accumulated_batches(oldest_packages: str, tmp_path: Path) -> None:
+    arguments = {"check_steps": 3, "gradient_accumulation_steps": 2, "batch_size": 4}
+    ended = run(new_job(tmp_path, "chat", "job"), "chat", oldest_packages, **arguments)
+    findings = judge(ended.result["tables"]["check.json"])
+    assert [each.name for each in findings] == ["trainer", "gradient_accumulation_steps", "attention", "optimizer"]
+    assert {each.answer for each in findings} == {"no difference"}

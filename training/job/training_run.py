@@ -64,7 +64,10 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     parameters = model.num_parameters()
     settings = _drop_unsupported_token_types(settings, model)
     if settings.arguments.check_steps:
-        _check(settings, model, events)
+        events.emit("start", **_start_fields(settings, model, parameters))
+        multiplied = multiplied_parameters(model)
+        del model  # the check loads its own
+        _check(settings, multiplied, events)
         return
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
     meter = Meter(
@@ -106,10 +109,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     _emit_result(settings, trainer, {**metrics, **time_metrics(trainer.meter.phase_seconds)}, events)
 
 
-def _check(settings: Settings, model: transformers.PreTrainedModel, events: Events) -> None:
-    events.emit("start", **_start_fields(settings, model, model.num_parameters()))
-    multiplied = multiplied_parameters(model)
-    del model
+def _check(settings: Settings, multiplied: int, events: Events) -> None:
     clock = clock_for(settings.device_kind)
     start = clock.now()
     rows = Check(settings, _load_model, multiplied, events).table()
