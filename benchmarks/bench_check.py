@@ -120,7 +120,6 @@ def run_check(fields: Case, rows: int = 400) -> list[dict[str, Any]]:
     """Return the table of a check in this process. Raises `InputError` for settings that cannot be combined."""
     # Imported here because they take seconds.
     from training.job.checking.check import Check
-    from training.job.measuring.meter import multiplied_parameters
     from training.job.processes.reporting import Events
     from training.job.settings.job_settings import resolve_settings
     from training.job.training_run import _load_model
@@ -138,7 +137,7 @@ def run_check(fields: Case, rows: int = 400) -> list[dict[str, Any]]:
         events = Events(None, enabled=False)
         argv = [text for name, value in arguments.items() for text in (f"--{name}", value)]
         settings = resolve_settings(argv, output | channels, events)
-        return Check(settings, _load_model, multiplied_parameters(_load_model(settings)), events).table()
+        return Check(settings, _load_model, events).table()
 
 
 def pairs(cases: Sequence[Case]) -> Iterator[tuple[Finding, float, float]]:

@@ -65,9 +65,8 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     settings = _drop_unsupported_token_types(settings, model)
     if settings.arguments.check_steps:
         events.emit("start", **_start_fields(settings, model, parameters))
-        multiplied = multiplied_parameters(model)
         del model  # the check loads its own
-        _check(settings, multiplied, events)
+        _check(settings, events)
         return
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
     meter = Meter(
@@ -109,10 +108,10 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     _emit_result(settings, trainer, {**metrics, **time_metrics(trainer.meter.phase_seconds)}, events)
 
 
-def _check(settings: Settings, multiplied: int, events: Events) -> None:
+def _check(settings: Settings, events: Events) -> None:
     clock = clock_for(settings.device_kind)
     start = clock.now()
-    rows = Check(settings, _load_model, multiplied, events).table()
+    rows = Check(settings, _load_model, events).table()
     events.emit(
         "result",
         metrics={"check/seconds": clock.now() - start, **hardware.memory_metrics(settings.device_kind)},

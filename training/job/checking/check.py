@@ -16,13 +16,13 @@ import torch
 import transformers
 from transformers import PreTrainedModel, TrainerCallback
 
-from training.job.checking.plain import Record, train_plainly, without_dropout
+from training.job.checking.plain import CHECKED_LAYERS, Record, keep_checked_layers, train_plainly, without_dropout
 from training.job.data.padding import TrainSampler
 from training.job.loop.compile_phase import compile_planned
 from training.job.loop.job_trainer import JobTrainer
 from training.job.loop.prepared_model import prepare
 from training.job.measuring import hardware
-from training.job.measuring.meter import Meter, clock_for
+from training.job.measuring.meter import Meter, clock_for, multiplied_parameters
 from training.job.processes import ranks
 from training.job.processes.reporting import Events, Unsupported
 from training.job.settings.arguments import Arguments
@@ -35,7 +35,9 @@ TABLE = "check.json"
 LARGEST_RATE = 1e-4
 """Learning rate at most. A training that diverges enlarges rounding from step to step, whatever its settings."""
 STEP_FLOPS = {"cpu": 5e10, "cuda": 2e13}
-"""Operations of a step on one device, of which there are several dozen in a check. They limit the rows of a batch."""
+"""Operations of a step on one device, of which there are several dozen in a check. They limit the rows of a batch, and
+a larger model keeps only its first, middle and last layers."""
+FEWEST_ROWS = 2
 ACCUMULATED_BATCHES = 2
 """Batches of a step with gradient accumulation."""
 
@@ -59,24 +61,30 @@ class Training:
 class Check:
     """The trainings of one job's arm."""
 
-    def __init__(self, settings: Settings, load: Load, parameters: int, events: Events) -> None:
-        """`load` returns a new model with the initial weights. `parameters` are those that multiply each token."""
+    def __init__(self, settings: Settings, load: Load, events: Events) -> None:
+        """`load` returns a new model with the initial weights."""
         # Each training loads the model, and the first one has reported what is new in it.
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
         self._settings, self._load, self._events = settings, load, events
-        arguments = settings.arguments
+        arguments, model = settings.arguments, load(settings)
         self._accumulated = min(arguments.gradient_accumulation_steps, ACCUMULATED_BATCHES)
         length = float(settings.train.metadata.max_length)
         if settings.padding_kind != "max_length":
             length = float(settings.train.rows.lengths.mean())
-        most = STEP_FLOPS[settings.device_kind] / (6 * parameters * length * self._accumulated)
-        self._rows = min(arguments.batch_size, max(2, int(most)))
+
+        def rows_within_flops() -> float:
+            return STEP_FLOPS[settings.device_kind] / (6 * multiplied_parameters(model) * length * self._accumulated)
+
+        self._is_cut = rows_within_flops() < FEWEST_ROWS and keep_checked_layers(model)
+        self._rows = min(arguments.batch_size, max(FEWEST_ROWS, int(rows_within_flops())))
         self._steps = arguments.check_steps or 1
         self._batches = settings.processes * self._accumulated
         needed = self._steps * self._batches * self._rows
         order = np.random.Generator(np.random.PCG64(arguments.seed)).permutation(len(settings.train.rows))
         self._train = replace(settings.train, rows=settings.train.rows.select(np.resize(order, needed)))
+        layers = f", with {CHECKED_LAYERS} of the model's layers" if self._is_cut else ""
+        events.emit("note", message=f"check: {self._steps} steps of {self._batches * self._rows} rows{layers}")
 
     def table(self) -> list[Row]:
         """Run all trainings and return their rows, with the seconds of each."""
@@ -177,6 +185,8 @@ class Check:
             resumed=None,
         )
         model = self._load(settings)
+        if self._is_cut:
+            keep_checked_layers(model)
         settings = prepare(model, settings)
         without_dropout(model)
         if training.is_plain:

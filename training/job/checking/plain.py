@@ -65,8 +65,24 @@ def checked_layers(model: nn.Module) -> dict[str, nn.Module]:
     embeddings = model.get_input_embeddings()
     owners = [each for each in names if any(True for _ in each.parameters(recurse=False))]
     layers = repeated_layers(model) or [each for each in owners if each is not embeddings]
-    chosen = [embeddings, *(layers[at] for at in np.linspace(0, len(layers) - 1, CHECKED_LAYERS).astype(int))]
+    chosen = [embeddings, *(layers[at] for at in _checked(len(layers)))]
     return {names[each]: each for each in chosen}
+
+
+def keep_checked_layers(model: PreTrainedModel) -> bool:
+    """Remove the other layers from each stack of layers. Return True if there were any."""
+    stacks = [each for each in model.modules() if isinstance(each, nn.ModuleList) and len(each) > CHECKED_LAYERS]
+    for stack in stacks:
+        kept = [stack[at] for at in _checked(len(stack))]
+        del stack[:]
+        stack.extend(kept)
+    if is_deeper := getattr(model.config, "num_hidden_layers", 0) > CHECKED_LAYERS:
+        model.config.num_hidden_layers = CHECKED_LAYERS  # ALBERT runs one layer as often
+    return bool(stacks) or is_deeper
+
+
+def _checked(layers: int) -> list[int]:
+    return [int(at) for at in np.linspace(0, layers - 1, CHECKED_LAYERS)]
 
 
 def _gradient_norm(parameters: Iterator[nn.Parameter]) -> float:

@@ -18,6 +18,7 @@ from tests.support.job.arguments import job_argv
 from tests.support.job.job_process import TORCHRUN, WATCHED, Job
 from tests.support.staging.fast_tokenizers import KINDS
 from training.job.checking.check import TABLE, Check
+from training.job.checking.plain import keep_checked_layers
 from training.job.compilation import blockwise
 from training.job.compilation.compilers import Inductor
 from training.job.data import IGNORED_LABEL, padding
@@ -30,6 +31,12 @@ from training.job.tasks.token_classification import SENTENCES, WINDOWS
 from training.job.training_run import _load_model
 
 STEPS = 5
+WIDTH = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
+SMALL: dict[str, dict[str, int]] = {
+    "albert": {**WIDTH, "embedding_size": 8}, "bert": WIDTH, "distilbert": {"dim": 16, "n_heads": 2, "hidden_dim": 32},
+    "gpt2": {"n_embd": 16, "n_head": 2}, "llama": {**WIDTH, "num_key_value_heads": 2},
+    "t5": {"d_model": 16, "d_kv": 8, "num_heads": 2, "d_ff": 32, "num_decoder_layers": 5},
+}  # fmt: skip
 TAGGING = {"task": "token-classification"}
 CONVERSATION = {"task": "chat", "attention": "eager"}
 """Tasks whose rows differ in their labels, and whose rows hold several texts."""
@@ -92,7 +99,7 @@ def check(tmp_path: Path, tiny_model: Path, decoder: Path) -> NewCheck:
                 writer(job.folder / name)
         argv = job_argv(check_steps=STEPS, max_steps=100, learning_rate=1e-3, **arguments)
         settings = resolve_settings(argv, job.environment, Events(enabled=False))
-        return judge(Check(settings, _load_model, 10_000, Events(enabled=False)).table())
+        return judge(Check(settings, _load_model, Events(enabled=False)).table())
 
     return run
 
@@ -255,3 +262,23 @@ def test_processes_that_train_on_the_same_rows_are_found(job: Job, fault: str | 
     assert findings["trainer"].answer == ("different" if fault else "no difference")
     assert not fault or findings["trainer"].step == 1
     assert [event["event"] for event in ended.events() if event["event"] != "note"] == ["start", "result"]
+
+
+@pytest.mark.parametrize("model_type", ["albert", "bert", "distilbert", "gpt2", "llama", "t5"])
+def test_a_deep_model_keeps_its_first_middle_and_last_layers(model_type: str) -> None:
+    sizes = {"distilbert": {"n_layers": 5}, "gpt2": {"n_layer": 5}, "t5": {"num_layers": 5}}
+    config = transformers.AutoConfig.for_model(
+        model_type, vocab_size=20, **sizes.get(model_type, {"num_hidden_layers": 5}), **SMALL.get(model_type, {})
+    )
+    model = transformers.AutoModel.from_config(config)
+    before = [each for each in model.modules() if isinstance(each, torch.nn.ModuleList) and len(each) == 5]
+    layers = [list(each) for each in before]
+    assert keep_checked_layers(model)
+    model.config.use_cache = False  # as in a check
+    assert [list(each) for each in before] == [[each[0], each[2], each[4]] for each in layers]
+    ids = torch.arange(5)[None]
+    more = {"decoder_input_ids": ids} if model_type == "t5" else {}
+    output = model(input_ids=ids, **more, output_hidden_states=True)
+    states = output.decoder_hidden_states if model_type == "t5" else output.hidden_states
+    assert len(states) == 4
+    assert not keep_checked_layers(model)
