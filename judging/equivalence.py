@@ -78,13 +78,16 @@ def _finding(
     if reason := steps[0].get("not_checked"):
         return Finding(name=name, value=value, answer=NOT_CHECKED, reason=str(reason))
     if not against or not all(math.isfinite(number) for row in against for number in _quantities(row).values()):
-        reason = "the plain training did not end with finite numbers"
+        reason = f"the training before it, {steps[0]['against']}, did not end with finite numbers"
         return Finding(name=name, value=value, answer=NOT_CHECKED, reason=reason)
     for row in steps:
         if option := row.get("optimizer"):
             return Finding(name=name, value=value, answer=DIFFERENT, step=row["step"], quantity=str(option))
     if name == "precision":
         ratio = _error(steps, plain) / max(_error(stock or (), plain), 1e-12)
+        if math.isnan(ratio) or ratio == 0:
+            reason = "stock torch has no finite error in this precision"
+            return Finding(name=name, value=value, answer=NOT_CHECKED, reason=reason)
         answer = AS_STOCK if ratio <= LARGEST_RATIO else DIFFERENT
         return Finding(name=name, value=value, answer=answer, size=ratio)
     largest = Finding(name=name, value=value, answer=SAME)

@@ -57,7 +57,8 @@ def winner(client: MlflowClient, group: str, *, is_closing: bool = False) -> Win
 
 def _comparison_winner(comparison: Comparison) -> tuple[str, Sequence[Job], str]:
     """Return the label of the winning arm, its jobs, and the reason."""
-    assert comparison.baseline is not None, "a group with jobs has arms"
+    if comparison.baseline is None:
+        raise _no_winner(comparison.group, "it has no trainings")
     best, baseline = comparison.best, comparison.baseline
     arm = best.arm if best else baseline
     if not comparison.contrasts:

@@ -45,7 +45,7 @@ COMMON = (
 
 wait_option = field(
     "wait",
-    "false starts the jobs and leaves them running. The same command without --wait follows them.",
+    "false starts the jobs, after any checks, and leaves them running. The same command without --wait follows them.",
     metavar="true|false",
     default="true",
     show_default=True,
@@ -108,9 +108,10 @@ def compare(fields: Mapping[str, str]) -> int:
 @click.command("check", cls=ExperimentVerb)
 @experiment_options()
 def check(fields: Mapping[str, str]) -> int:
-    """Check in a few steps that settings change only the time.
+    """Check in five steps that settings change only the time.
 
-    `compare` does it before its trainings. Exits with 3 if an arm computes something else than plain PyTorch.
+    Checks all arms but the baseline. `compare` runs the same check first. Exits with 3 if an arm computes anything
+    other than plain PyTorch does, and with 1 if a check failed.
 
     \b
     Examples:

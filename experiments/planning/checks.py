@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from experiments.planning.inputs import Inputs
 from experiments.planning.load import Arm
+from experiments.planning.plan import WITHOUT_EFFECT_ON_JOBS
 from experiments.schema.experiment import Experiment
 from experiments.schema.overrides import flat
 from reports.model.numbers import joined
@@ -14,7 +15,7 @@ from training.job.settings.declared import COMPILER_OPTIONS, PLAIN, SETTINGS, tr
 from training.job.tasks import TASKS
 from training.services.registry import SECTIONS
 
-CHECKED = frozenset({*PLAIN, *COMPILER_OPTIONS, "machine", *SECTIONS})
+CHECKED = frozenset({*PLAIN, *COMPILER_OPTIONS, "bucket_lengths", "machine", *SECTIONS})
 """Fields that should change the time of a training and nothing else."""
 MODEL = frozenset({"task", "model", "model_type", "model_revision", "model_overrides", "weights", "adapter"})
 
@@ -33,7 +34,8 @@ def checked_arms(arm_inputs: Sequence[tuple[Arm, Inputs]]) -> tuple[dict[str, li
         if reason := _reason(arm.experiment, baseline):
             reasons[arm.label] = reason
         else:
-            key = arm.experiment.model_dump_json(include={*CHECKED, *MODEL}), inputs.key
+            fields = arm.experiment.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_JOBS)
+            key = str([fields.get(name) for name in sorted(CHECKED | MODEL)]), inputs.key
             checks.setdefault(key, []).append(arm.label)
     return {labels[0]: labels for labels in checks.values()}, reasons
 
@@ -48,9 +50,12 @@ def require_checks(checks: Mapping[str, Sequence[str]], reasons: Mapping[str, st
 def _reason(experiment: Experiment, baseline: Experiment | None) -> str:
     if experiment.script is not None:
         return "a script trains by itself"
+    if experiment.adapter is not None and experiment.adapter.method == "qlora":
+        return "qlora computes in 16 bits, where rounding hides differences"
     if baseline is None or baseline is experiment:
         return ""
-    mine, its = (dict(flat(each.model_dump(exclude={"compare", "sweep"}))) for each in (experiment, baseline))
+    unused = {**WITHOUT_EFFECT_ON_JOBS, "compare": True}
+    mine, its = (dict(flat(each.model_dump(exclude=unused))) for each in (experiment, baseline))
     differing = [name for name in {**its, **mine} if mine.get(name) != its.get(name)]
     # Only a task that keeps the texts of a packed row apart learns the same from them.
     packing = {"packing"}.intersection(TASKS[experiment.task].training_options)

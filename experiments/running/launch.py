@@ -170,23 +170,26 @@ def run_checks(plan: LaunchPlan, store: Store, context: ServiceContext, group: G
         billed = f", {figure(each.job.number(BILLABLE))} s billed" if each.job else ""
         print_line(f"  {', '.join(each.arms)}: {each.text}{billed}")
     different = [each.sentence for each in checks if each.answer == DIFFERENT]
-    is_cut_short = len(outcomes) < len(jobs) and Ledger(store, context.service, group).ended is None
-    is_stopped = is_cut_short or any(each.failure and each.failure.is_stop for each in outcomes)
-    if different and not is_stopped and plan.check == "refuse":
-        error = TrainfareError(
-            f"{' '.join(different)} Remove what is different, or train it with --compare.check report."
-        )
-        error.exit_code = UNWANTED_RESULT
-        close_group(store, group, "FAILED", note=without_markup(str(error)))
-        raise error
-    if plan.verb != "check" and not is_stopped:
+    budget_end = Ledger(store, context.service, group).ended
+    is_stopped = any(each.failure and each.failure.is_stop for each in outcomes)
+    is_stopped |= len(outcomes) < len(jobs) and budget_end is None
+    is_refused = plan.check == "refuse" and bool(different)
+    if not (plan.verb == "check" or is_stopped or is_refused):
         return None
     from experiments.running.write_report import report_group
 
     report_group(store, group, group.experiment_name)
-    has_failed = any(each.failure for each in outcomes)
-    close_group(store, group, "KILLED" if is_stopped else "FAILED" if has_failed else "FINISHED")
-    return 130 if is_stopped else UNWANTED_RESULT if different else int(has_failed)
+    if budget_end:
+        print_line(end_sentence(budget_end))
+    is_incomplete = sum(bool(each.findings[0].name) for each in checks) < len(jobs)
+    refusal = f"{' '.join(different)} Remove what is different, or train it with --compare.check off."
+    status = "KILLED" if is_stopped else "FAILED" if is_refused or is_incomplete else "FINISHED"
+    close_group(store, group, status, note=without_markup(refusal) if is_refused else "")
+    if is_refused and not is_stopped:
+        error = TrainfareError(refusal)
+        error.exit_code = UNWANTED_RESULT
+        raise error
+    return 130 if is_stopped else UNWANTED_RESULT if different else int(is_incomplete)
 
 
 def read_measurements(store: Store, run_id: str) -> tuple[Measurement, ...]:

@@ -155,7 +155,7 @@ class Compare(Frozen):
     baseline: Name | None = None
     """Name or label of the baseline. None means the first arm."""
     check: Literal["refuse", "report", "off"] = "refuse"
-    """Check first, in a few steps, that the settings of each arm change the time of a training and nothing else.
+    """Check first, in five steps, that the settings of each arm but the baseline change only the time of a training.
     `refuse` trains nothing if an arm is different, `report` trains it anyway, `off` checks nothing. See docs/check.md.
     """
     parallel: Annotated[int, Field(ge=1, le=1_000)] = 1

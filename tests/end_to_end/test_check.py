@@ -47,7 +47,7 @@ def test_an_arm_that_learns_something_else_is_refused(command_line: CommandLine,
     refused = command_line("compare", {**fields, "compare.check": "refuse"})
     assert refused.returncode == 3, refused.stdout + refused.stderr
     sentence = "“halves”: different (gradient_accumulation_steps 2: loss differs by 1.0e+00 at step 1)."
-    assert f"error: {sentence} Remove what is different, or train it with --compare.check report." in refused.stderr
+    assert f"error: {sentence} Remove what is different, or train it with --compare.check off." in refused.stderr
     [group] = command_line.runs("group")
     assert (group.info.status, len(command_line.runs())) == ("FAILED", 1)
 

@@ -8,7 +8,7 @@
    (`estimating/probe.py`).
 3. Emit `start`, then train (`loop/job_trainer.py`). With a compiler, compile every batch shape before the first step
    (`loop/compile_phase.py`). A calibration measures its batch sizes at that point and skips the rest
-   (`estimating/calibration.py`).
+   (`estimating/calibration.py`). A check runs short trainings instead of all this (`checking/check.py`).
 4. Evaluate the last step if it is not evaluated yet. With `best_metric`, load the weights of the best evaluation.
 5. Save the model, and emit `result`, the last event.
 """

@@ -16,7 +16,14 @@ import torch
 import transformers
 from transformers import PreTrainedModel, TrainerCallback
 
-from training.job.checking.plain import CHECKED_LAYERS, Record, keep_checked_layers, train_plainly, without_dropout
+from training.job.checking.plain import (
+    CHECKED_LAYERS,
+    LOSS_SCALE,
+    Record,
+    keep_checked_layers,
+    train_plainly,
+    without_dropout,
+)
 from training.job.data.padding import TrainSampler
 from training.job.loop.compile_phase import compile_planned
 from training.job.loop.job_trainer import JobTrainer
@@ -24,7 +31,7 @@ from training.job.loop.prepared_model import prepare
 from training.job.measuring import hardware
 from training.job.measuring.meter import Meter, clock_for, multiplied_parameters
 from training.job.processes import ranks
-from training.job.processes.reporting import Events, Unsupported
+from training.job.processes.reporting import Events, Unsupported, failure_class
 from training.job.settings.arguments import Arguments
 from training.job.settings.declared import COMPILER_OPTIONS, PLAIN
 from training.job.settings.job_settings import Settings, compiler_of
@@ -96,8 +103,13 @@ class Check:
             described = {name: getattr(training, name) for name in ("name", "value", "against", "precision")}
             try:
                 record = records[training.name] = self._run(training)
-            except Unsupported as error:
-                rows.append({**described, "step": 0, "not_checked": str(error)})
+            except Exception as error:
+                # If one of several processes is out of memory, the others wait for it.
+                is_full = failure_class(error) == "OutOfMemory" and self._settings.processes == 1
+                if not (is_full or isinstance(error, Unsupported)):
+                    raise
+                reason = "out of memory" if is_full else str(error)
+                rows.append({**described, "step": 0, "not_checked": reason})
                 continue
             before = records.get(training.against, record)
             seconds = round(now() - start, 3)
@@ -117,6 +129,8 @@ class Check:
         is_packed = settings.train.metadata.is_packed
         plain = self._plain_arguments()
         yield Training("plain", "", plain, is_plain=True, unpacks=is_packed)
+        if (precision := settings.precision) != "fp32":  # before kernels of Liger, which stay in the model's module
+            yield Training(f"plain {precision}", "", plain, precision=precision, is_plain=True, unpacks=is_packed)
         before = "plain"
         if is_packed:
             yield Training("packing", "true", plain, is_plain=True)
@@ -130,8 +144,7 @@ class Check:
             yield Training(name, str(changes[name]), changed, against=before)
             if name in records:
                 before, current = name, changed
-        if (precision := settings.precision) != "fp32":
-            yield Training(f"plain {precision}", "", plain, precision=precision, is_plain=True)
+        if precision != "fp32":
             yield Training("precision", precision, whole, precision=precision)
 
     def _plain_arguments(self) -> Arguments:
@@ -202,6 +215,8 @@ class CheckedTrainer(JobTrainer):
     def __init__(self, settings: Settings, model: PreTrainedModel, events: Events) -> None:
         meter = Meter(clock_for(settings.device_kind), 0, lambda name, seconds: None)
         super().__init__(settings, model, meter, CheckpointKeeper(None, 1, {}, NO_PROGRESS, None, None))
+        if self.accelerator.scaler is not None:
+            self.accelerator.scaler = torch.amp.GradScaler(settings.device_kind, LOSS_SCALE)
         self.record = Record()
         self.sampler = RowsInOrder(
             settings.train.rows.lengths, settings.arguments.batch_size, settings.processes, 0, grouped=False

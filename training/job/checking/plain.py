@@ -17,12 +17,15 @@ from transformers import PreTrainedModel, Trainer, get_scheduler
 from training.job.compilation.compilers import repeated_layers
 from training.job.data import IGNORED_LABEL, SEGMENTS
 from training.job.data.padding import Collator, Padding
+from training.job.processes import ranks
 from training.job.settings.job_settings import Settings
 
 LOSS, NORM = "loss", "gradient norm"
 OPTIONS = ("lr", "weight_decay", "betas", "eps")
 """Options of a group of parameters that are compared."""
 CHECKED_LAYERS = 3
+LOSS_SCALE = 2.0**10
+"""Scale of the loss in fp16. With PyTorch's own, the first gradients overflow, and the first steps are not taken."""
 
 
 @dataclass
@@ -71,7 +74,12 @@ def checked_layers(model: nn.Module) -> dict[str, nn.Module]:
 
 def keep_checked_layers(model: PreTrainedModel) -> bool:
     """Remove the other layers from each stack of layers. Return True if there were any."""
-    stacks = [each for each in model.modules() if isinstance(each, nn.ModuleList) and len(each) > CHECKED_LAYERS]
+    layers = set(repeated_layers(model))
+    stacks = [
+        each
+        for each in model.modules()
+        if isinstance(each, nn.ModuleList) and len(each) > CHECKED_LAYERS and layers.issuperset(each)
+    ]
     for stack in stacks:
         kept = [stack[at] for at in _checked(len(stack))]
         del stack[:]
@@ -102,7 +110,8 @@ def train_plainly(settings: Settings, model: PreTrainedModel, steps: int, batche
     A label has the same weight in all batches of a step, and so has a row of a task with one label a row. `unpacks`
     gives each text of a packed row a row of its own.
     """
-    arguments, device = settings.arguments, "cuda" if settings.device_kind == "cuda" else "cpu"
+    arguments, kind = settings.arguments, settings.device_kind
+    device = torch.device(kind, ranks.local_rank()) if kind == "cuda" else torch.device(kind)
     model.to(device).train()
     model.config.use_cache = False  # with a cache, transformers lets the texts of a packed row see each other
     decayed = Trainer.get_decay_parameter_names(None, model)
@@ -114,14 +123,14 @@ def train_plainly(settings: Settings, model: PreTrainedModel, steps: int, batche
     betas = (arguments.adam_beta1, arguments.adam_beta2)
     optimizer = torch.optim.AdamW(groups, arguments.learning_rate, betas, arguments.adam_epsilon, foreach=False)
     schedule = get_scheduler(arguments.lr_scheduler, optimizer, 0, steps)
-    scaler = torch.amp.GradScaler(device, enabled=settings.precision == "fp16")
+    scaler = torch.amp.GradScaler(kind, LOSS_SCALE, enabled=settings.precision == "fp16")
     record = Record()
     for rows in np.split(np.arange(len(settings.train.rows)), steps):
         parts = [_batch(settings, part, unpacks=unpacks) for part in np.split(rows, batches)]
-        counts = [_labels(settings, part, len(rows) // batches) for part in parts]
+        counts = [_labels(part, len(rows) // batches) for part in parts]
         total = 0.0
         for part, count in zip(parts, counts):
-            with _autocast(settings.precision, device):
+            with _autocast(settings.precision, kind):
                 loss = model(**{name: value.to(device) for name, value in part.items()})["loss"]
             loss = loss * (count / sum(counts))
             scaler.scale(loss).backward()
@@ -136,9 +145,9 @@ def train_plainly(settings: Settings, model: PreTrainedModel, steps: int, batche
     return record
 
 
-def _autocast(precision: str, device: str) -> AbstractContextManager[object]:
+def _autocast(precision: str, kind: str) -> AbstractContextManager[object]:
     dtype = {"bf16": torch.bfloat16, "fp8": torch.bfloat16, "fp16": torch.float16}.get(precision)
-    return torch.autocast(device, dtype) if dtype else nullcontext()
+    return torch.autocast(kind, dtype) if dtype else nullcontext()
 
 
 def _batch(settings: Settings, numbers: np.ndarray, *, unpacks: bool) -> dict[str, Tensor]:
@@ -164,13 +173,10 @@ def _unpacked(batch: Mapping[str, Tensor], segments: list[np.ndarray], padding: 
     }
 
 
-def _labels(settings: Settings, batch: Mapping[str, Tensor], rows: int) -> int:
+def _labels(batch: Mapping[str, Tensor], rows: int) -> int:
     """Return the number of labels in a batch: of tokens that are predicted, or of rows."""
     labels = batch.get("labels")
-    if labels is None or labels.is_floating_point():
-        return rows
-    # A language model predicts each token but the first of its row.
-    return int(((labels[:, 1:] if settings.task.predicts_tokens else labels) != IGNORED_LABEL).sum())
+    return rows if labels is None or labels.is_floating_point() else int((labels != IGNORED_LABEL).sum())
 
 
 def without_dropout(model: nn.Module) -> None:

@@ -43,8 +43,6 @@ from training.job.tasks.task import COMMONEST, UNTRAINED, Scorer, TextScorer
 from training.job.weights import adapters
 from training.job.weights.checkpoints import CheckpointKeeper, checkpoint_path
 
-WEIGHT = "weight"
-"""Key under which a batch of a step with several batches carries its weight in the loss, 1 on average."""
 NOT_REPORTED = ("epoch", "total_flos", "eval_model_preparation_time")
 """Values in Trainer's log that are no metrics. It adds the last one only if a training resumes after its last step."""
 
@@ -93,7 +91,8 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         # If this is True, Trainer lets the model divide its loss by the labels of a step. Classifiers do not divide, so
         # gradients would be too large with gradient accumulation. `get_batch_samples` weighs the batches of all models.
         self.model_accepts_loss_kwargs = False
-        self._weight: float | torch.Tensor | None = None
+        self._weights: list[float | torch.Tensor] = []
+        """Weights of the step's batches to come, if it has several; 1 on average."""
         self.remove_callback(PrinterCallback)
 
     @property
@@ -148,26 +147,24 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         A model's loss is the mean of its batch. Trainer averages the means, but batches may differ in their labels.
         """
         batches, _ = super().get_batch_samples(*args, **kwargs)
-        processes = self.settings.processes
+        processes, self._weights = self.settings.processes, []
         if len(batches) * processes > 1:
             counts = [float(batch[LABELS]) for batch in batches]
-            total: float | torch.Tensor = sum(counts)
+            total: float | torch.Tensor = max(sum(counts), 1.0)
             if processes > 1:
                 total = self.accelerator.reduce(torch.tensor(total, device=self.args.device), "sum")
-            for batch, count in zip(batches, counts):
-                batch[WEIGHT] = count * len(batches) * processes / total
+            self._weights = [count * len(batches) * processes / total for count in counts]
         return batches, None
 
     def compute_loss(self, *args: object, **kwargs: object) -> torch.Tensor:
         loss: torch.Tensor = super().compute_loss(*args, **kwargs)
-        return loss if self._weight is None else loss * self._weight
+        return loss * self._weights.pop(0) if self._weights else loss
 
     def training_step(
         self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], *args: object, **kwargs: object
     ) -> torch.Tensor:
         self.meter.add_work(inputs.pop(WORK, NO_WORK))
         inputs.pop(LABELS, None)
-        self._weight = inputs.pop(WEIGHT, None)
         # A CUDA graph's gradients are in memory that the next step reuses, so a step must not begin while they exist.
         if self.compiler.marks_steps and all(
             each.grad is None for group in self.optimizer.param_groups for each in group["params"]
@@ -176,9 +173,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         # A program for the last rows of an epoch would take longer to compile than it saves.
         is_complete = inputs.pop(IS_COMPLETE, True)
         with self._masks.of_batch(inputs.pop(IS_PADDED, None)), nullcontext() if is_complete else self.compiler.eager():
-            loss: torch.Tensor = super().training_step(model, inputs, *args, **kwargs)
-        self._weight = None
-        return loss
+            return super().training_step(model, inputs, *args, **kwargs)
 
     def floating_point_ops(self, inputs: object) -> int:
         """Return 0: Trainer would count all parameters at every step for a number that nobody reads."""

@@ -30,6 +30,8 @@ def prepare(model: transformers.PreTrainedModel, settings: Settings) -> Settings
         use_liger(model, predicts_tokens=settings.task.predicts_tokens)
     if settings.arguments.adapter:
         adapters.attach(model, settings.arguments.adapter, keeps_head=not settings.task.has_new_head)
+    if settings.attention == "flash_attention_2" and settings.precision == "fp32":
+        raise Unsupported("attention flash_attention_2 computes in 16 bits, not fp32: use precision bf16, fp16 or auto")
     settings = replace(settings, attention=_use_attention(model, settings))
     use_occurring_tokens(model, settings)
     if settings.precision == "fp8":

@@ -366,4 +366,6 @@ def exclude_padding(model: Any) -> None:
         return logits if masks[0] is None else logits.masked_fill(masks[0][..., None] == 0, -1e4)
 
     model.register_forward_pre_hook(keep_mask, with_kwargs=True)
-    model.qa_outputs.register_forward_hook(exclude)
+    for name in ("qa_outputs", "qa_classifier", "classifier"):
+        if hasattr(model, name):
+            getattr(model, name).register_forward_hook(exclude)
