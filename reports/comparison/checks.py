@@ -22,8 +22,8 @@ TABLE_FILE = "tables/check.json"
 """Artifact of a check's run with its numbers."""
 NOT_SHOWN = (
     "A check compares the losses and gradients of a few steps. It cannot show an effect of dropout, which it switches "
-    "off, of the schedule after these steps, of the shapes of later batches, or of an overflow. On a CPU, it keeps three "
-    "layers of a large model. The quality is judged by whole trainings, as always. See docs/check.md."
+    "off, of the schedule after these steps, of the shapes of later batches, or of an overflow. On a CPU, it keeps "
+    "three layers of a large model. The quality is judged by whole trainings, as always. See docs/check.md."
 )
 _BADGES: Mapping[Answer, str] = {SAME: "FINISHED", AS_STOCK: "FINISHED", DIFFERENT: "FAILED", NOT_CHECKED: "KILLED"}
 
