@@ -61,10 +61,6 @@ PAIRS = data(
 SMALL = "{hidden_size: 64, num_hidden_layers: 3, num_attention_heads: 4, intermediate_size: 128}"
 DISTILBERT = "{dim: 64, n_layers: 3, n_heads: 4, hidden_dim: 128}"
 GPT2 = "{n_embd: 64, n_layer: 3, n_head: 4}"
-BART = (
-    "{d_model: 64, encoder_layers: 2, decoder_layers: 2, encoder_attention_heads: 4, decoder_attention_heads: 4, "
-    "encoder_ffn_dim: 128, decoder_ffn_dim: 128}"
-)
 DECODER = (
     "{hidden_size: 64, num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, "
     "head_dim: 16}"
@@ -92,7 +88,6 @@ EVALUATION: Sequence[Case] = (
     {"experiment": "roberta-large-mnli-mp", **MNLI, **model("xlm-roberta")},
     {"experiment": "squad-minilm", **SQUAD, **MINILM, "max_length": "128", "doc_stride": "32"},
     {**GOEMOTIONS, **MINILM},
-    {**E2E, **model("bart", BART)},
     {**WNUT, **model("camembert")},
     {**PAIRS, **MINILM},
     {**TALKS, **model("llama", DECODER)},
