@@ -9,8 +9,10 @@ them on `EVALUATION`: other data, other architectures and other seeds.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -83,13 +85,13 @@ CALIBRATION: Sequence[Case] = (
     {**E2E},
 )
 EVALUATION: Sequence[Case] = (
+    {"experiment": "squad-minilm", **SQUAD, **MINILM, "max_length": "128", "doc_stride": "32"},
+    {**GOEMOTIONS, **MINILM},
+    {**PAIRS, **MINILM},
     {"experiment": "reviews-distilbert", **TWEETS, "best_metric": "null", **model("albert")},
     {"experiment": "reviews-distilbert", **TWEETS, "best_metric": "null", **model("electra")},
     {"experiment": "roberta-large-mnli-mp", **MNLI, **model("xlm-roberta")},
-    {"experiment": "squad-minilm", **SQUAD, **MINILM, "max_length": "128", "doc_stride": "32"},
-    {**GOEMOTIONS, **MINILM},
     {**WNUT, **model("camembert")},
-    {**PAIRS, **MINILM},
     {**TALKS, **model("llama", DECODER)},
     {**TALKS, **model("qwen3", DECODER)},
     {"experiment": "sst2-gpt2", **SST2_TEXT, **model("mistral", DECODER), **GPT_TOKENS, "max_length": "64"},
@@ -135,32 +137,33 @@ def run_check(fields: Case, rows: int = 400) -> list[dict[str, Any]]:
         return Check(settings, _load_model, events).table()
 
 
-def pairs(cases: Sequence[Case]) -> Iterator[tuple[Finding, float, float]]:
-    """Yield a finding for each pair of equal trainings, with its largest differences of losses and of gradients."""
-    for number, case in enumerate(cases):
-        for at, setting in enumerate(SETTINGS):
-            is_compiled = setting.get("compiler") == "inductor"
-            if is_compiled and (number + at) % COMPILED_CASES:
-                continue
-            rate = RATES[(number + at) % len(RATES)]
-            try:
-                rows = run_check({**case, **setting, "base_learning_rate": rate, "seed": str(100 * number + at)})
-            except (InputError, ValueError):  # ValueError: an attention that the model does not have
-                continue
-            for found in judge(rows):
-                mine = [row for row in rows if row["name"] == found.name]
-                other = [row for row in rows if row["name"] == mine[0]["against"]]
-                sizes = [differences(*each) for each in zip(mine, other, strict=True)] if other else []
-                losses = [size[LOSS] for size in sizes]
-                gradients = [size for each in sizes for name, size in each.items() if name != LOSS]
-                model = case.get("model_type", case.get("model", case["experiment"]))
-                print(f"  {model}, {found.name} {found.value}: {found.answer} {found.size:.2g}", flush=True)
-                if found.answer != NOT_CHECKED:
-                    yield found, max(losses), max(gradients)
+def pairs(number: int, case: Case) -> list[tuple[Finding, float, float]]:
+    """Return a finding for each pair of equal trainings, with its largest differences of losses and of gradients."""
+    found = []
+    for at, setting in enumerate(SETTINGS):
+        is_compiled = setting.get("compiler") == "inductor"
+        if is_compiled and (number + at) % COMPILED_CASES:
+            continue
+        rate = RATES[(number + at) % len(RATES)]
+        try:
+            rows = run_check({**case, **setting, "base_learning_rate": rate, "seed": str(100 * number + at)})
+        except (InputError, ValueError):  # ValueError: an attention that the model does not have
+            continue
+        for finding in judge(rows):
+            mine = [row for row in rows if row["name"] == finding.name]
+            other = [row for row in rows if row["name"] == mine[0]["against"]]
+            sizes = [differences(*each) for each in zip(mine, other, strict=True)] if other else []
+            gradients = [size for each in sizes for name, size in each.items() if name != LOSS]
+            model = case.get("model_type", case.get("model", case["experiment"]))
+            print(f"  {model}, {finding.name} {finding.value}: {finding.answer} {finding.size:.2g}", flush=True)
+            if finding.answer != NOT_CHECKED:
+                found.append((finding, max(size[LOSS] for size in sizes), max(gradients)))
+    return found
 
 
 def measure_pairs(cases: Sequence[Case]) -> list[Row]:
-    measured = list(pairs(cases))
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        measured = [each for of_case in pool.map(pairs, range(len(cases)), cases) for each in of_case]
     settings = [each for each in measured if each[0].name != "precision"]
     ratios = [found.size for found, _, _ in measured if found.name == "precision"]
     alarms = sum(found.answer == DIFFERENT for found, _, _ in measured)
