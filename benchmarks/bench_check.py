@@ -150,14 +150,15 @@ def pairs(number: int, case: Case) -> list[tuple[Finding, float, float]]:
         except (InputError, ValueError):  # ValueError: an attention that the model does not have
             continue
         for finding in judge(rows):
-            mine = [row for row in rows if row["name"] == finding.name]
-            other = [row for row in rows if row["name"] == mine[0]["against"]]
-            sizes = [differences(*each) for each in zip(mine, other, strict=True)] if other else []
-            gradients = [size for each in sizes for name, size in each.items() if name != LOSS]
             model = case.get("model_type", case.get("model", case["experiment"]))
             print(f"  {model}, {finding.name} {finding.value}: {finding.answer} {finding.size:.2g}", flush=True)
-            if finding.answer != NOT_CHECKED:
-                found.append((finding, max(size[LOSS] for size in sizes), max(gradients)))
+            if finding.answer == NOT_CHECKED:
+                continue
+            mine = [row for row in rows if row["name"] == finding.name]
+            other = [row for row in rows if row["name"] == mine[0]["against"]]
+            sizes = [differences(*each) for each in zip(mine, other, strict=True)]
+            gradients = [size for each in sizes for name, size in each.items() if name != LOSS]
+            found.append((finding, max(size[LOSS] for size in sizes), max(gradients)))
     return found
 
 

@@ -132,7 +132,7 @@ SECTIONS: Mapping[str, Section] = {
         short="In most of these measurements, `auto` still chose by a trial of real steps; today it follows rules.",
     ),
     "check": Section(
-        measures="`trainfare check` on small trainings that are known to be equal: ten models and data sets that "
+        measures="`trainfare check` on small trainings that are known to be equal: models and data sets that "
         "were not used to choose its tolerances, with one more setting each time; and the billed seconds of a check of "
         "inductor for shipped experiments, on a machine that did nothing else.",
         figures=(
