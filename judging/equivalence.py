@@ -25,7 +25,7 @@ SMALLEST_SHARE = 1e-3
 """Differences of smaller shares of the whole gradient's norm are relative to this share."""
 LARGEST_RATIO = 3.0
 """Largest ratio of the error of an arm to that of stock torch in the same precision."""
-_DESCRIPTION = ("name", "value", "against", "precision", "step", "seconds", "optimizer", "not_checked")
+_DESCRIPTION = ("name", "value", "against", "precision", "step", "optimizer", "not_checked")
 """Columns that are no quantity."""
 
 Row = Mapping[str, Any]
@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a check shows about one setting of an arm."""
+    """Answer of a check about one setting of an arm."""
 
     name: str
     """Setting, such as `compiler`. `trainer` stands for Trainer with plain settings, on all processes."""
@@ -42,7 +42,7 @@ class Finding:
     step: int | None = None
     """First step that is different, else the step with the largest difference."""
     quantity: str = ""
-    """What differs at that step: loss, gradient norm, a layer (its gradient), or an option of the optimizer."""
+    """Quantity of the difference: loss, gradient norm, a layer (its gradient), or an option of the optimizer."""
     size: float = 0.0
     """Relative difference; of a precision, the ratio of errors."""
     reason: str = ""

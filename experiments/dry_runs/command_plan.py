@@ -105,8 +105,6 @@ class CommandPlan:
     """Jobs in the order of their starts; for a sweep, those that are known before it starts."""
     checks: tuple[JobEntry, ...] = ()
     """Checks before the trainings of a comparison. Those of `check` are `jobs`."""
-    checked: tuple[str, ...] = ()
-    """Labels of the arms that are checked."""
     parallel: int = 1
     design: Design | None = None
     quality: str = ""
@@ -246,9 +244,8 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         if plan.checks:
             most = durations(max(job.planned.spec.max_run_seconds for job in plan.checks))[0]
             jobs = counted(len(plan.checks), "job")
-            yield Definition(
-                "Check", f"{joined(plan.checked)}, first, in {CHECK_STEPS} steps: {jobs} of at most {most}"
-            )
+            arms = joined([job.planned.arm.removesuffix(", check") for job in plan.checks])
+            yield Definition("Check", f"{arms}, first, in {CHECK_STEPS} steps: {jobs} of at most {most}")
         if len(plan.every_repeat) > 1:
             yield Definition("Order", _order([job for job in plan.jobs if not job.is_calibration]))
     if plan.design and len(plan.design.looks) > 1:

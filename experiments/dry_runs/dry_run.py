@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial, reduce
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +229,6 @@ def _with_jobs(
         inputs=tuple(input_plan(each, labels[key], state) for key, each in distinct.items()),
         jobs=tuple(entry for entry in entries if entry not in checks),
         checks=tuple(checks),
-        checked=tuple(chain(*prepared.checked[0].values())) if isinstance(prepared, LaunchPlan) else (),
         parallel=prepared.parallel,
         uploads=dict(context.missing_bytes),
         new_bucket=context.missing_bucket,

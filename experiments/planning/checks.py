@@ -1,4 +1,4 @@
-"""Which arms of a comparison are checked before they train, and why others are not. Pure."""
+"""Selection of the arms that are checked before they train, with the reasons for the others. Pure."""
 
 from __future__ import annotations
 

@@ -44,6 +44,7 @@ from tracking.groups.planned_job import (
 )
 from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition, Scalar, short_name
 from training.contract.service import FIELDS_VARIABLE
+from training.job.processes.ranks import CACHE_VARIABLE
 from training.job.settings.declared import ADAPTER_PACKAGES, ADAPTER_SETTINGS, SETTINGS
 from training.job.settings.declared import traits_of as setting_traits
 from training.job.tasks import TASKS
@@ -414,7 +415,6 @@ MAX_NOTES_CHARACTERS = 4_000
 """Longest tag that every MLflow stores."""
 KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
 """Fields without effect in a calibration or a check, which keep nothing."""
-CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 CHECK_STEPS = 5
 """Optimizer steps of each training of a check."""
 CHECK_SECONDS = 600

@@ -15,10 +15,11 @@ from tracking.groups.planned_job import CHECK
 from tracking.recorded.arms import BILLABLE, DOLLARS
 from tracking.recorded.recorded_job import Job, job_of
 from training.contract.failures import Failure
+from training.job.checking import TABLE
 
 CHECKS_FILE = "checks.json"
 """Artifact of a group's run: labels of the arms of each check, by its job's name, and why others are not checked."""
-TABLE_FILE = "tables/check.json"
+TABLE_FILE = f"tables/{TABLE}"
 """Artifact of a check's run with its numbers."""
 NOT_SHOWN = (
     "A check compares the losses and gradients of a few steps. It cannot show an effect of dropout, which it switches "
@@ -30,7 +31,7 @@ _BADGES: Mapping[Answer, str] = {SAME: "FINISHED", AS_STOCK: "FINISHED", DIFFERE
 
 @dataclass(frozen=True, kw_only=True)
 class ArmCheck:
-    """What a check shows about arms with the same settings."""
+    """Findings of one check, for the arms that share it."""
 
     arms: Sequence[str]
     findings: Sequence[Finding]
@@ -61,7 +62,7 @@ def _setting(finding: Finding) -> str:
 
 
 def _detail(finding: Finding) -> str:
-    """Return the difference and where it is, or why there is none."""
+    """Return a finding's difference with its place, or the reason for having none."""
     if finding.answer == NOT_CHECKED:
         return finding.reason.rstrip(".")
     if finding.name == "precision" and finding.size:

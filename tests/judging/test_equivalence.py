@@ -16,7 +16,7 @@ def rows(name: str, *steps: tuple[float, float], against: str = "plain", **more:
     """Return a training's rows, from its losses and the norms of its embeddings' gradient. The whole norm is 2."""
     return [
         {
-            "name": name, "value": "x", "against": against, "precision": "fp32", "step": step, "seconds": 1.0,
+            "name": name, "value": "x", "against": against, "precision": "fp32", "step": step,
             "loss": loss, "gradient norm": 2.0, EMBEDDINGS: norm, "optimizer": "", **more,
         }
         for step, (loss, norm) in enumerate(steps, 1)

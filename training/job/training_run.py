@@ -23,7 +23,8 @@ import pyarrow
 import torch
 import transformers
 
-from training.job.checking.check import TABLE, Check
+from training.job.checking import TABLE
+from training.job.checking.check import Check
 from training.job.data.channels import check_tokens
 from training.job.data.padding import NO_WORK, Work
 from training.job.estimating.calibration import CalibrationFinished, calibrate
@@ -66,7 +67,14 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     if settings.arguments.check_steps:
         events.emit("start", **_start_fields(settings, model, parameters))
         del model  # the check loads its own
-        _check(settings, events)
+        events.emit(
+            "result",
+            metrics=hardware.memory_metrics(settings.device_kind),
+            tables={TABLE: Check(settings, _load_model, events).table()},
+            cache_state=settings.compiler.cache_state(),
+            global_batch_size=settings.global_batch_size,
+            steps=0,
+        )
         return
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
     meter = Meter(
@@ -106,20 +114,6 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         **load.metrics(),
     }
     _emit_result(settings, trainer, {**metrics, **time_metrics(trainer.meter.phase_seconds)}, events)
-
-
-def _check(settings: Settings, events: Events) -> None:
-    clock = clock_for(settings.device_kind)
-    start = clock.now()
-    rows = Check(settings, _load_model, events).table()
-    events.emit(
-        "result",
-        metrics={"check/seconds": clock.now() - start, **hardware.memory_metrics(settings.device_kind)},
-        tables={TABLE: rows},
-        cache_state=settings.compiler.cache_state(),
-        global_batch_size=settings.global_batch_size,
-        steps=0,
-    )
 
 
 def _load_model(settings: Settings) -> transformers.PreTrainedModel:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
+import pytest
 
-from judging.equivalence import LOSS, NORM
+from judging.equivalence import LOSS, NORM, Answer, Finding
 from reports.comparison.checks import ArmCheck, check_sections, checks_of
 from reports.comparison.comparison import compare
 from reports.comparison.report import Source, comparison_report
@@ -73,23 +74,23 @@ def test_every_answer_is_a_line() -> None:
     }
 
 
-def test_a_precision_is_judged_by_its_error() -> None:
-    # The losses of stock torch differ from those in single precision by 0.05 and 0, those of the second arm by 1 and 3.
-    half = [{**row, "precision": "bf16"} for row in rows("plain bf16", "", 2.1, 1.0)]
-    arm = [{**row, "precision": "bf16"} for row in rows("precision", "bf16", 2.2, 1.0)]
-    far = [{**row, LOSS: 4.0} for row in arm]
-    for table, text in (
-        (arm, "as stock torch (precision bf16: error 2.00 times that of stock torch)"),
-        (far, "different (precision bf16: error 63.2 times that of stock torch)"),
-    ):
-        [check] = made({"a": [*PLAIN, *half, *table]}, check_row("a"))
-        assert check.text == text
-
-
-def test_an_option_of_the_optimizer_is_named() -> None:
-    option = "weight_decay of encoder.bias is 0.1 instead of 0.0"
-    [check] = made({"a": [*PLAIN, *({**row, "optimizer": option} for row in SAME[2:])]}, check_row("a"))
-    assert check.text == f"different (compiler inductor: {option} at step 1)"
+@pytest.mark.parametrize(
+    ("answer", "name", "quantity", "size", "text"),
+    [
+        ("as stock torch", "precision", "", 1.25, "precision x: error 1.25 times that of stock torch"),
+        ("different", "precision", "", 63.2, "precision x: error 63.2 times that of stock torch"),
+        (
+            "different",
+            "compiler",
+            "lr of bias is 2 instead of 1",
+            0.0,
+            "compiler x: lr of bias is 2 instead of 1 at step 1",
+        ),
+    ],
+)
+def test_errors_and_options_are_named(answer: Answer, name: str, quantity: str, size: float, text: str) -> None:
+    finding = Finding(name=name, value="x", answer=answer, step=1, quantity=quantity, size=size)
+    assert ArmCheck(arms=["a"], findings=[finding]).text == f"{answer} ({text})"
 
 
 def test_a_section_has_a_row_for_each_setting() -> None:

@@ -2,3 +2,6 @@
 
 Open `check.py` first: it lists the trainings of a check. `plain.py` is the training with which they are compared.
 """
+
+TABLE = "check.json"
+"""Table of the job's result: a row for each training and step, or for a training that is not possible."""

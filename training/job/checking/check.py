@@ -37,14 +37,13 @@ from training.job.settings.declared import COMPILER_OPTIONS, PLAIN
 from training.job.settings.job_settings import Settings, compiler_of
 from training.job.weights.checkpoints import NO_PROGRESS, CheckpointKeeper
 
-TABLE = "check.json"
-"""Table of the job's result: a row for each training and step, or for a training that is not possible."""
 LARGEST_RATE = 1e-4
 """Learning rate at most. A training that diverges enlarges rounding from step to step, whatever its settings."""
 STEP_FLOPS = {"cpu": 5e10, "cuda": 2e13}
 """Operations of a step on one device, of which there are several dozen in a check. They limit the rows of a batch, and
 a larger model keeps only its first, middle and last layers."""
 FEWEST_ROWS = 2
+"""Rows of a batch at least: one row alone has no padding."""
 ACCUMULATED_BATCHES = 2
 """Batches of a step with gradient accumulation."""
 
@@ -94,7 +93,7 @@ class Check:
         events.emit("note", message=f"check: {self._steps} steps of {self._batches * self._rows} rows{layers}")
 
     def table(self) -> list[Row]:
-        """Run all trainings and return their rows, with the seconds of each."""
+        """Run all trainings and return their rows."""
         records: dict[str, Record] = {}
         rows: list[Row] = []
         now = clock_for(self._settings.device_kind).now
@@ -112,15 +111,13 @@ class Check:
                 rows.append({**described, "step": 0, "not_checked": reason})
                 continue
             before = records.get(training.against, record)
-            seconds = round(now() - start, 3)
             numbered = zip(record.values, record.options_differ(before))
             rows += [
-                {**described, "step": step, "seconds": seconds, **values, "optimizer": difference}
+                {**described, "step": step, **values, "optimizer": difference}
                 for step, (values, difference) in enumerate(numbered, 1)
             ]
-            self._events.emit(
-                "note", message=f"trained {training.name} {training.value}".rstrip() + f" in {seconds:.1f} s"
-            )
+            setting = f"{training.name} {training.value}".rstrip()
+            self._events.emit("note", message=f"trained {setting} in {now() - start:.1f} s")
         return rows
 
     def _trainings(self, records: dict[str, Record]) -> Iterator[Training]:
@@ -186,13 +183,13 @@ class Check:
         gc.collect()  # the earlier model, which its trainer refers to
         settings, arguments = self._settings, training.arguments
         kind, length = settings.device_kind, settings.train.metadata.max_length
-        is_packed = arguments.padding == "none"
+        has_own_attention = arguments.padding == "none"
         settings = replace(
             settings,
             arguments=arguments,
             compiler=compiler_of(arguments),
             precision=training.precision,
-            attention=arguments.attention if is_packed else hardware.attention(arguments.attention, kind, length),
+            attention="auto" if has_own_attention else hardware.attention(arguments.attention, kind, length),
             train=self._train,
             folders=replace(settings.folders, checkpoints=None, quality=None),
             resumed=None,

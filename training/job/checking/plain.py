@@ -30,7 +30,7 @@ LOSS_SCALE = 2.0**10
 
 @dataclass
 class Record:
-    """What a training computes at each optimizer step."""
+    """Numbers of a training at each optimizer step."""
 
     values: list[dict[str, float]] = field(default_factory=list)
     """Loss, norm of the gradient before it is clipped, and norms of some layers' gradients after it, by step."""

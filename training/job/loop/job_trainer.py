@@ -91,7 +91,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         # If this is True, Trainer lets the model divide its loss by the labels of a step. Classifiers do not divide, so
         # gradients would be too large with gradient accumulation. `get_batch_samples` weighs the batches of all models.
         self.model_accepts_loss_kwargs = False
-        self._weights: list[float | torch.Tensor] = []
+        self._weights: list[torch.Tensor] = []
         """Weights of the step's batches to come, if it has several; 1 on average."""
         self.remove_callback(PrinterCallback)
 
@@ -150,9 +150,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         processes, self._weights = self.settings.processes, []
         if len(batches) * processes > 1:
             counts = [float(batch[LABELS]) for batch in batches]
-            total: float | torch.Tensor = max(sum(counts), 1.0)
-            if processes > 1:
-                total = self.accelerator.reduce(torch.tensor(total, device=self.args.device), "sum")
+            total = self.accelerator.reduce(torch.tensor(sum(counts), device=self.args.device), "sum").clamp(min=1.0)
             self._weights = [count * len(batches) * processes / total for count in counts]
         return batches, None
 

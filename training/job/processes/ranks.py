@@ -20,6 +20,7 @@ COUNT_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
 LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
 LOCAL_COUNT_VARIABLES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+"""Variable with the folder in which torch keeps what it compiled, and from which it runs programs."""
 
 Value = TypeVar("Value")
 

@@ -24,6 +24,7 @@ from state.own_process import own_process
 from training.contract.errors import InputError, JobExists, ServiceError
 from training.contract.failures import Failure
 from training.contract.service import TERMINAL_STATUSES, Request
+from training.job.processes.ranks import CACHE_VARIABLE
 from training.services.local import slots, supervisor
 from training.services.local.traits import TRAITS
 from training.services.supervision import processes
@@ -36,9 +37,6 @@ from training.services.supervision.job_folder import (
     with_billing,
     with_transition,
 )
-
-CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
-"""Variable with the folder of torch's compile cache, which is executed."""
 
 ABANDONED = Failure("Killed", "the job's supervisor is gone; it was killed or the machine was restarted.")
 

@@ -15,6 +15,7 @@ from training.contract.price import instances_of
 from training.contract.request import build
 from training.contract.retry import CREDENTIALS_WAIT_MINUTES
 from training.contract.s3_location import is_s3
+from training.job.processes.ranks import CACHE_VARIABLE
 from training.services.sagemaker.clients import Clients, account_of, role_of
 from training.services.sagemaker.job_rules import (
     check_devices,
@@ -34,9 +35,6 @@ SPEC_FIELDS = (
     *("volume_key", "output_key", "tags"),
 )
 """Fields of an experiment's `aws` that are copied to each job."""
-
-CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
-"""Variable with the folder in which torch keeps what it compiled."""
 
 Log = Callable[[str], None]
 CONFIG_PATHS = {

@@ -17,7 +17,8 @@ from judging.equivalence import Finding, judge
 from tests.support.job.arguments import job_argv
 from tests.support.job.job_process import TORCHRUN, WATCHED, Job
 from tests.support.staging.fast_tokenizers import KINDS
-from training.job.checking.check import TABLE, Check
+from training.job.checking import TABLE
+from training.job.checking.check import Check
 from training.job.checking.plain import keep_checked_layers
 from training.job.compilation import blockwise
 from training.job.compilation.compilers import Inductor

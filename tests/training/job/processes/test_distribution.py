@@ -47,6 +47,17 @@ def test_each_process_trains_on_different_rows(job: Any, channel_writer: Any, pa
     assert ended.output.count("'train_runtime'") == 1
 
 
+def test_a_step_in_which_a_process_has_no_row_equals_that_of_one_process(new_job: NewJob, channel_writer: Any) -> None:
+    losses = []
+    for name, command, size in (("one", (), 8), ("two", TORCHRUN, 4)):
+        job = new_job(name).without_dropout()
+        # Each epoch has a step of 8 rows and one of a single row.
+        channel_writer(job.folder / "train", [[10, 20 + at] for at in range(9)], [at % 2 for at in range(9)])
+        losses.append(job.run(command, batch_size=size, epochs=2, learning_rate=0.01).losses)
+    assert len(losses[0]) == 4
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+
+
 def test_two_processes_evaluate_like_one(new_job: NewJob, channel_writer: Any) -> None:
     results, rows = [], 13
     for name, command in (("one", ()), ("two", TORCHRUN)):
